@@ -31,24 +31,20 @@ if TYPE_CHECKING:
     from ap_ranker.training.distill import distill as distill
     from ap_ranker.training.train import TrainingResult as TrainingResult
     from ap_ranker.training.train import train as train
-    from haystack_integrations.components.embedders.ap_ranker.document_embedder import (
-        APDocumentEmbedder as APDocumentEmbedder,
-    )
-    from haystack_integrations.components.embedders.ap_ranker.text_embedder import APTextEmbedder as APTextEmbedder
-    from haystack_integrations.components.rankers.ap_ranker.ranker import ABCNNRanker as ABCNNRanker
-    from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker as AnswerRanker
-    from haystack_integrations.components.rankers.ap_ranker.ranker import APRanker as APRanker
-    from haystack_integrations.components.rankers.ap_ranker.ranker import GlobalLocalRanker as GlobalLocalRanker
-    from haystack_integrations.components.retrievers.ap_ranker.bm25_scores import BM25Scores as BM25Scores
-    from haystack_integrations.components.retrievers.ap_ranker.bm25s import (
-        BM25SEmbeddingRetriever as BM25SEmbeddingRetriever,
-    )
-    from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever as BM25SRetriever
-    from haystack_integrations.components.retrievers.ap_ranker.faq_search import AnswerSearch as AnswerSearch
-    from haystack_integrations.components.retrievers.ap_ranker.faq_search import FAQSearch as FAQSearch
-    from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever as HybridRetriever
-    from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import LuceneScores as LuceneScores
-    from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore as BM25SDocumentStore
+    from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder as APDocumentEmbedder
+    from haystack_integrations.components.embedders.ap_ranker import APTextEmbedder as APTextEmbedder
+    from haystack_integrations.components.rankers.ap_ranker import ABCNNRanker as ABCNNRanker
+    from haystack_integrations.components.rankers.ap_ranker import AnswerRanker as AnswerRanker
+    from haystack_integrations.components.rankers.ap_ranker import APRanker as APRanker
+    from haystack_integrations.components.rankers.ap_ranker import GlobalLocalRanker as GlobalLocalRanker
+    from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch as AnswerSearch
+    from haystack_integrations.components.retrievers.ap_ranker import BM25Scores as BM25Scores
+    from haystack_integrations.components.retrievers.ap_ranker import BM25SEmbeddingRetriever as BM25SEmbeddingRetriever
+    from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever as BM25SRetriever
+    from haystack_integrations.components.retrievers.ap_ranker import FAQSearch as FAQSearch
+    from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever as HybridRetriever
+    from haystack_integrations.components.retrievers.ap_ranker import LuceneScores as LuceneScores
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore as BM25SDocumentStore
 
 _COMPONENTS = "haystack_integrations.components"
 _HOMES = {
@@ -66,15 +62,12 @@ _HOMES = {
         "ap_ranker.training.config": "TrainingConfig",
         "ap_ranker.training.distill": "distill",
         "ap_ranker.training.train": "TrainingResult train",
-        f"{_COMPONENTS}.embedders.ap_ranker.document_embedder": "APDocumentEmbedder",
-        f"{_COMPONENTS}.embedders.ap_ranker.text_embedder": "APTextEmbedder",
-        f"{_COMPONENTS}.rankers.ap_ranker.ranker": "ABCNNRanker AnswerRanker APRanker GlobalLocalRanker",
-        f"{_COMPONENTS}.retrievers.ap_ranker.bm25_scores": "BM25Scores",
-        f"{_COMPONENTS}.retrievers.ap_ranker.bm25s": "BM25SEmbeddingRetriever BM25SRetriever",
-        f"{_COMPONENTS}.retrievers.ap_ranker.faq_search": "AnswerSearch FAQSearch",
-        f"{_COMPONENTS}.retrievers.ap_ranker.hybrid": "HybridRetriever",
-        f"{_COMPONENTS}.retrievers.ap_ranker.lucene_scores": "LuceneScores",
-        "haystack_integrations.document_stores.ap_ranker.bm25s": "BM25SDocumentStore",
+        f"{_COMPONENTS}.embedders.ap_ranker": "APDocumentEmbedder APTextEmbedder",
+        f"{_COMPONENTS}.rankers.ap_ranker": "ABCNNRanker AnswerRanker APRanker GlobalLocalRanker",
+        f"{_COMPONENTS}.retrievers.ap_ranker": (
+            "AnswerSearch BM25Scores BM25SEmbeddingRetriever BM25SRetriever FAQSearch HybridRetriever LuceneScores"
+        ),
+        "haystack_integrations.document_stores.ap_ranker": "BM25SDocumentStore",
     }.items()
     for name in names.split()
 }

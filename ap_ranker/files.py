@@ -1,14 +1,15 @@
-"""Atomic writes of files and folders: write a draft, then rename it.
+"""Atomic writes of files and folders: write a draft, then rename it. What cannot be written raises `WriteError`.
 
 A draft is written in a hidden folder beside its target, `.TARGET.0123abcd.draft`, which its process keeps locked: the
 next write in the same folder knows the drafts of killed processes, and removes them. An older folder in the target's
-place is moved into the hidden one just before; if the process is killed between these two renames, `restore` moves it
-back.
+place and the draft are exchanged in one step. Where the system cannot do that, the older one is moved into the hidden
+folder just before; if the process is killed between these two renames, `restore` moves it back.
 """
 
 from __future__ import annotations
 
 import csv
+import ctypes
 import errno
 import io
 import os
@@ -37,11 +38,7 @@ class WriteError(InputError):
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Convert write errors of the system or of a library into one message about `path`.
-
-    Raises:
-        WriteError: in place of such an error; other errors are raised unchanged.
-    """
+    """Convert write errors of the system or of a library into one message about `path`; others stay as they are."""
     try:
         yield
     except (InputError, BrokenPipeError):  # who reads what a command prints may have gone
@@ -58,26 +55,18 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_directory(folder: Path) -> Iterator[Path]:
-    """A draft of a folder, which replaces `folder` when the block ends and is deleted if the block fails.
-
-    Raises:
-        WriteError: the folder cannot be written.
-    """
+    """A draft of a folder, which replaces `folder` when the block ends and is deleted if the block fails."""
     with writing(folder), _draft(folder) as (draft, target):
         draft.mkdir()
         yield draft
         if target.exists() and not target.is_dir():
             raise WriteError(f"{folder}: expected a folder to replace, found a file. Choose another path.")
-        publish(draft, target)
+        _publish(draft, target)
 
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """A draft of a file, which replaces `path` when the block ends and is deleted if the block fails.
-
-    Raises:
-        WriteError: the file cannot be written.
-    """
+    """A draft of a file, which replaces `path` when the block ends and is deleted if the block fails."""
     with writing(path):
         if path.exists() and not path.is_file() and not path.is_dir():  # a device or a pipe cannot be replaced
             yield path
@@ -90,21 +79,13 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 
 def write_text_atomically(path: Path, text: str) -> None:
-    """Write a text file atomically.
-
-    Raises:
-        WriteError: the file cannot be written.
-    """
+    """Write a text file atomically."""
     with atomic_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
 def write_first(path: Path, text: str) -> None:
-    """Write a text file atomically unless it exists: of several processes, the first one writes it.
-
-    Raises:
-        WriteError: the file cannot be written.
-    """
+    """Write a text file atomically unless it exists: of several processes, the first one writes it."""
     with writing(path), _draft(path) as (draft, target):
         draft.write_text(text, encoding="utf-8")
         _finish(draft)
@@ -118,11 +99,7 @@ def write_first(path: Path, text: str) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its parents if they do not exist.
-
-    Raises:
-        WriteError: the folder cannot be created.
-    """
+    """Create a folder and its parents if they do not exist."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -135,15 +112,25 @@ def restore(folder: Path) -> None:
                 (hidden / _REPLACED).rename(folder)
 
 
-def publish(draft: Path, folder: Path) -> None:
-    """Sync a finished draft to disk and rename it to `folder`; a folder that existed before is deleted."""
+def _publish(draft: Path, folder: Path) -> None:
+    """Sync a finished draft to disk and rename it to `folder`; what was there before is left in the hidden folder."""
     _finish(draft)
-    replaced = draft.with_name(_REPLACED)
-    if folder.exists():
-        folder.rename(replaced)
-    draft.rename(folder)
-    shutil.rmtree(replaced, ignore_errors=True)
+    if not folder.exists():
+        draft.rename(folder)
+    elif not _exchange(draft, folder):
+        folder.rename(draft.with_name(_REPLACED))
+        draft.rename(folder)
     sync(folder.parent)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange two folders in one step; `False` if the system or the file system cannot, as only Linux can."""
+    at_cwd, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE
+    try:
+        rename = ctypes.CDLL(None).renameat2
+    except (OSError, AttributeError, TypeError):
+        return False
+    return bool(rename(at_cwd, os.fsencode(first), at_cwd, os.fsencode(second), exchange) == 0)
 
 
 @contextmanager
@@ -153,20 +140,16 @@ def _draft(path: Path) -> Iterator[tuple[Path, Path]]:
     target.parent.mkdir(parents=True, exist_ok=True)
     restore(target)
     with ExitStack() as stack:
-        hidden = _locked_folder(target, stack)
+        hidden = None
+        while hidden is None:
+            new = target.with_name(f".{target.name}.{secrets.token_hex(4)}.draft")
+            new.mkdir()
+            stack.callback(shutil.rmtree, new, ignore_errors=True)
+            with suppress(TimeoutError, FileNotFoundError):  # another process took it for a leftover
+                stack.enter_context(locked(new))
+                hidden = new
         yield hidden / target.name, target
     _remove_leftovers(target.parent)
-
-
-def _locked_folder(target: Path, stack: ExitStack) -> Path:
-    """A new hidden folder, which is removed in the end."""
-    while True:
-        hidden = target.with_name(f".{target.name}.{secrets.token_hex(4)}.draft")
-        hidden.mkdir()
-        stack.callback(shutil.rmtree, hidden, ignore_errors=True)
-        with suppress(TimeoutError, FileNotFoundError):  # another process took it for a leftover
-            stack.enter_context(locked(hidden))
-            return hidden
 
 
 def _finish(draft: Path) -> None:

@@ -14,12 +14,7 @@ LOCK = ".lock"
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep a folder to this process.
-
-    Raises:
-        TimeoutError: another process has it.
-        FileNotFoundError: there is no such folder.
-    """
+    """Keep a folder to this process; a TimeoutError if another one has it, a FileNotFoundError if it is not there."""
     from filelock import FileLock
 
     if not folder.is_dir():  # the library would make it
@@ -35,17 +30,11 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def kept_alone(folder: Path, doing: str) -> Iterator[None]:
-    """As `locked`, for a command: `doing` is what another process may be found at.
-
-    Raises:
-        InputError: it is.
-    """
+    """As `locked`, for a command; an InputError says what another process is found `doing`."""
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(folder))
         except (TimeoutError, FileNotFoundError):  # it is there, or has this moment tidied up
-            raise InputError(
-                f"{folder}: expected no other process, found one that is {doing} there. Wait for it, or name another "
-                "--output."
-            ) from None
+            found = f"{folder}: expected no other process, found one that is {doing} there"
+            raise InputError(f"{found}. Wait for it, or name another --output.") from None
         yield

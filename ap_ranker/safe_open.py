@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gzip
 import io
+import math
 import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Hashable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import yaml
+from yaml.constructor import SafeConstructor
 
 from ap_ranker.errors import InputError, did_you_mean, one_line
 
@@ -39,11 +41,7 @@ _KINDS = {
 
 
 def what_is_at(path: Path) -> str:
-    """`a file`, `a folder`, `a pipe`, `a device`, `a socket`, or `nothing`.
-
-    Raises:
-        InputError: the system cannot tell: a link to itself, a name that is too long, a folder without permission.
-    """
+    """`a file`, `a folder`, `a pipe`, `a device`, `a socket`, or `nothing`; InputError if the system cannot tell."""
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -55,14 +53,11 @@ def what_is_at(path: Path) -> str:
 
 
 def require_file(path: Path) -> None:
-    """Refuse anything but a regular file: a pipe or a device may never end.
-
-    Raises:
-        InputError: there is no file, or something else.
-    """
+    """Refuse (InputError) anything but a regular file: a pipe or a device may never end."""
     kind = what_is_at(path)
     if kind == "nothing":
-        raise InputError(f"No file at {str(path)!r}.{_beside(path) or ' Check the path.'}")
+        beside = [each.name for each in path.parent.glob("*")]
+        raise InputError(f"No file at {str(path)!r}.{did_you_mean(path.name, beside) or ' Check the path.'}")
     if kind != "a file":
         raise InputError(f"{path}: expected a file, found {kind}.")
 
@@ -83,20 +78,8 @@ def save_as(path: Path) -> str:
     return f" Save it as {successor}." if successor else ""
 
 
-def _beside(path: Path) -> str:
-    """The file in a path's folder that has a similar name, as a question; empty if there is none."""
-    try:
-        return did_you_mean(path.name, [each.name for each in path.parent.iterdir()])
-    except OSError:
-        return ""
-
-
 def open_file(path: Path) -> BinaryIO:
-    """Open a file for reading bytes; a file whose name ends in `.gz` is decompressed.
-
-    Raises:
-        InputError: not a regular file; a gzip file that is damaged or grows implausibly.
-    """
+    """Open a regular file (InputError: another) for reading bytes; one whose name ends in `.gz` is decompressed."""
     require_file(path)
     if path.suffix != ".gz":
         return path.open("rb")
@@ -112,43 +95,27 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def check_growth(path: Path, read: int) -> None:
-    """Refuse a compressed file that grows implausibly.
-
-    Raises:
-        InputError: the bytes read so far are more than `MAX_RATIO` times the file's size, and more than `ALWAYS_READ`.
-    """
+    """Refuse (InputError) a compressed file that grows beyond `MAX_RATIO`, by the bytes `read` so far."""
     size = path.stat().st_size
     if read > max(MAX_RATIO * size, ALWAYS_READ):
-        raise InputError(
-            f"{path}: expected a compressed file of {size:,} bytes to hold at most {MAX_RATIO} times as much, found "
-            "more: it would fill the memory. If the file is correct, decompress it, or save it as CSV, and name that "
-            "file."
-        )
+        expected = f"expected a compressed file of {size:,} bytes to hold at most {MAX_RATIO} times as much"
+        advice = "it would fill the memory. If it is correct, decompress it or save it as CSV, and name that file."
+        raise InputError(f"{path}: {expected}, found more: {advice}")
 
 
 def check_zip(content: bytes, path: Path, expected: str) -> None:
-    """Refuse a file that is no zip archive, as the `expected` Office document is, or one that grows implausibly.
-
-    Raises:
-        InputError: its content is no archive, or `check_growth` refuses it.
-    """
+    """Refuse (InputError) a file that is no zip archive, as the `expected` document is, or that grows too much."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             size = sum(part.file_size for part in archive.infolist())  # zipfile reads no more than is declared
     except (zipfile.BadZipFile, ValueError, struct.error, NotImplementedError) as error:
-        raise InputError(
-            f"{path}: expected {expected}, found another or a damaged file ({one_line(error)}). Save it "
-            "again in its program."
-        ) from error
+        found = f"found another or a damaged file ({one_line(error)})"
+        raise InputError(f"{path}: expected {expected}, {found}. Save it again in its program.") from error
     check_growth(path, size)
 
 
 def decode(content: bytes, path: Path) -> str:
-    """Decode a file's content as UTF-8.
-
-    Raises:
-        InputError: it is not UTF-8, or has NUL characters, as UTF-16 does; names the line.
-    """
+    """Decode a file's content as UTF-8; an InputError names the line that is none, or has NULs, as UTF-16 does."""
     try:
         text = content.decode("utf-8-sig")  # spreadsheets write a byte order mark
     except UnicodeDecodeError as error:
@@ -161,17 +128,12 @@ def decode(content: bytes, path: Path) -> str:
         found = "a NUL character"
     line = content.count(b"\n", 0, position) + 1
     excel = " (in Excel: CSV UTF-8)" if path.suffix.lower() == ".csv" else ""
-    raise InputError(
-        f"{path}, line {line}: expected UTF-8 text, found {found}. Save the file as UTF-8{excel} and try again."
-    )
+    where = f"{path}, line {line}"
+    raise InputError(f"{where}: expected UTF-8 text, found {found}. Save the file as UTF-8{excel} and try again.")
 
 
 def read_yaml_text(path: Path) -> str:
-    """Read the text of a YAML file.
-
-    Raises:
-        InputError: not a regular file, too large, or not UTF-8.
-    """
+    """Read the text of a YAML file; raises InputError."""
     with open_file(path) as file:
         content = file.read(MAX_YAML + 1)
     if len(content) > MAX_YAML:
@@ -180,18 +142,14 @@ def read_yaml_text(path: Path) -> str:
 
 
 def parse_yaml(text: str, where: object) -> Any:
-    """Parse a YAML text.
-
-    Raises:
-        InputError: not YAML, a repeated name, or too many aliases; the message begins with `where`.
-    """
-    loader = yaml.SafeLoader("")
+    """Parse a YAML text; the message of an InputError begins with `where`."""
     try:
-        loader = yaml.SafeLoader(text)
-        node = loader.get_single_node()
-        if node is not None and _expanded_size(node, {}) > MAX_NODES:
+        node = yaml.compose(text, yaml.SafeLoader)
+        if node is None:
+            return None
+        if _expanded_size(node, {}) > MAX_NODES:
             raise InputError(f"expected at most {MAX_NODES:,} values with aliases expanded, found more.")
-        return None if node is None else loader.construct_document(node)
+        return SafeConstructor().construct_document(node)
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
     except RecursionError as error:
@@ -199,32 +157,24 @@ def parse_yaml(text: str, where: object) -> Any:
     # PyYAML raises these for a number, a date or a tag that it cannot convert.
     except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise InputError(f"{where}: expected settings in YAML ({error}).") from error
-    finally:
-        loader.dispose()
 
 
-def _expanded_size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Number of values that a node stands for with aliases expanded; visits each node once."""
-    if id(node) in sizes:
-        if not sizes[id(node)]:
-            raise InputError("expected aliases of earlier values, found one of a value that contains it.")
-        return sizes[id(node)]
-    sizes[id(node)] = 0  # in progress
-    children: list[yaml.Node] = []
-    if isinstance(node, yaml.MappingNode):
-        _check_names(node)
-        children = [child for pair in node.value for child in pair]
-    elif isinstance(node, yaml.SequenceNode):
-        children = node.value
-    sizes[id(node)] = 1 + sum(_expanded_size(child, sizes) for child in children)
+def _expanded_size(node: yaml.Node, sizes: dict[int, float]) -> float:
+    """Number of values that a node stands for with aliases expanded; each is visited once, and its names checked."""
+    if id(node) not in sizes:
+        sizes[id(node)] = math.inf  # that of a value which contains itself
+        children = node.value if isinstance(node, yaml.CollectionNode) else []
+        if isinstance(node, yaml.MappingNode):
+            _check_names([name for name, _ in node.value if isinstance(name, yaml.ScalarNode)])
+            children = [child for pair in node.value for child in pair]
+        sizes[id(node)] = 1 + sum(_expanded_size(child, sizes) for child in children)
     return sizes[id(node)]
 
 
-def _check_names(node: yaml.MappingNode) -> None:
-    seen: set[Hashable] = set()
-    for name, _ in node.value:
-        if isinstance(name, yaml.ScalarNode):
-            if name.value in seen and name.tag != "tag:yaml.org,2002:merge":
-                line = name.start_mark.line + 1
-                raise InputError(f"expected each name once, found {name.value!r} again in line {line}.")
-            seen.add(name.value)
+def _check_names(names: Iterable[yaml.ScalarNode]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name.value in seen and name.tag != "tag:yaml.org,2002:merge":
+            line = name.start_mark.line + 1
+            raise InputError(f"expected each name once, found {name.value!r} again in line {line}.")
+        seen.add(name.value)

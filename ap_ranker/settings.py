@@ -42,11 +42,7 @@ def settings(cls: type[T]) -> type[T]:
 
 
 def read_fields(cls: type[T], values: Any, where: str | Path) -> T:
-    """An instance of a `settings` class from what a file holds.
-
-    Raises:
-        InputError: not a mapping, or the class refuses it; the message begins with `where`.
-    """
+    """An instance of a `settings` class from what a file holds; the message of an InputError begins with `where`."""
     if not isinstance(values, Mapping):
         raise InputError(f"{where}: expected names with values, found {one_line(repr(values), 80)}.")
     try:
@@ -67,23 +63,17 @@ def checked(is_valid: Callable[[Any], bool], expected: str) -> AfterValidator:
 
 
 def sentence(error: ValidationError, names: list[str]) -> str:
-    """The first finding of pydantic as a sentence.
-
-    Args:
-        error: the findings.
-        names: the known names, for one that is not.
-    """
+    """The first finding of pydantic as a sentence; `names` are the known ones."""
     found = error.errors(include_url=False)[0]
     loc = [str(part) for part in found["loc"] if not str(part).endswith("]")]
     if loc and isinstance(found["loc"][0], int) and found["loc"][0] < len(names):  # a positional argument
         loc[0] = names[found["loc"][0]]
     place = ".".join(loc)
     if found["type"] == "value_error":  # of a validator of ours, which has said everything
-        own = str(found["ctx"]["error"])
-        return own if not place else f"{place}: {own}"
+        return ": ".join(filter(None, (place, str(found["ctx"]["error"]))))
     if found["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        known = f"expected one of {', '.join(names)}"
-        return f"Unknown name {one_line(repr(place), 80)}: {known}.{did_you_mean(place, names)}"
+        known = f"expected one of {', '.join(names)}.{did_you_mean(place, names)}"
+        return f"Unknown name {one_line(repr(place), 80)}: {known}"
     if found["type"] in ("missing", "missing_argument"):
         return f"Expected {place}, found none."
     expected = re.sub(r"^\w+ should ", "", found["msg"])  # such as "Input should be a valid string"

@@ -17,14 +17,7 @@ T = TypeVar("T")
 
 
 class Watched(Generic[T]):
-    """The content of a file as it is now. Threads may share it.
-
-    Args:
-        path: the file.
-        read: what reads it.
-
-    Attributes:
-        readings: how often it was read; another number means another content.
+    """The content of a file as it is now; another number of `readings` means another content. Threads may share it.
 
     Raises:
         InputError: what `read` raises the first time; later, while a file is being edited, the last content that could

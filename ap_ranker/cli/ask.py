@@ -11,14 +11,13 @@ import typer
 from rich.markup import escape
 
 from ap_ranker.cli.console import console, errors, to_json
-from ap_ranker.cli.options import SearchOptions, argument, option, takes_groups
+from ap_ranker.cli.options import SearchOptions, argument, option
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.errors import InputError
 from ap_ranker.search.sources import Source
 from ap_ranker.threads import wait_without_spinning
 
 
-@takes_groups
 def ask(
     questions: Annotated[list[str], argument("One or more questions, each in quotes.")],
     search: SearchOptions,
@@ -32,10 +31,8 @@ def ask(
     if not all(text.strip() for text in asked):
         raise InputError("Expected a question, found an empty text.")
     if search.documents is None and Path(questions[-1]).exists():
-        raise InputError(
-            f"Expected questions, found the path {questions[-1]}. To search it, name it with --documents "
-            f"{questions[-1]}"
-        )
+        found = f"Expected questions, found the path {questions[-1]}"
+        raise InputError(f"{found}. To search it, name it with --documents {questions[-1]}")
     wait_without_spinning()
     gc.set_threshold(100_000, 50, 50)  # what is imported lives until the end; to look for garbage takes an eighth of it
     from ap_ranker.search.setup import search_faq
@@ -51,11 +48,8 @@ def ask(
 
 def _joined(questions: list[str]) -> list[str]:
     """Words that were typed without quotes as the one question that they are."""
-    if (
-        len(questions) == 1
-        or any(" " in text or text.endswith(QUESTION_MARKS) for text in questions[:-1])
-        or " " in questions[-1]
-    ):
+    *others, last = questions
+    if not others or " " in last or any(" " in text or text.endswith(QUESTION_MARKS) for text in others):
         return questions
     question = " ".join(questions)
     errors.say(f'Taken as one question: "{question}" (several: put each in quotes).')

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.markup import escape
-from rich.table import Table
-
+from ap_ranker.cli import options
 from ap_ranker.cli.console import console, numbers, write_json
-from ap_ranker.cli.options import Answers, Columns, Device, JsonFile, KnownWordings, argument, option
+from ap_ranker.cli.options import argument, option
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.plots import check_plotting, plot_reliability
 
@@ -18,32 +17,33 @@ if TYPE_CHECKING:
     from ap_ranker.training.calibrate import SplitReport
 
 
-def calibrate(
-    checkpoint: Annotated[Path, argument("A checkpoint folder; the calibration is written to it.")],
+@dataclass(frozen=True)
+class CalibrationData:
+    """What `ap_ranker.training.calibrate.calibrate` takes beside a checkpoint and precisions."""
+
     dev: Annotated[
         Path | None,
-        argument(
-            "Questions, ideally some unanswerable: a file, or a folder with dev.*; by default those that training "
-            "has set aside."
-        ),
-    ] = None,
-    test: Annotated[Path | None, option("Other questions to measure on: a file, or a folder with test.*")] = None,
-    precision: Annotated[
-        str | None,
-        option(
-            "Target precisions (shares of the returned answers that should be right), comma-separated; by default "
-            "those of 0.8,0.9,0.95 that the number of questions allows."
-        ),
-    ] = None,
+        argument("Questions, some unanswerable: a file or a folder; by default those that training has set aside."),
+    ] = None
+    test: Annotated[Path | None, option("Other questions to measure on: a file, or a folder with test.*")] = None
     share: Annotated[
         float | None, option("Assumed share of unanswerable questions if the data has none; 0.1 by default.")
+    ] = None
+    answers: options.Answers = None
+    columns: options.Columns = None
+    wordings: options.KnownWordings = None
+    device: options.Device = "auto"
+
+
+def calibrate(
+    checkpoint: Annotated[Path, argument("A checkpoint folder; the calibration is written to it.")],
+    data: CalibrationData,
+    precision: Annotated[
+        str | None,
+        option("Target precisions: shares of returned answers that are right; by default 0.8,0.9,0.95 if possible."),
     ] = None,
-    answers: Answers = None,
-    columns: Columns = None,
-    wordings: KnownWordings = None,
     plot: Annotated[Path | None, option("Write a reliability diagram (PNG) to this file.")] = None,
-    json_file: JsonFile = None,
-    device: Device = "auto",
+    json_file: options.JsonFile = None,
 ) -> None:
     """Fit the probability that an answer is right, and thresholds below which no answer is returned."""
     from ap_ranker.ranking.calibration import key
@@ -52,17 +52,11 @@ def calibrate(
 
     if plot:
         check_plotting()
-    report = run(
-        checkpoint,
-        dev,
-        test=test,
-        precisions=None if precision is None else _precisions(precision),
-        share=share,
-        answers=answers,
-        wordings=wordings,
-        device=device,
-        columns=columns,
-    )
+    try:
+        precisions = None if precision is None else [float(part) for part in precision.split(",")]
+    except ValueError as error:
+        raise InputError(f"Expected --precision as numbers such as 0.9,0.95; found {precision!r}.") from error
+    report = run(checkpoint, precisions=precisions, **vars(data))
     for split in report.splits.values():
         _print_unanswerable(split)
     for warning in report.warnings:
@@ -81,16 +75,6 @@ def calibrate(
     console.say(f"Wrote the calibration into {checkpoint}: {' and '.join(report.files)}.")
 
 
-def _precisions(text: str) -> list[float]:
-    try:
-        values = [float(part) for part in text.split(",")]
-    except ValueError:
-        values = []
-    if not values or not all(0 < value < 1 for value in values):
-        raise InputError(f"Expected --precision as numbers between 0 and 1, such as 0.9,0.95; found {text!r}.")
-    return values
-
-
 def _print_unanswerable(split: SplitReport) -> None:
     questions = f"{split.n_questions:,} questions of {split.data}"
     if split.hidden_share is None:
@@ -107,18 +91,18 @@ def _print(split: SplitReport, targets: Sequence[str]) -> None:
     """Print the thresholds and their effects."""
     from ap_ranker.training.calibrate import SCORES
 
-    titles = ("target precision", "threshold", "precision", "answered", "unanswerable rejected")
-    table = Table("ranked by", *map(numbers, titles), title=escape(split.title))
+    rows: list[list[str] | None] = []
     for kind, score in split.scores.items():
         name = SCORES[kind]
         for target in targets:
-            cells = ["not reached"]
+            found = ["not reached"]
             if effect := score["thresholds"].get(target):
                 shares = (effect[share] for share in ("precision", "answered", "rejected"))
-                cells = [f"{effect['threshold']:.3f}", *("-" if part is None else f"{part:.1%}" for part in shares)]
-            table.add_row(name, target, *cells)
+                found = [f"{effect['threshold']:.3f}", *("-" if part is None else f"{part:.1%}" for part in shares)]
+            rows.append([name, target, *found])
             name = ""
-        table.add_section()
-    console.print(table)
+        rows.append(None)
+    titles = ("target precision", "threshold", "precision", "answered", "unanswerable rejected")
+    console.table(["ranked by", *map(numbers, titles)], rows, split.title)
     errors = ", ".join(f"{SCORES[kind]} {score['calibration_error']:.3f}" for kind, score in split.scores.items())
     console.say(f"Calibration error (ECE): {errors}.")

@@ -38,9 +38,12 @@ def check(
     from ap_ranker.data.audit import audit
     from ap_ranker.data.audit.fix import fix
     from ap_ranker.data.audit.report import Severity
+    from ap_ranker.data.reader import SPLITS, find_split
+    from ap_ranker.documents import is_faq
     from ap_ranker.training.config import TrainingConfig
 
-    if _are_documents(data) and not (dev or test or answers):
+    has_questions = any(find_split(data, split) for split in SPLITS) if data.is_dir() else is_faq(data)
+    if not (has_questions or dev or test or answers):
         if fix_file or language:
             raise InputError(f"{data}: --fix and --language are for questions with answers, found documents.")
         _check_documents(data, columns, json_file)
@@ -62,14 +65,6 @@ def check(
         raise typer.Exit(1)
 
 
-def _are_documents(path: Path) -> bool:
-    """Whether the path is a document, or a folder without questions to train with or to measure by."""
-    from ap_ranker.data.reader import SPLITS, find_split
-    from ap_ranker.documents import is_faq
-
-    return not any(find_split(path, split) for split in SPLITS) if path.is_dir() else not is_faq(path)
-
-
 def _check_documents(path: Path, columns: tuple[str, str] | None, json_file: Path | None) -> None:
     """Print what can be read of documents, and each file that cannot."""
     from ap_ranker.documents import read_documents
@@ -84,9 +79,8 @@ def _check_documents(path: Path, columns: tuple[str, str] | None, json_file: Pat
     for left in reading.left_out:
         console.say(f"         {left}")
     if json_file:
-        left_out = [{"place": left.place, "reason": left.reason} for left in reading.left_out]
-        found = {"data": str(path), "passages": len(reading.entries), "files": reading.files, "left_out": left_out}
-        write_json(json_file, found)
+        found = {"data": str(path), "passages": len(reading.entries), "files": reading.files}
+        write_json(json_file, found | {"left_out": [vars(left) for left in reading.left_out]})
 
 
 def warn_of_faults(
@@ -102,13 +96,11 @@ def warn_of_faults(
         console.warn(f"the data cannot be checked. {error}")
         return None
     faults = report.counts(Severity.error) | report.counts(Severity.warning)
-    leaks = sum(count for kind, count in faults.items() if kind.endswith("leaked-question"))
+    leaks = {kind: count for kind, count in faults.items() if kind.endswith("leaked-question")}
     if leaks:
-        console.warn(
-            f"{leaks:,} questions are also, exactly or nearly, in an earlier split: measures will be too high."
-        )
-    others = [f"{kind} {count:,}" for kind, count in faults.items() if not kind.endswith("leaked-question")]
-    if others:
+        also = f"{sum(leaks.values()):,} questions are also, exactly or nearly, in an earlier split"
+        console.warn(f"{also}: measures will be too high.")
+    if others := [f"{kind} {count:,}" for kind, count in faults.items() if kind not in leaks]:
         console.warn(f"faults in the data: {', '.join(others)}.")
     if faults:
         console.say(f"  Details: ap-ranker check {data}")

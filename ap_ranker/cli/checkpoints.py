@@ -5,20 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Column
 
+from ap_ranker.cli import options
 from ap_ranker.cli.console import console, errors, numbers
-from ap_ranker.cli.options import (
-    CheckpointOutput,
-    Columns,
-    Device,
-    Language,
-    MatchEntry,
-    Overwrite,
-    argument,
-    option,
-)
+from ap_ranker.cli.options import argument, option
 from ap_ranker.data.faq import DEFAULT_MATCH
 
 if TYPE_CHECKING:
@@ -27,15 +18,15 @@ if TYPE_CHECKING:
 
 def init(
     documents: Annotated[Path, option("The FAQ, a document, or a folder of documents and tables.")],
-    output: CheckpointOutput,
+    output: options.CheckpointOutput,
     encoder: Annotated[
         str | None,
         option("Pretrained encoder: any sentence-transformers model, by name or folder; by default all-MiniLM-L6-v2."),
     ] = None,
-    language: Language = None,
-    columns: Columns = None,
-    match: MatchEntry = DEFAULT_MATCH,
-    overwrite: Overwrite = False,
+    language: options.Language = None,
+    columns: options.Columns = None,
+    match: options.MatchEntry = DEFAULT_MATCH,
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Make a checkpoint that ranks as its pretrained encoder does, for documents to which there are no questions yet.
 
@@ -59,14 +50,6 @@ def init(
     )
 
 
-ATTENTION = {
-    "": "none",
-    "question": "over the question's words",
-    "answer": "over the answer's words",
-    "both": "over the words of question and answer",
-}
-
-
 def models(
     name: Annotated[str | None, argument("A model's name; by default, list all models.")] = None,
 ) -> None:
@@ -76,14 +59,14 @@ def models(
     if name is not None:
         _print_one(model_spec(name))
         return
-    columns = (Column("name", no_wrap=True), "paper", "cached", numbers("parameters", no_wrap=True), "objective")
-    table = Table(*columns, title=f"{len(MODELS)} models")
+    rows: list[list[str] | None] = []
     for family in dict.fromkeys(spec.family for spec in MODELS.values()):
         for spec in sorted((spec for spec in MODELS.values() if spec.family == family), key=lambda spec: spec.name):
             paper = f"{_authors(spec)} {spec.year}"
-            table.add_row(spec.name, escape(paper), spec.cached, f"{_parameters(spec):,}", spec.objective)
-        table.add_section()
-    console.print(table)
+            rows.append([spec.name, paper, spec.cached, f"{_parameters(spec):,}", spec.objective])
+        rows.append(None)
+    columns = (Column("name", no_wrap=True), "paper", "cached", numbers("parameters", no_wrap=True), "objective")
+    console.table(columns, rows, f"{len(MODELS)} models")
     console.say(
         "Cached: what is computed once per answer. Parameters: at default size, without the word vectors.\n"
         "Objective: the default of `ap-ranker train`.\n"
@@ -99,7 +82,7 @@ def _print_one(spec: ModelSpec) -> None:
         "paper": f"{spec.paper} ({spec.year})",
         "family": spec.family,
         "cached per answer": spec.cached,
-        "attention": ATTENTION[spec.attention_over],
+        "attention": f"over the words of {over}" if (over := spec.attention_over) else "none",
         "parameters": f"{_parameters(spec):,} at default size, without the word vectors",
         "objective": spec.objective,
     }
@@ -115,11 +98,10 @@ def _print_one(spec: ModelSpec) -> None:
         console.say(f"  {title:18} {text}")
     if not spec.options:
         return
-    table = Table("option", "default", "values", "meaning")
+    rows = []
     for name, each in spec.options.items():
-        values = ", ".join(each.choices) or type(each.default).__name__
-        table.add_row(name, str(each.default), values, escape(each.meaning))
-    console.print(table)
+        rows.append([name, str(each.default), ", ".join(each.choices) or type(each.default).__name__, each.meaning])
+    console.table(["option", "default", "values", "meaning"], rows)
     first, each = next(iter(spec.options.items()))
     console.say(f"Set them in the file of --config:\n  model: {spec.name}\n  options: {{{first}: {each.default}}}")
 
@@ -127,8 +109,7 @@ def _print_one(spec: ModelSpec) -> None:
 def _authors(spec: ModelSpec) -> str:
     """The authors, shortened to `et al.` if there are more than two."""
     names = spec.paper.split(", ")
-    first = names[0].split(" & ")[0]
-    return f"{first} et al." if len(names) > 2 else " & ".join(names[0].split(" & "))
+    return f"{names[0].split(' & ')[0]} et al." if len(names) > 2 else names[0]
 
 
 def _parameters(spec: ModelSpec) -> int:
@@ -144,7 +125,7 @@ def explain(
     question: Annotated[str, option("The user's question.")],
     answer: Annotated[str, option("The text that the question is matched with.")],
     output: Annotated[Path, option("The file to write: a page (.html) or a picture (.png; needs the extra plot).")],
-    device: Device = "auto",
+    device: options.Device = "auto",
 ) -> None:
     """Show how much each word of a question and an answer contributes to the score."""
     from ap_ranker.evaluation.explanation_page import write_explanation

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from rich import console as rich
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
-from rich.table import Column
+from rich.table import Column, Table
+from rich.text import Text
 
 from ap_ranker.files import write_text_atomically
 from ap_ranker.processes import process_number
@@ -57,24 +59,38 @@ class Console(rich.Console):
         self.print(text, markup=False)
 
     def warn(self, text: str, title: str = "Warning") -> None:
-        """Print a text as `say`, with the title `Warning`."""
+        """Print a text as `say`, with a title."""
         self.print(f"[yellow]{title}:[/] {escape(text)}")
+
+    def table(
+        self,
+        titles: Iterable[str | Column],
+        rows: Iterable[Sequence[str | Text] | None],
+        title: str | None = None,
+    ) -> None:
+        """Print a table whose texts are no markup; a row that is `None` is a line between the others."""
+        table = Table(*titles, title=None if title is None else escape(title))
+        for row in rows:
+            if row is None:
+                table.add_section()
+            else:
+                table.add_row(*(escape(cell) if isinstance(cell, str) else cell for cell in row))
+        self.print(table)
 
 
 console = Console(quiet=process_number() != 0)  # of several processes, the first one prints
 errors = Console(stderr=True)
 
 
-def describe(title: str, data: Dataset) -> None:
-    """Print what a data set holds, and what was left out or merged."""
-    console.say(
-        f"{title}: {len(data.answerable):,} questions, {data.pairs:,} right answers among {len(data.answers):,} "
-        f"({data.name})"
-    )
-    for reason, count in data.notes.items():
-        console.say(f"  {count:,} {reason}")
-    if without := len(data.questions) - len(data.answerable):
-        console.say(f"  {without:,} questions without a right answer left out")
+def describe(parts: Mapping[str, Dataset]) -> None:
+    """Print what data sets hold, by their titles, and what was left out or merged."""
+    for title, data in parts.items():
+        asked = f"{title}: {len(data.answerable):,} questions, {data.pairs:,} right answers among"
+        console.say(f"{asked} {len(data.answers):,} ({data.name})")
+        for reason, count in data.notes.items():
+            console.say(f"  {count:,} {reason}")
+        if without := len(data.questions) - len(data.answerable):
+            console.say(f"  {without:,} questions without a right answer left out")
 
 
 def numbers(title: str, **options: Any) -> Column:
@@ -82,15 +98,17 @@ def numbers(title: str, **options: Any) -> Column:
     return Column(title, justify="right", **options)
 
 
-class ProgressBars:
+def cells(title: str, values: Iterable[float], form: str = ".3f") -> list[str]:
+    """A table's row of a title and numbers."""
+    return [title, *(format(value, form) for value in values)]
+
+
+class ProgressBars(AbstractContextManager["ProgressBars"]):
     """Shows a bar on standard error for each slow step while it lasts."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, quiet=console.quiet)
         self._bar: Progress | None = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._end()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
-from transformers import ProgressCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import ProgressCallback, TrainerState
 
 
 class EpochLines(ProgressCallback):
@@ -18,19 +18,11 @@ class EpochLines(ProgressCallback):
     def on_log(self, *args: Any, **kwargs: Any) -> None:
         """Print nothing: `on_evaluate` prints the epoch's line."""
 
-    def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        metrics: dict[str, float] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_evaluate(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         if not state.is_world_process_zero:
             return
-        mrr = (metrics or {})["eval_MRR"]
+        *earlier, mrr = (entry["eval_MRR"] for entry in state.log_history if "eval_MRR" in entry)
         loss = next((entry["loss"] for entry in reversed(state.log_history) if "loss" in entry), float("nan"))
-        earlier = [entry["eval_MRR"] for entry in state.log_history if "eval_MRR" in entry][:-1]
         mark = "  best so far" if mrr > max(earlier, default=0.0) else ""
         line = f"epoch {round(state.epoch or 0):3d}   loss {loss:.4f}   dev MRR {mrr:.3f}{mark}"
         self._console.print(line, highlight=False)

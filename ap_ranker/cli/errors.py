@@ -26,14 +26,10 @@ TRACEBACK = "AP_RANKER_TRACEBACK"
 MAX_LINES, MAX_LENGTH = 3, 1_000
 """Limits of a message; the middle of a longer one is left out, as its end says what to do."""
 
-_LIBRARY_ERRORS = {
-    ("No space left on device", "StorageFull"): (
-        "A file cannot be written: the disk is full. Make room, or name another place."
-    ),
-    ("can't allocate memory", "out of memory"): (
-        "Out of memory. Use a smaller batch_size, max_tokens or model, or fewer texts."
-    ),
-}
+FULL = "A file cannot be written: the disk is full. Make room, or name another place."
+NO_MEMORY = "Out of memory. Use a smaller batch_size, max_tokens or model, or fewer texts."
+_LIBRARY_ERRORS = {"No space left on device": FULL, "StorageFull": FULL}
+_LIBRARY_ERRORS |= {"can't allocate memory": NO_MEMORY, "out of memory": NO_MEMORY}
 """Words in errors of libraries that raise neither `OSError` nor `MemoryError` -> the message."""
 
 
@@ -45,8 +41,8 @@ def report_user_errors() -> Iterator[None]:
         sys.stdout.flush()
     except KeyboardInterrupt:
         _end("Stopped.", STOPPED)
-    except BrokenPipeError:  # the reader, such as `head`, has closed the output
-        _discard_output()
+    except BrokenPipeError:  # the reader, such as `head`, has closed the output, to which Python would flush at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(BUG)
     except Exception as error:
         if os.environ.get(TRACEBACK):
@@ -59,9 +55,12 @@ def explained(error: Exception) -> tuple[str, int]:
     """The message for an exception, and the exit code."""
     if message := _user_message(error):
         return message, USER
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    ours = [frame for frame in frames if {"ap_ranker", "haystack_integrations"} & set(Path(frame.filename).parts)]
+    frame = (ours or frames)[-1]
     return (
-        f"This is a bug in ap-ranker: {type(error).__name__} in {_location(error)}: {error}\n"
-        f"Please report it with its traceback; to print that, set {TRACEBACK}=1."
+        f"This is a bug in ap-ranker: {type(error).__name__} in {Path(frame.filename).name}, line {frame.lineno}: "
+        f"{error}\nPlease report it with its traceback; to print that, set {TRACEBACK}=1."
     ), BUG
 
 
@@ -84,15 +83,7 @@ def _user_message(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "The input is nested too deeply: a file has too many lists within lists."
     text = "out of memory" if isinstance(error, MemoryError) else str(error)
-    return next((message for words, message in _LIBRARY_ERRORS.items() if any(word in text for word in words)), "")
-
-
-def _location(error: Exception) -> str:
-    """The innermost frame of our own code in the traceback."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    ours = [frame for frame in frames if {"ap_ranker", "haystack_integrations"} & set(Path(frame.filename).parts)]
-    frame = (ours or frames)[-1]
-    return f"{Path(frame.filename).name}, line {frame.lineno}"
+    return next((message for words, message in _LIBRARY_ERRORS.items() if words in text), "")
 
 
 def shortened(message: str) -> str:
@@ -107,8 +98,3 @@ def shortened(message: str) -> str:
 def _end(message: str, code: int) -> None:
     errors.print(message)
     sys.exit(code)
-
-
-def _discard_output() -> None:
-    """Redirect standard output, which Python would otherwise flush at exit and fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

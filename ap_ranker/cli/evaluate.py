@@ -4,81 +4,61 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
-from ap_ranker.cli.console import console, numbers, write_json
-from ap_ranker.cli.options import (
-    Answers,
-    Columns,
-    Device,
-    JsonFile,
-    KnownWordings,
-    MatchText,
-    Pools,
-    StoredDtype,
-    argument,
-    option,
-)
+from ap_ranker.cli import options
+from ap_ranker.cli.console import cells, console, numbers, write_json
+from ap_ranker.cli.options import argument, option
 from ap_ranker.evaluation.plots import check_plotting, plot_lengths
 
 if TYPE_CHECKING:
-    from ap_ranker.data.faq import Match
     from ap_ranker.evaluation.evaluation_report import EarlierCheckpoint, EvaluationReport
     from ap_ranker.search.evaluate_pipeline import PipelineReport
 WIDTH = 100
 """Maximum number of columns to show of a text; the JSON file has all of it."""
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """What `ap_ranker.evaluation.evaluate.evaluate` takes beside a checkpoint and data."""
+
+    answers: options.Answers = None
+    columns: options.Columns = None
+    pools: options.Pools = None
+    no_pools: Annotated[
+        bool, option("Ignore the data's candidate pools: all answers are candidates.", "--no-pools")
+    ] = False
+    clean: Annotated[bool, option("Leave out questions whose candidates are all right.", "--clean")] = False
+    match: options.MatchText = None
+    wordings: options.KnownWordings = None
+    hybrid: Annotated[
+        bool, option("Of more than 1,000 answers, rank the best by the model's vectors, too.", "--hybrid")
+    ] = False
+    dtype: options.StoredDtype = None
+    compare: Annotated[str | None, option("An earlier checkpoint to compare with, question by question.")] = None
+    device: options.Device = "auto"
+
+
 def evaluate(
     checkpoint: Annotated[str, argument("A checkpoint folder or a hub name.")],
     data: Annotated[Path, argument("A file of questions, or a folder with test.*")],
-    answers: Answers = None,
-    columns: Columns = None,
-    pools: Pools = None,
-    no_pools: Annotated[
-        bool, option("Ignore the data's candidate pools: all answers are candidates.", "--no-pools")
-    ] = False,
-    clean: Annotated[bool, option("Leave out questions whose candidates are all right.", "--clean")] = False,
-    match: MatchText = None,
-    wordings: KnownWordings = None,
-    hybrid: Annotated[
-        bool, option("Of more than 1,000 answers, rank the best by the model's vectors, too.", "--hybrid")
-    ] = False,
-    dtype: StoredDtype = None,
+    conditions: Conditions,
     pipeline: Annotated[
         Path | None, option("A YAML file with a Haystack pipeline: evaluate the search as it is served, too.")
     ] = None,
-    compare: Annotated[str | None, option("An earlier checkpoint to compare with, question by question.")] = None,
-    json_file: JsonFile = None,
+    json_file: options.JsonFile = None,
     plot: Annotated[Path | None, option("Plot P@1 against answer length to this PNG file.")] = None,
-    device: Device = "auto",
 ) -> None:
     """Evaluate a checkpoint and BM25 on the same questions and candidates."""
     from ap_ranker.evaluation.evaluate import evaluate as run
 
     if plot:
         check_plotting()
-    report = run(
-        checkpoint,
-        data,
-        compare=compare,
-        answers=answers,
-        pools=pools,
-        no_pools=no_pools,
-        clean=clean,
-        match=match,
-        wordings=wordings,
-        hybrid=hybrid,
-        dtype=dtype,
-        device=device,
-        columns=columns,
-    )
+    report = run(checkpoint, data, **vars(conditions))
     served = None
     if pipeline:
         from ap_ranker.search.evaluate_pipeline import evaluate_pipeline
@@ -87,10 +67,10 @@ def evaluate(
             pipeline,
             report.dataset,
             checkpoint=checkpoint,
-            faq=answers,
-            columns=columns,
+            faq=conditions.answers,
+            columns=conditions.columns,
             match=report.match,
-            wordings=[wordings] if wordings else [],
+            wordings=[conditions.wordings] if conditions.wordings else [],
             known=report.known,
         )
     _print(report, f"{report.model_name} ({checkpoint})", served)
@@ -99,7 +79,7 @@ def evaluate(
     for warning in report.warnings:
         console.warn(warning)
     if report.comparison:
-        _print_comparison(report.comparison, report.match)
+        _print_comparison(report.comparison, report)
     if plot:
         plot_lengths(report.by_length(), report.model_name, plot)
     if json_file:
@@ -113,27 +93,30 @@ def peak_bytes() -> int | None:
         import resource
     except ImportError:  # Windows
         return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -> None:
-    title = f"{report.n_questions:,} questions of {escape(report.dataset.name)}"
-    table = Table("", *map(numbers, report.model), title=title)
-    rows = {report.bm25_name: report.bm25}
-    if report.without_wordings:
-        rows["answers alone"] = report.without_wordings
-    rows |= {escape(name): report.model, "both scores added": report.fusion or {}}
-    _add_rows(table, rows)
+    measured = {
+        report.bm25_name: report.bm25,
+        "answers alone": report.without_wordings,
+        name: report.model,
+        "both scores added": report.fusion,
+    }
     gains = (report.model[measure] - value for measure, value in report.bm25.items())
-    table.add_row("difference", *(f"{gain:+.3f}" for gain in gains), end_section=True)
+    new = {
+        report.bm25_name: report.new(report.bm25_each),
+        name: report.new(report.model_each),
+        "both scores added": report.new(report.fusion_each),
+        "as served": served.new if served else None,
+    }
+    rows: list[list[str] | None] = [cells(title, each.values()) for title, each in measured.items() if each]
+    rows += [cells("difference", gains, "+.3f"), None]
     if served:
-        _add_rows(table, {f"as served ({escape(served.pipeline)})": served.measures})
-        table.add_section()
-    new = {report.bm25_name: report.new(report.bm25_each), escape(name): report.new(report.model_each)}
-    new |= {"both scores added": report.new(report.fusion_each), "as served": served.new if served else None}
-    _add_rows(table, {f"{title}, new questions": measures or {} for title, measures in new.items()})
-    console.print(table)
+        rows += [cells(f"as served ({served.pipeline})", served.measures.values()), None]
+    rows += [cells(f"{title}, new questions", measures.values()) for title, measures in new.items() if measures]
+    title = f"{report.n_questions:,} questions of {report.dataset.name}"
+    console.table(["", *map(numbers, report.model)], rows, title)
     if report.n_known:
         console.say(
             f"{report.n_known:,} of the {report.n_questions:,} questions are not new: seen in training, or known "
@@ -155,24 +138,17 @@ def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -
         console.say(f"Left out: {report.unanswerable:,} questions without a right answer.")
 
 
-def _add_rows(table: Table, rows: Mapping[str, Mapping[str, float]]) -> None:
-    for title, measures in rows.items():
-        if measures:
-            table.add_row(title, *(f"{value:.3f}" for value in measures.values()))
-
-
-def _print_comparison(comparison: EarlierCheckpoint, match: Match) -> None:
+def _print_comparison(comparison: EarlierCheckpoint, report: EvaluationReport) -> None:
     """Print the earlier checkpoint's measures, the differences, and the questions that changed most."""
-    before, changes, name = comparison.before, comparison.changes, escape(comparison.checkpoint)
-    table = Table("", *map(numbers, before.model), title=f"Compared with {name}")
-    rows = {name: (before.model, changes["model"])}
+    before, changes, name = comparison.before, comparison.changes, comparison.checkpoint
+    compared = {name: (before.model, changes["model"])}
     if changes["fusion"]:
-        rows["both scores added"] = (before.fused, changes["fusion"])
-    for title, (values, gain) in rows.items():
-        table.add_row(title, *(f"{value:.3f}" for value in values.values()))
-        table.add_row("difference", *(f"{value:+.3f}" for value in gain["difference"].values()))
-        table.add_row("p-value", *(f"{value:.4f}" for value in gain["p_value"].values()), end_section=True)
-    console.print(table)
+        compared["both scores added"] = (before.fused, changes["fusion"])
+    rows: list[list[str] | None] = []
+    for title, (values, gain) in compared.items():
+        rows += [cells(title, values.values()), cells("difference", gain["difference"].values(), "+.3f")]
+        rows += [cells("p-value", gain["p_value"].values(), ".4f"), None]
+    console.table(["", *map(numbers, before.model)], rows, f"Compared with {name}")
     console.say(
         f"The first right answer ranks higher for {changes['better']:,} questions, lower for {changes['worse']:,} "
         f"of {before.n_questions:,}."
@@ -180,11 +156,9 @@ def _print_comparison(comparison: EarlierCheckpoint, match: Match) -> None:
     for title, listed in (("Higher", changes["improved"]), ("Lower", changes["worsened"])):
         for change in listed:
             _print_change(title, change)
-    if comparison.trained_match != match:
-        console.print(
-            f"[yellow]Note:[/] {name} was trained with --match {comparison.trained_match}; both ranked the texts of "
-            f"--match {match}.",
-        )
+    if comparison.trained_match != report.match:
+        trained = f"{name} was trained with --match {comparison.trained_match}"
+        console.warn(f"{trained}; both ranked the texts of --match {report.match}.", "Note")
 
 
 def _print_change(title: str, change: Mapping[str, Any]) -> None:

@@ -12,22 +12,10 @@ from typing import Annotated
 import typer
 from rich.logging import RichHandler
 
-from ap_ranker.cli import (
-    ask,
-    calibrate,
-    check,
-    checkpoints,
-    compare,
-    evaluate,
-    owner,
-    prepare,
-    serve,
-    stores,
-    train,
-    tune,
-)
+from ap_ranker.cli import ask, calibrate, check, checkpoints, evaluate, owner, prepare, selection, serve, stores, train
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.errors import STOPPED, report_user_errors
+from ap_ranker.cli.options import takes_groups
 
 
 def _print_version(wanted: bool) -> None:
@@ -36,11 +24,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_show_locals=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 
 
 @app.callback()
@@ -58,8 +42,8 @@ COMMANDS = {
     "Training": (
         checkpoints.init,
         train.distill,
-        tune.tune,
-        compare.compare,
+        selection.tune,
+        selection.compare,
         checkpoints.models,
         checkpoints.explain,
         checkpoints.push,
@@ -71,7 +55,7 @@ COMMANDS = {
 
 for group, commands in COMMANDS.items():
     for command in commands:
-        app.command(command.__name__, rich_help_panel=group)(command)
+        app.command(command.__name__, rich_help_panel=group)(takes_groups(command))
 
 
 def main() -> None:

@@ -6,9 +6,9 @@ import csv
 import inspect
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_type_hints
@@ -44,13 +44,12 @@ class ColumnNames(NamedTuple):
     def parse(cls, text: str) -> ColumnNames:
         """Parse two different names, as a line of a CSV file."""
         try:
-            [names] = csv.reader([text], strict=True, skipinitialspace=True)
-            question, answer = names
+            [[question, answer]] = csv.reader([text], strict=True, skipinitialspace=True)
+            if question.strip() and answer.strip() and question != answer:
+                return cls(question, answer)
         except (csv.Error, ValueError):
-            question = answer = ""
-        if not question.strip() or not answer.strip() or question == answer:
-            raise typer.BadParameter(f"expected two names of columns, such as Question,Answer; found {text!r}.")
-        return cls(question, answer)
+            pass
+        raise typer.BadParameter(f"expected two names of columns, such as Question,Answer; found {text!r}.")
 
 
 Columns = Annotated[
@@ -63,17 +62,11 @@ Columns = Annotated[
 ]
 Answers = Annotated[
     Path | None,
-    option(
-        "The FAQ, a file of all answers to choose from (question, answer; or aid, answer); by default answers.* "
-        "beside the questions, or else the answers of the questions' own file."
-    ),
+    option("The FAQ, all answers (question, answer; or aid, answer); by default answers.* or the questions' own file."),
 ]
 KnownWordings = Annotated[
     Path | None,
-    option(
-        "Questions known to ask for an answer (question, answer_ids; or question, answer); by default, train.* of "
-        "the folder."
-    ),
+    option("Questions known to ask for an answer (question, answer_ids or answer); by default, train.* of the folder."),
 ]
 Corpus = Annotated[Path, argument("The FAQ, a document, or a folder of documents and tables.")]
 Pools = Annotated[Path | None, option("Candidate pools of the questions (qid, candidate_ids).")]
@@ -82,10 +75,7 @@ Language = Annotated[str | None, option("The language of a stemmer for BM25, suc
 CheckpointOutput = Annotated[Path, option("The checkpoint folder to write.")]
 Embeddings = Annotated[
     str | None,
-    option(
-        "Word vectors: a GloVe, word2vec or fastText file, glove-50d, a checkpoint, or encoder (encoder:NAME), "
-        "which takes them from a pretrained encoder."
-    ),
+    option("Word vectors: a GloVe, word2vec or fastText file, glove-50d, a checkpoint, or an encoder (encoder:NAME)."),
 ]
 SharedSettings = Annotated[
     Path | None, option("YAML file with settings, the same for all trained checkpoints.", "--config")
@@ -107,32 +97,20 @@ class SearchedOptions:
 
     documents: Annotated[
         Path | None,
-        option(
-            "The FAQ, a file with columns question and answer; or a document, or a folder of documents and "
-            "tables; by default, the content of the store."
-        ),
+        option("The FAQ (question, answer); or a document, or a folder of both; by default, the content of the store."),
     ] = None
     columns: Columns = None
     model: Annotated[
         str | None,
-        option(
-            "The checkpoint, a folder or a hub name; by default checkpoints/faq or, if there is none, an encoder "
-            "that has learnt nothing from you."
-        ),
+        option("The checkpoint, a folder or a hub name; by default checkpoints/faq, or else an untrained encoder."),
     ] = None
     language: Annotated[
-        str | None,
-        option(
-            "The language of a stemmer for BM25, such as english; by default the one that the checkpoint was "
-            "trained with."
-        ),
+        str | None, option("The language of a stemmer for BM25, such as english; by default that of the checkpoint.")
     ] = None
     match: MatchEntry = DEFAULT_MATCH
     wordings: Annotated[
         list[Path] | None,
-        option(
-            "File of questions known to ask for an entry (question, answer_ids; or question, answer); may be repeated."
-        ),
+        option("File of questions known to ask for an entry, as (question, answer_ids or answer); may be repeated."),
     ] = None
 
     def set_up(self, **more: Any) -> AbstractContextManager[SearchSetup]:
@@ -149,10 +127,7 @@ class SearchOptions(SearchedOptions):
 
     pipeline: Annotated[
         Path | None,
-        option(
-            "A YAML file with a Haystack pipeline of your own, which names its checkpoint; `ap-ranker pipelines` "
-            "writes some to begin with."
-        ),
+        option("A Haystack pipeline of your own, in YAML; `ap-ranker pipelines` writes some to begin."),
     ] = None
     precision: Annotated[
         float | None,
@@ -160,10 +135,7 @@ class SearchOptions(SearchedOptions):
     ] = None
     synonyms: Annotated[
         Path | None,
-        option(
-            "File of other words for what users ask, one `SAP = payroll system` per line; `ap-ranker synonyms` "
-            "shows what it changes."
-        ),
+        option("File of other words, one `SAP = payroll system` per line; `ap-ranker synonyms` shows what it changes."),
     ] = None
     cache: Annotated[
         bool,
@@ -174,11 +146,9 @@ class SearchOptions(SearchedOptions):
         ),
     ] = True
 
-    def set_up(
-        self, *, limits: Mapping[str, float | None] | None = None, **more: Any
-    ) -> AbstractContextManager[SearchSetup]:
-        """As for `SearchedOptions`; `limits` are those beside the precision."""
-        limits = {"precision": self.precision, **(limits or {})}
+    def set_up(self, *, score_threshold: float | None = None, **more: Any) -> AbstractContextManager[SearchSetup]:
+        """As for `SearchedOptions`."""
+        limits = {"precision": self.precision, "score_threshold": score_threshold}
         return super().set_up(pipeline=self.pipeline, synonyms=self.synonyms, keep=self.cache, limits=limits, **more)
 
 
@@ -213,48 +183,31 @@ class TrainingOptions:
 
 def takes_groups(command: Callable[..., T]) -> Callable[..., T]:
     """Let a command take groups of options: of an argument that is a dataclass, each field becomes an option."""
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, type[Any]] = {}
     hints = get_type_hints(command, include_extras=True)
-    for each in inspect.signature(command).parameters.values():
-        hint = hints[each.name]
-        if isinstance(hint, type) and is_dataclass(hint):
-            groups[each.name] = hint
-            of_fields = get_type_hints(hint, include_extras=True)
-            found = [(field.name, of_fields[field.name], field.default) for field in fields(hint)]
-        else:
-            found = [(each.name, hint, each.default)]
-        for name, annotation, default in found:
-            parameter = inspect.Parameter(name, each.KEYWORD_ONLY, annotation=annotation)
-            parameters.append(parameter if default is MISSING else parameter.replace(default=default))
+    groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        group = groups.get(name)
+        found = list(inspect.signature(group).parameters.values()) if group else [parameter]
+        types = get_type_hints(group, include_extras=True) if group else hints
+        parameters += [each.replace(kind=each.KEYWORD_ONLY, annotation=types[each.name]) for each in found]
 
     @wraps(command)
     def call(**values: Any) -> T:
-        filled = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
-        return command(**values, **filled)
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        return command(**values)
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
     return call
 
 
 def whole_numbers(option: str, text: str) -> list[int]:
-    """Parse distinct numbers such as `3,1,2`, in order.
-
-    Raises:
-        InputError: not such a list, or a number below 1.
-    """
-    try:
-        numbers = list(dict.fromkeys(map(int, text.split(","))))
-    except ValueError:
-        numbers = [0]
-    if min(numbers) < 1:
-        raise InputError(
-            f"Expected {option} as whole numbers above 0 separated by commas, such as 1,2,3; found {text!r}."
-        )
-    return numbers
+    """Parse distinct numbers above 0, such as `3,1,2`, in order."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise InputError(f"Expected {option} as whole numbers above 0 (such as 1,2,3); found {text!r}.")
+    return list(dict.fromkeys(map(int, parts)))
 
 
 def command_line() -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import shorten
 from typing import Annotated
 
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from ap_ranker.cli.console import console, errors
-from ap_ranker.cli.options import Columns, SearchedOptions, argument, option, takes_groups
+from ap_ranker.cli.options import Columns, SearchedOptions, argument, option
 from ap_ranker.data.faq import read_faq, write_entries
 from ap_ranker.data.feedback import helpful_answers
 from ap_ranker.errors import InputError
@@ -21,7 +21,6 @@ SHOWN, WIDTH = 20, 60
 """Maximum number of groups in the table, and of characters of an answer."""
 
 
-@takes_groups
 def gaps(
     log: Annotated[Path, argument("The log of `ap-ranker serve --log-questions`.")],
     searched: SearchedOptions,
@@ -35,8 +34,7 @@ def gaps(
     """Group the questions that were refused, found nothing or whose answers did not help, most asked first."""
     if searched.documents is None:
         raise InputError("Expected the FAQ that the questions were put to, found none. Name it with --documents.")
-    if output is not None and output.suffix != ".csv":
-        raise InputError(f"Expected --output ending in .csv, found {str(output)!r}.")
+    _check_output(output)
     questions = read_question_log(log)
     from ap_ranker.web.gaps import find_gaps, find_unanswered, write_gaps
 
@@ -51,26 +49,27 @@ def gaps(
         f"did not help. {len(unanswered) - remaining:,} of these questions are in the FAQ by now."
     )
     if not refused:
-        console.say(
-            "No question was refused. A search refuses only below a threshold: serve with --precision or "
-            "--score-threshold."
-        )
+        console.say("No question was refused: a search does so only with serve's --precision or --score-threshold.")
     if output is not None:
         write_gaps(found, output)
-    table = Table("asked", "question", "nearest entry", "its score")
+    rows: list[list[str | Text]] = []
     for gap in found[:SHOWN]:
-        further = f"\n[dim]+ {len(gap.questions) - 1} other wordings[/]" if len(gap.questions) > 1 else ""
-        score = "-" if gap.score is None else f"{gap.score:.3f}"
-        table.add_row(str(gap.asked), escape(gap.questions[0]) + further, escape(gap.nearest[:80]), score)
+        further = f"\n+ {len(gap.questions) - 1} other wordings" if len(gap.questions) > 1 else ""
+        question = Text.assemble(gap.questions[0], (further, "dim"))
+        rows.append([str(gap.asked), question, gap.nearest[:80], "-" if gap.score is None else f"{gap.score:.3f}"])
     if found:
-        console.print(table)
+        console.table(["asked", "question", "nearest entry", "its score"], rows)
     if len(found) > SHOWN:
         console.say(f"{len(found) - SHOWN:,} smaller groups not shown.")
     if output is not None:
-        console.say(
-            f"Wrote {len(found):,} groups into {output}. Fill in the answers, delete the other rows, and add them to "
-            "the FAQ."
-        )
+        console.say(f"Wrote {len(found):,} groups into {output}. Fill in answers, and add these rows to the FAQ.")
+
+
+def _check_output(output: Path | None, faq: Path | None = None) -> None:
+    if output is not None and output.suffix != ".csv":
+        raise InputError(f"Expected --output ending in .csv, found {str(output)!r}.")
+    if output is not None and faq is not None and output.exists() and output.samefile(faq):
+        raise InputError(f"{output}: expected another file than the FAQ itself. Choose another --output.")
 
 
 def changes(
@@ -86,19 +85,13 @@ def changes(
     """List the changes of the owner's page, or write the FAQ with all of them into a new file."""
     if not file.is_file():
         raise InputError(f"{file}: expected a file of changes, found none. Name it with --changes.")
-    if output is not None and output.suffix != ".csv":
-        raise InputError(f"Expected --output ending in .csv, found {str(output)!r}.")
-    if output is not None and output.exists() and output.samefile(faq):
-        raise InputError(f"{output}: expected another file than the FAQ itself. Choose another --output.")
+    _check_output(output, faq)
     known = read_changes(file)
     changed = apply_changes(read_faq(faq, columns), known)
-    table = Table("time", "change", "entry", "")
-    for change in known:
-        if change.action != Action.undo:
-            state = "undone" if change.id in changed.undone else ""
-            state = "no longer applies" if change.id in changed.lapsed else state
-            table.add_row(change.time, change.action, escape(_described(change)), state)
-    console.print(table)
+    states = dict.fromkeys(changed.undone, "undone") | dict.fromkeys(changed.lapsed, "no longer applies")
+    shown = [change for change in known if change.action != Action.undo]
+    rows = [[change.time, change.action, _described(change), states.get(change.id, "")] for change in shown]
+    console.table(["time", "change", "entry", ""], rows)
     if changed.lapsed:
         console.say(f"{len(changed.lapsed):,} changes no longer apply: their entries have changed in {faq}.")
     if output is not None:
@@ -123,25 +116,17 @@ def wordings(
 
     No search knows these wordings. Add those that you accept to the FAQ, or to a file that --wordings names.
     """
-    if remove is not None:
-        _remove(file, remove)
+    if remove is None:
+        rows = [[question, shorten(answer, WIDTH, placeholder=" ...")] for question, answer in helpful_answers(file)]
+        console.table(["wording", "answer"], rows, str(file))
         return
-    table = Table("wording", "answer", title=escape(str(file)))
-    for question, answer in helpful_answers(file):
-        table.add_row(escape(question), escape(answer if len(answer) <= WIDTH else f"{answer[:WIDTH]} ..."))
-    console.print(table)
-
-
-def _remove(file: Path, question: str) -> None:
     from ap_ranker.web.clicks import FeedbackFile
 
     if not file.is_file():
         raise InputError(f"{file}: expected a feedback file, found none.")
     with writing(file):
-        removed = FeedbackFile(file).remove(question)
+        removed = FeedbackFile(file).remove(remove)
     if not removed:
-        raise InputError(
-            f"{file}: expected judgements of the question {question!r}, found none. List them: "
-            f"ap-ranker wordings {file}"
-        )
+        expected = f"expected judgements of the question {remove!r}, found none"
+        raise InputError(f"{file}: {expected}. List them: ap-ranker wordings {file}")
     console.say(f"{removed:,} judgements taken back; they are now in {file}.removed.")

@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from ap_ranker.cli.console import console
 from ap_ranker.cli.options import ColumnNames, Columns, Language, Overwrite, argument, option
 from ap_ranker.errors import InputError
 
-SHOWN = 10
-"""Maximum number of files that are named with their questions; the table names the source of each question."""
+SHOWN = 20
+"""Maximum number of files, or of questions, that are named."""
 
 
 def extract(
@@ -21,10 +20,7 @@ def extract(
     output: Annotated[Path, option("The CSV file to write: question, answer and source.")],
     titles: Annotated[
         bool,
-        option(
-            "Write pairs to train with instead: each title, or stored question of a FAQ, and the text below it.",
-            "--titles",
-        ),
+        option("Write pairs to train with instead: titles, or stored questions, and their texts.", "--titles"),
     ] = False,
     columns: Columns = None,
     overwrite: Overwrite = False,
@@ -35,42 +31,35 @@ def extract(
     """
     if columns is not None and not titles:
         raise InputError("Expected --columns with --titles only: without it, tables are not read.")
-    if titles:
-        _write_titles(documents, output, columns, overwrite)
-        return
     from ap_ranker.documents.extract import COLUMNS, KINDS, check_output, write_table
     from ap_ranker.documents.extract import extract as find
 
     check_output(output, overwrite=overwrite)  # before the documents are read, which may take minutes
+    if titles:
+        _write_titles(documents, output, columns)
+        return
     found = find(documents)
-    write_table(output, COLUMNS, found.rows, overwrite=overwrite)
-    for kind, count in found.kinds.most_common():
-        console.say(f"  {count:,} {KINDS[kind]}")
-    for name, count in found.by_file.most_common(SHOWN):
-        console.say(f"  {name}: {count:,}")
+    write_table(output, COLUMNS, found.rows)
+    lines = [f"{count:,} {KINDS[kind]}" for kind, count in found.kinds.most_common()]
+    lines += [f"{name}: {count:,}" for name, count in found.by_file.most_common(SHOWN)]
     if (more := len(found.by_file) - SHOWN) > 0:
-        console.say(f"  {more:,} more files")
+        lines.append(f"{more:,} more files")
     if found.merged:
-        console.say(f"  {found.merged:,} left out, as another entry has the same question and answer")
+        lines.append(f"{found.merged:,} left out, as another entry has the same question and answer")
     if found.without:
-        console.say(f"  {found.without:,} files ask no question: serve {documents} searches them, too")
-    for left in found.left_out:
-        console.say(f"  {left}")
+        lines.append(f"{found.without:,} files ask no question: serve {documents} searches them, too")
+    for line in [*lines, *found.left_out]:
+        console.say(f"  {line}")
     console.say(f"Wrote {output}: {len(found.entries):,} questions with answers.")
-    folder = documents.resolve()
-    if folder in output.resolve().parents:
-        console.print(
-            f"[bold yellow]Note:[/] a search of {escape(str(documents))} would find each answer twice, as the file is "
-            "in it.",
-        )
+    if documents.resolve() in output.resolve().parents:
+        console.warn(f"a search of {documents} would find each answer twice, as the file is in it.", "Note")
 
 
-def _write_titles(documents: Path, output: Path, columns: ColumnNames | None, overwrite: bool) -> None:
-    from ap_ranker.documents.extract import MOST, check_output, title_pairs, write_table
+def _write_titles(documents: Path, output: Path, columns: ColumnNames | None) -> None:
+    from ap_ranker.documents.extract import MOST, title_pairs, write_table
 
-    check_output(output, overwrite=overwrite)
     found = title_pairs(documents, columns)
-    write_table(output, ("question", "answer"), found.pairs, overwrite=overwrite)
+    write_table(output, ("question", "answer"), found.pairs)
     if found.too_general:
         console.say(f"  {found.too_general:,} titles left out that stand over more than {MOST} texts")
     console.say(
@@ -101,10 +90,6 @@ def split(
     console.say(f"Wrote {output}: {counts} questions; all {len(parts['test'].answers):,} answers are candidates.")
 
 
-SHOWN = 20
-"""Maximum number of questions in the table."""
-
-
 def synonyms(
     file: Annotated[Path, argument("Synonyms: lines such as SAP = payroll system, or lift => elevator.")],
     documents: Annotated[Path, option("The FAQ (question, answer; or aid, answer).")],
@@ -128,13 +113,12 @@ def synonyms(
         raise InputError(f"{questions}: expected questions with right answers of {documents}, found none.")
     result = preview(data, known)
     rising = sum(each.rises for each in result.moved)
-    if result.moved:
-        table = Table("question", "rank before", "after")
-        for each in result.moved[:SHOWN]:
-            style = "green" if each.rises else "red"
-            before, after = (f"{rank:g}" if rank else "not found" for rank in (each.before, each.after))
-            table.add_row(escape(each.question), before, f"[{style}]{after}[/]")
-        console.print(table)
+    rows: list[list[str | Text]] = []
+    for each in result.moved[:SHOWN]:
+        before, after = (f"{rank:g}" if rank else "not found" for rank in (each.before, each.after))
+        rows.append([each.question, before, Text(after, "green" if each.rises else "red")])
+    if rows:
+        console.table(["question", "rank before", "after"], rows)
     console.say(
         f"{result.concerned:,} of {result.n_questions:,} questions have a synonym. Their right answer rises for "
         f"{rising:,}, falls for {len(result.moved) - rising:,}. BM25: MRR {result.mrr[0]:.3f} before, "

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ap_ranker.cli.console import console, errors
-from ap_ranker.cli.options import SearchOptions, argument, option, takes_groups
+from ap_ranker.cli.options import SearchOptions, argument, option
 from ap_ranker.errors import InputError
 from ap_ranker.threads import wait_without_spinning
 
@@ -32,8 +32,8 @@ class ServerOptions:
     owner_key: Annotated[
         str | None,
         option(
-            "Key of the owner's page, /owner: 16 characters or more. By default there is no such page. Others may "
-            "see a command line: better set the environment variable.",
+            "Key of the owner's page, /owner: 16 characters or more, better in the environment variable, as others may "
+            "see a command line. By default there is no such page.",
             envvar="AP_RANKER_OWNER_KEY",
         ),
     ] = None
@@ -41,19 +41,11 @@ class ServerOptions:
     port: Annotated[int, option("Port to listen on; 0 for any free one.", min=0, max=65535)] = 8000
     allowed_host: Annotated[
         list[str] | None,
-        option(
-            "Host name to accept in requests, such as that of a reverse proxy; may be repeated. IP addresses, "
-            "localhost and --host are always accepted."
-        ),
+        option("Host name to accept beside IP addresses, localhost and --host, such as a proxy's; may be repeated."),
     ] = None
     rate: Annotated[float, option("Maximum number of requests per second and client; 0 for any number.", min=0)] = 20.0
     workers: Annotated[
-        int,
-        option(
-            "Number of processes that search: as many as cores for many users. Each holds the model. With 1, the "
-            "server's own process searches.",
-            min=1,
-        ),
+        int, option("Number of processes that search, each with the model: as many as cores for many users.", min=1)
     ] = 1
     page: Annotated[
         Path | None, option("YAML file of the page's settings: name, link, logo, accent, introduction and others.")
@@ -64,7 +56,6 @@ class ServerOptions:
     ] = None
 
 
-@takes_groups
 def serve(
     search: SearchOptions,
     server: ServerOptions,
@@ -101,13 +92,11 @@ def serve(
         if server.owner_key is not None:
             console.say(f"Owner's page: {address}owner; its changes go to {changes}.")
         if not is_loopback(server.host):
-            errors.warn(
-                f"other machines can reach {server.host} to search and give feedback: there are no accounts and no "
-                "encryption. Put a reverse proxy with both in front of it."
-            )
+            open_to = f"other machines can reach {server.host} to search and give feedback"
+            errors.warn(f"{open_to}, without accounts or encryption. Put a reverse proxy with both in front of it.")
 
     run(
-        search.set_up(limits={"score_threshold": score_threshold}, overlay=owners_changes(changes)),
+        search.set_up(score_threshold=score_threshold, overlay=owners_changes(changes)),
         **vars(server),
         status=console.status,
         on_listening=on_listening,

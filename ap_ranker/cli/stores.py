@@ -6,29 +6,17 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from rich.markup import escape
-from rich.table import Table
-
+from ap_ranker.cli import options
 from ap_ranker.cli.console import ProgressBars, console
-from ap_ranker.cli.options import (
-    Columns,
-    Corpus,
-    Device,
-    MatchEntry,
-    MatchText,
-    Overwrite,
-    StoredDtype,
-    argument,
-    option,
-)
+from ap_ranker.cli.options import argument, option
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 
 
 def index(
-    documents: Corpus,
+    documents: options.Corpus,
     pipeline: Annotated[Path, option("A Haystack pipeline with a document store.")],
-    columns: Columns = None,
-    match: MatchEntry = DEFAULT_MATCH,
+    columns: options.Columns = None,
+    match: options.MatchEntry = DEFAULT_MATCH,
 ) -> None:
     """Synchronize a document store with a FAQ or documents: add, change and remove entries.
 
@@ -53,6 +41,9 @@ def index(
     )
 
 
+TIME = "%Y-%m-%d %H:%M:%S"
+
+
 def rollback(
     pipeline: Annotated[Path, option("The Haystack pipeline that `ap-ranker index` was given.")],
     to: Annotated[
@@ -70,27 +61,25 @@ def rollback(
     store = find_versions(pipeline)
     with report_store_errors(pipeline, describe_store(store)):
         if show:
-            table = Table("version", "until", "documents", title=escape(str(store.path)))
-            for version in store.versions():
-                table.add_row(str(version.number), f"{version.until:%Y-%m-%d %H:%M:%S}", f"{version.documents:,}")
-            console.print(table)
+            rows = [[str(old.number), f"{old.until:{TIME}}", f"{old.documents:,}"] for old in store.versions()]
+            console.table(["version", "until", "documents"], rows, str(store.path))
             return
         version = store.restore_version(to)
     console.say(
         f"{describe_store(store)} holds the {version.documents:,} documents of version {version.number} again, "
-        f"as they were until {version.until:%Y-%m-%d %H:%M:%S}. To take this back: "
+        f"as they were until {version.until:{TIME}}. To take this back: "
         f"ap-ranker rollback --pipeline {pipeline}"
     )
 
 
 def encode(
     checkpoint: Annotated[str, argument("A checkpoint folder or a hub name.")],
-    documents: Corpus,
+    documents: options.Corpus,
     output: Annotated[Path, option("The folder to write; encodings in it are kept, missing ones added.")],
-    dtype: StoredDtype = None,
-    columns: Columns = None,
-    match: MatchText = None,
-    device: Device = "auto",
+    dtype: options.StoredDtype = None,
+    columns: options.Columns = None,
+    match: options.MatchText = None,
+    device: options.Device = "auto",
 ) -> None:
     """Encode a corpus in advance, for rankers with `encodings: DIR`."""
     from ap_ranker.documents import read_entries
@@ -115,7 +104,7 @@ def encode(
     )
 
 
-def pipelines(output: Annotated[Path, option("The folder to write.")], overwrite: Overwrite = False) -> None:
+def pipelines(output: Annotated[Path, option("The folder to write.")], overwrite: options.Overwrite = False) -> None:
     """Write the Haystack pipelines of ap-ranker, in YAML, to be adapted and named with --pipeline."""
     from ap_ranker.search.default_pipelines import write_pipelines
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,13 +12,14 @@ import typer
 
 from ap_ranker.cli.check import warn_of_faults
 from ap_ranker.cli.console import ProgressBars, console, describe
-from ap_ranker.cli.options import TrainingOptions, argument, command_line, option, takes_groups
+from ap_ranker.cli.options import TrainingOptions, argument, command_line, option
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_number
 from ap_ranker.training.data import read_questions, read_training_data
 
 if TYPE_CHECKING:
     from ap_ranker.data.dataset import Dataset
+    from ap_ranker.training.card import About
     from ap_ranker.training.config import TrainingConfig
     from ap_ranker.training.train import TrainingResult
 
@@ -25,7 +27,6 @@ NO_GAIN = 3
 """Exit code if a checkpoint was written but is not significantly better than BM25 on the dev questions."""
 
 
-@takes_groups
 def train(
     run: TrainingOptions,
     model: Annotated[
@@ -63,44 +64,24 @@ def train(
         model = read_checkpoint_config(find_checkpoint(start)).model
     about = About(command_line(), licence)
     options = {"model": model, "recipe": recipe, "objective": objective, "effort": effort}
-    settings, training, development = read_all(run, options, encoder=encoder, feedback=feedback)
+    settings, training, development = _read(run, options, encoder, feedback)
     audit = None
     if process_number() == 0:
         audit = warn_of_faults(run.data, run.dev, run.answers, settings.max_tokens, run.columns)
 
-    from ap_ranker.cli.epoch_lines import EpochLines
     from ap_ranker.ranking.ranker import Ranker, resolve_device
     from ap_ranker.training.train import train
 
-    with ProgressBars() as bars:
-        result = train(
-            training,
-            development,
-            run.output,
-            settings,
-            start=None if start is None else Ranker.from_pretrained(start, resolve_device(run.device)),
-            device=run.device,
-            resume=run.resume,
-            callbacks=(EpochLines(console),),
-            about=replace(about, audit=audit),
-            on_progress=bars.update,
-        )
-    report(run.output, settings.model, result)
+    begin = None if start is None else Ranker.from_pretrained(start, resolve_device(run.device))
+    result = _train(partial(train, start=begin), run, training, development, settings, replace(about, audit=audit))
     if must_beat_bm25 and not result.dev.gain.better:
         raise typer.Exit(NO_GAIN)
 
 
-def read_all(
-    run: TrainingOptions, options: Mapping[str, Any], *, encoder: str | None = None, feedback: Path | None = None
+def _read(
+    run: TrainingOptions, options: Mapping[str, Any], encoder: str | None = None, feedback: Path | None = None
 ) -> tuple[TrainingConfig, Dataset, Dataset]:
-    """The settings, the training data and the dev data of a run, which are printed; its folder is one to write to.
-
-    Args:
-        run: the run.
-        options: further settings of the command line.
-        encoder: the pretrained encoder, if the command line names it.
-        feedback: a file of feedback, as additional training data.
-    """
+    """The settings, the training data and the dev data of a run, which are printed; its folder is one to write to."""
     from ap_ranker.training.config import read_training_config
     from ap_ranker.training.resume_folder import ResumeFolder
 
@@ -110,27 +91,47 @@ def read_all(
     if process_number() == 0:
         ResumeFolder(run.output).check_output(resume=run.resume, overwrite=run.overwrite)
     training, development = read_training_data(run.data, run.dev, run.answers, settings, feedback, run.columns)
-    describe("Training data", training)
-    describe("Dev data", development)
+    describe({"Training data": training, "Dev data": development})
     return settings, training, development
 
 
-def report(output: Path, model: str, result: TrainingResult) -> None:
-    """Print what a run has written and how good it is on the dev questions."""
+def _train(
+    train: Callable[..., TrainingResult],
+    run: TrainingOptions,
+    training: Dataset,
+    development: Dataset,
+    settings: TrainingConfig,
+    about: About,
+) -> TrainingResult:
+    """Train, and print what was written and how good it is on the dev questions."""
+    from ap_ranker.cli.epoch_lines import EpochLines
+
+    with ProgressBars() as bars:
+        result = train(
+            data=training,
+            dev=development,
+            output=run.output,
+            config=settings,
+            device=run.device,
+            resume=run.resume,
+            callbacks=(EpochLines(console),),
+            about=about,
+            on_progress=bars.update,
+        )
     on_dev = result.dev
     both = f"both added {on_dev.fusion['MRR']:.3f}" if on_dev.fusion else "adding both does not help"
     console.say(
-        f"Wrote {output}: {model}, epoch {result.best_epoch}, dev MRR {on_dev.model['MRR']:.3f} "
+        f"Wrote {run.output}: {settings.model}, epoch {result.best_epoch}, dev MRR {on_dev.model['MRR']:.3f} "
         f"({on_dev.bm25_name} {on_dev.bm25['MRR']:.3f}, {both}), {result.seconds:.0f} s of training."
     )
     (console.say if on_dev.gain.better else console.warn)(str(on_dev.gain))
+    return result
 
 
 DEFAULT_STUDENT = "bow-idf"
 """The cheapest one, and the best small one that was measured (docs/results.md#small-students)."""
 
 
-@takes_groups
 def distill(
     teacher: Annotated[str, argument("The checkpoint to learn from, trained or not.")],
     run: TrainingOptions,
@@ -150,24 +151,10 @@ def distill(
     from ap_ranker.training.config import read_settings
 
     named = run.config is not None and "model" in read_settings(run.config)
-    settings, training, development = read_all(run, {"model": model or (None if named else DEFAULT_STUDENT)})
+    settings, training, development = _read(run, {"model": model or (None if named else DEFAULT_STUDENT)})
     unlabelled = read_questions(questions, development) if questions else []
 
-    from ap_ranker.cli.epoch_lines import EpochLines
     from ap_ranker.training.distill import distill
 
-    with ProgressBars() as bars:
-        result = distill(
-            [teacher, *(teachers or [])],
-            training,
-            development,
-            run.output,
-            settings,
-            questions=unlabelled,
-            device=run.device,
-            resume=run.resume,
-            callbacks=(EpochLines(console),),
-            about=About(command_line()),
-            on_progress=bars.update,
-        )
-    report(run.output, settings.model, result)
+    from_teachers = partial(distill, [teacher, *(teachers or [])], questions=unlabelled)
+    _train(from_teachers, run, training, development, settings, About(command_line()))

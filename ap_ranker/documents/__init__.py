@@ -28,15 +28,10 @@ SHOWN = 10
 
 @dataclass(frozen=True)
 class Reading:
-    """What was read of a folder or a file.
+    """What was read of a folder or a file."""
 
-    Attributes:
-        by_file: the name of a file -> what was read of it.
-        skipped: files and folders of other kinds.
-    """
-
-    by_file: Mapping[str, FileReading] = field(default_factory=dict)
-    skipped: list[LeftOut] = field(default_factory=list)
+    by_file: Mapping[str, FileReading] = field(default_factory=dict)  # by the names of files
+    skipped: list[LeftOut] = field(default_factory=list)  # files and folders of other kinds
 
     @property
     def entries(self) -> list[Entry]:
@@ -89,8 +84,7 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
     Args:
         path: the file or folder.
         columns: the names of a table's columns of questions and answers; by default they are recognized.
-        earlier: an earlier reading with the same columns: files that have not changed since are not read again, and
-            those that cannot be read any more keep what was read of them.
+        earlier: a reading before: files that have not changed, or cannot be read any more, keep what was read of them.
 
     Raises:
         InputError: nothing at all could be read, or no table has `columns`.
@@ -115,21 +109,17 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
                 raise
             reason = f"cannot be read ({error.strerror})." if isinstance(error, OSError) else str(error)
             reason = reason.removeprefix(str(file)).lstrip(":, ")
-            if before is None or not before.entries:
-                by_file[name] = FileReading([], [LeftOut(name, reason)], version=version)
-            else:
-                kept = LeftOut(name, f"{reason} What it was before still counts.")
-                by_file[name] = replace(before, version=version, left_out=[kept])
+            kept = before if before is not None and before.entries else FileReading([])
+            still = " What it was before still counts." if kept.entries else ""
+            by_file[name] = replace(kept, version=version, left_out=[LeftOut(name, reason + still)])
     reading = Reading(by_file, skipped)
     if not reading.files:
         endings = ", ".join([*FORMATS, *TABLES])
         example = f" ({reading.left_out[0]})" if reading.left_out else ""
         raise InputError(f"{path}: expected files ending in {endings}, found none that can be read{example}.")
     if columns and not any(file.has_columns for file in by_file.values()):
-        raise InputError(
-            f"{path}: expected a table with the columns {columns[0]!r} and {columns[1]!r} that --columns names, found "
-            "none."
-        )
+        named = f"the columns {columns[0]!r} and {columns[1]!r} that --columns names"
+        raise InputError(f"{path}: expected a table with {named}, found none.")
     return reading
 
 

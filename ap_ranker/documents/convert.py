@@ -25,15 +25,7 @@ _KINDS = {
 
 
 def convert(content: bytes, path: Path) -> Converted:
-    """Convert a document.
-
-    Args:
-        content: the file's content.
-        path: the file; the ending of its name decides the format.
-
-    Raises:
-        InputError: an unknown ending, a damaged file, one with a password, not UTF-8, or a missing extra.
-    """
+    """Convert the content of a document, whose format the ending of its path tells; raises InputError."""
     converter = FORMATS.get(path.suffix.lower())
     if converter is None:
         raise InputError(f"{path}: expected a document ending in {', '.join(FORMATS)}.{save_as(path)}")
@@ -46,14 +38,8 @@ def convert(content: bytes, path: Path) -> Converted:
     except RecursionError as error:
         raise InputError(f"{path}: expected a document, found elements nested too deeply.") from error
     except Exception as error:  # libraries raise any type for a damaged file
-        raise InputError(
-            f"{path}: expected {_KINDS.get(path.suffix.lower(), 'a document')}, found another or a damaged file "
-            f"({one_line(error)}). Save it again in its program."
-        ) from error
-
-
-def _plain(content: bytes, path: Path) -> Converted:
-    return Converted(decode(content, path))
+        expected = f"{path}: expected {_KINDS.get(path.suffix.lower(), 'a document')}, found another or a damaged file"
+        raise InputError(f"{expected} ({one_line(error)}). Save it again in its program.") from error
 
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
@@ -122,18 +108,14 @@ def _pptx(content: bytes, path: Path) -> Converted:
     return Converted("\f".join(texts), by="pages")
 
 
-def _html(content: bytes, path: Path) -> Converted:
-    return read_page(content)
-
-
 FORMATS: dict[str, Callable[[bytes, Path], Converted]] = {
     ".md": _markdown,
     ".markdown": _markdown,
-    ".html": _html,
-    ".htm": _html,
+    ".html": lambda content, path: read_page(content),
+    ".htm": lambda content, path: read_page(content),
     ".pdf": _pdf,
     ".docx": _docx,
     ".pptx": _pptx,
-    ".txt": _plain,
+    ".txt": lambda content, path: Converted(decode(content, path)),
 }
 """Ending of a document's name -> its converter."""

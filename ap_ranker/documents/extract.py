@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,23 +31,14 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Extracted:
-    """The questions of a folder.
+    """The questions of a folder."""
 
-    Attributes:
-        entries: each question with its answer once, and its source: `file#anchor`.
-        kinds: the number of entries of each kind, as called in `KINDS`.
-        by_file: the number of entries of each file.
-        merged: number of entries left out because another one says the same.
-        left_out: what could not be read.
-        without: number of documents that ask nothing.
-    """
-
-    entries: list[tuple[StatedEntry, str]]
-    kinds: Counter[str]
+    entries: list[tuple[StatedEntry, str]]  # each question with its answer once, and its source: `file#anchor`
+    kinds: Counter[str]  # the number of entries of each kind, as called in `KINDS`
     by_file: Counter[str]
-    merged: int
+    merged: int  # number of entries left out because another one says the same
     left_out: list[LeftOut]
-    without: int
+    without: int  # number of documents that ask nothing
 
     @property
     def rows(self) -> list[tuple[str, str, str, str]]:
@@ -59,31 +50,23 @@ def extract(path: Path) -> Extracted:
     """Find the questions that documents ask themselves; tables stay as they are.
 
     These are headings that ask, `details`, definition lists, and the questions of schema.org's `FAQPage`. A question
-    found twice counts once if one answer contains the other, the longer one; otherwise both stay.
-
-    Raises:
-        InputError: nothing can be read, it is a table, or no question is found.
+    found twice counts once if one answer contains the other, the longer one; otherwise both stay. If nothing is found,
+    or it is a table, InputError is raised.
     """
     if is_faq(path):
         require_file(path)
         raise InputError(f"{path}: expected documents, found a table. To search it: ap-ranker serve {path}")
     reading = read_documents(path)
-    found = [
-        (entry, f"{name}#{entry.anchor}" if entry.anchor else name, name)
-        for name, file in reading.by_file.items()
-        for entry in file.questions
-    ]
-    kept = _without_copies([entry for entry, _, _ in found])
-    if not kept:
-        raise InputError(
-            f"{path}: expected headings that ask a question, details, definition lists or a FAQPage of schema.org, "
-            f"found none in {reading.files:,} files. Their passages can be searched as they are: ap-ranker serve {path}"
-        )
-    rows = [found[i] for i in kept]
+    found = [(entry, name) for name, file in reading.by_file.items() for entry in file.questions]
+    rows = [found[i] for i in _without_copies([entry for entry, _ in found])]
+    if not rows:
+        expected = "headings that ask a question, details, definition lists or a FAQPage of schema.org"
+        instead = f"Their passages can be searched as they are: ap-ranker serve {path}"
+        raise InputError(f"{path}: expected {expected}, found none in {reading.files:,} files. {instead}")
     return Extracted(
-        [(entry, source) for entry, source, _ in rows],
-        Counter(entry.kind for entry, _, _ in rows),
-        Counter(name for _, _, name in rows),
+        [(entry, f"{name}#{entry.anchor}" if entry.anchor else name) for entry, name in rows],
+        Counter(entry.kind for entry, _ in rows),
+        Counter(name for _, name in rows),
         len(found) - len(rows),
         reading.left_out,
         sum(bool(file.entries) and not file.questions for file in reading.by_file.values()),
@@ -107,25 +90,13 @@ def check_output(output: Path, *, overwrite: bool) -> None:
     if output.suffix.lower() != ".csv":
         raise InputError(f"{output}: expected a name ending in .csv for --output.")
     if output.exists() and not overwrite:
-        raise InputError(
-            f"{output}: expected a file that does not exist yet, found one. Choose another --output, or --overwrite "
-            "to replace it."
-        )
+        raise InputError(f"{output}: expected no file there yet, found one. Choose another --output, or --overwrite.")
 
 
-def write_table(
-    output: Path, columns: Sequence[str], rows: Iterable[Sequence[str]], *, overwrite: bool = False
-) -> None:
-    """Write a CSV file, without columns that would be empty.
-
-    Raises:
-        InputError: as for `check_output`.
-        WriteError: the file cannot be written.
-    """
-    check_output(output, overwrite=overwrite)
-    table = list(rows)
-    used = [i for i in range(len(columns)) if any(row[i] for row in table)]
-    kept, *lines = ([line[i] for i in used] for line in (columns, *table))
+def write_table(output: Path, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Write a CSV file, without columns that would be empty."""
+    used = [i for i in range(len(columns)) if any(row[i] for row in rows)]
+    kept, *lines = ([line[i] for i in used] for line in (columns, *rows))
     write_text_atomically(output, csv_text(kept, lines))
 
 
@@ -135,26 +106,16 @@ MOST = 10
 
 @dataclass(frozen=True)
 class TitlePairs:
-    """Pairs to train with.
-
-    Attributes:
-        pairs: each title or stored question, and a text that it stands over.
-        too_general: number of titles left out because they stand over more than `MOST` texts.
-    """
+    """Pairs to train with: titles or stored questions, and texts that they stand over."""
 
     pairs: list[tuple[str, str]]
-    too_general: int
+    too_general: int  # number of titles left out because they stand over more than `MOST` texts
 
 
 def title_pairs(path: Path, columns: tuple[str, str] | None = None) -> TitlePairs:
-    """Pair each title path and stored question with its text, which does not contain it.
+    """Pair each title path and stored question with its text, which does not contain it; InputError if there is none.
 
-    Args:
-        path: a FAQ, a document or a folder.
-        columns: the names of a table's columns of questions and answers; by default they are recognized.
-
-    Raises:
-        InputError: nothing can be read, or nothing has a title.
+    Arguments are those of `read_documents`.
     """
     texts: defaultdict[str, dict[str, str]] = defaultdict(dict)  # by the normalized title: text -> title
     for entry in read_entries(path, columns):

@@ -24,14 +24,9 @@ _LONGEST_LINE = 64 * 2**20
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A file, a folder or a row that was not read.
+    """A file, a folder or a row that was not read."""
 
-    Attributes:
-        place: its path in the folder that was read.
-        reason: why.
-    """
-
-    place: str
+    place: str  # its path in the folder that was read
     reason: str
 
     def __str__(self) -> str:
@@ -40,21 +35,13 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class FileReading:
-    """What was read of one file.
+    """What was read of one file."""
 
-    Attributes:
-        entries: its passages, entries or rows.
-        left_out: rows or parts that could not be read, or the whole file.
-        questions: the questions that the document itself asks, with their whole answers.
-        has_columns: whether it is a table with the columns that the caller names.
-        version: of the file, from `file_version`.
-    """
-
-    entries: list[Entry]
-    left_out: list[LeftOut] = field(default_factory=list)
-    questions: list[StatedEntry] = field(default_factory=list)
-    has_columns: bool = False
-    version: tuple[int, ...] = ()
+    entries: list[Entry]  # its passages, entries or rows
+    left_out: list[LeftOut] = field(default_factory=list)  # rows or parts that could not be read, or the whole file
+    questions: list[StatedEntry] = field(default_factory=list)  # that the document itself asks, with whole answers
+    has_columns: bool = False  # whether it is a table with the columns that the caller names
+    version: tuple[int, ...] = ()  # of the file
 
 
 def find_files(root: Path) -> tuple[list[Path], list[LeftOut]]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
 
 from ap_ranker.documents.markup_questions import HEADINGS, StatedEntry, read_json_ld, set_anchors, take_entries
 from ap_ranker.text.keys import question_key
@@ -22,27 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Converted:
-    """The text of a document.
+    """A document as text."""
 
-    Attributes:
-        text: the text; `#` begins a heading, a form feed a page.
-        title: the title of the whole document; empty if it has none, or a heading of the first level says it.
-        url: its address on the web; empty if it is not known.
-        by: what the text is divided by: `headings`, `pages`, or nothing.
-        advice: what to do if there is no text.
-        anchors: each heading of the text, in order, with the anchor that leads to it; empty if none is known.
-        stated: questions that are marked up with their answers, which are no part of the text.
-        faults: why parts of it could not be read.
-    """
-
-    text: str
-    title: str = ""
-    url: str = ""
-    by: str = ""
-    advice: str = ""
-    anchors: Sequence[tuple[str, str]] = ()
-    stated: Sequence[StatedEntry] = ()
-    faults: Sequence[str] = ()
+    text: str  # `#` begins a heading, a form feed a page
+    title: str = ""  # of the whole document; empty, too, if a heading of the first level says it
+    url: str = ""  # on the web
+    by: str = ""  # what the text is divided by: `headings`, `pages`, or nothing
+    advice: str = ""  # what to do if there is no text
+    anchors: Sequence[tuple[str, str]] = ()  # each heading of the text, in order, with what leads to it
+    stated: Sequence[StatedEntry] = ()  # questions that are marked up with their answers, no part of the text
+    faults: Sequence[str] = ()  # why parts of it could not be read
 
 
 def slugs() -> Callable[[str], str]:
@@ -62,12 +52,7 @@ _NO_TEXT = ["script", "style", "noscript", "template", "nav", "button", "select"
 
 
 def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) -> Converted:
-    """Read a page.
-
-    Args:
-        content: the HTML.
-        slug: ids of headings that have none: text -> id.
-    """
+    """Read a page of HTML; `slug` makes ids of headings that have none: text -> id."""
     soup = _parse(content)
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     address = soup.find("link", rel="canonical")
@@ -125,8 +110,12 @@ def _to_text(tag: Tag) -> str:
 
     for each in tag(["summary", "dt"]):  # else nothing separates it from what follows
         each.name = "p"
+    full: set[int] = set()  # elements with text; each is visited once, however deep the texts are
+    strings: Iterable[Any] = tag.strings
+    for string in filter(str.strip, strings):
+        full.update(id(each) for each in takewhile(lambda each: id(each) not in full, string.parents))
     for each in tag([*HEADINGS, *_BLOCKS]):
-        if not each.get_text(strip=True):  # else nothing is left of it between two words
+        if id(each) not in full:  # else nothing is left of it between two words
             each.replace_with(" ")
     if tag.name == "dd":  # else it begins with a colon
         tag.name = "div"

@@ -23,23 +23,14 @@ _QUESTION = "schema.org/Question"
 
 @dataclass(frozen=True)
 class StatedEntry:
-    """A question with its answer, as a page marks them up.
+    """A question with its answer, as a page marks them up."""
 
-    Attributes:
-        question: the question, or the term that is defined.
-        answer: the answer as text.
-        kind: how they are marked up.
-        headings: the headings above, from the first level.
-        anchor: what leads to it in the page, without `#`; empty if nothing does.
-        wordings: further terms with the same definition.
-    """
-
-    question: str
+    question: str  # or the term that is defined
     answer: str
-    kind: str
-    headings: tuple[str, ...] = ()
-    anchor: str = ""
-    wordings: tuple[str, ...] = ()
+    kind: str  # how they are marked up
+    headings: tuple[str, ...] = ()  # those above, from the first level
+    anchor: str = ""  # what leads to it in the page, without `#`
+    wordings: tuple[str, ...] = ()  # further terms with the same definition
 
 
 def set_anchors(soup: BeautifulSoup, slug: Callable[[str], str] | None = None) -> None:
@@ -63,23 +54,14 @@ def _text_of(value: Any) -> str:
 
 
 def take_entries(body: Tag, to_text: Callable[[Tag], str]) -> list[StatedEntry]:
-    """Take the entries out of a page; what is no part of one stays in it.
-
-    Args:
-        body: the page, changed; its headings have ids.
-        to_text: the text of an element.
-    """
+    """Take the entries out of a page whose headings have ids; what is no part of one stays in it."""
     entries: list[StatedEntry] = []
     for tag, headings, anchor in reversed(list(_places(body))):  # details in details first: outer ones are their topic
         take = {"details": _take_details, "dl": _take_terms}.get(tag.name, _take_microdata)
-        taken = [
-            replace(
-                entry,
-                headings=tuple(h for h in headings if entry.kind != MICRODATA or h != entry.question),
-                anchor=entry.anchor or anchor,
-            )
-            for entry in take(tag, to_text)
-        ]
+        taken = []
+        for entry in take(tag, to_text):
+            above = tuple(each for each in headings if entry.kind != MICRODATA or each != entry.question)
+            taken.append(replace(entry, headings=above, anchor=entry.anchor or anchor))
         entries = taken + entries
     return entries
 
@@ -188,11 +170,9 @@ def read_json_ld(soup: BeautifulSoup, to_text: Callable[[str], str]) -> tuple[li
     for script in soup("script", type="application/ld+json"):
         try:
             values: list[Any] = [json.loads(script.get_text(), strict=False)]
-        except RecursionError:
-            faults.append("its JSON-LD is nested too deeply.")
-            continue
-        except ValueError as error:
-            faults.append(f"expected its JSON-LD as JSON ({error}).")
+        except (RecursionError, ValueError) as error:
+            reason = "nested too deeply" if isinstance(error, RecursionError) else error
+            faults.append(f"expected its JSON-LD as JSON ({reason}).")
             continue
         while values:
             value = values.pop()

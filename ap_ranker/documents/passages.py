@@ -38,14 +38,9 @@ def split(converted: Converted, file: str, place: str = "") -> list[Entry]:
 def passages_of(
     converted: Converted, parts: Sequence[Section], stated: Sequence[StatedEntry], file: str, place: str = ""
 ) -> list[Entry]:
-    """The passages of sections, then those of questions that are no part of them; each is found as a whole.
+    """The passages of a document's sections, then those of stated questions; each of these is found as a whole.
 
-    Args:
-        converted: the document.
-        parts: its sections.
-        stated: questions with their answers.
-        file: its path, the source of the passages; parts without a title have its name.
-        place: of the passages, for messages; by default the file.
+    Their source is `file`, whose name is the title of parts without one; messages name it or another `place`.
     """
 
     def pieces_of(titles: Iterable[str], text: str, page: int | None, **fields: Any) -> list[Entry]:

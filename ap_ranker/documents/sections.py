@@ -30,24 +30,14 @@ _UNUSABLE = re.compile(r"[\0\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Section:
-    """The text below one heading, or of one page, up to the next.
+    """The text below one heading, or of one page, up to the next."""
 
-    Attributes:
-        above: the titles above it: of the document, then of each heading that it stands below, its own included;
-            without the question.
-        question: the heading that asks for it, its own or one above it; empty if none does.
-        below: the titles between the question and the text.
-        text: its text.
-        page: its page or slide, from 1; `None` if the document has none.
-        anchor: what leads to it in the page; empty if that is not known.
-    """
-
-    above: tuple[str, ...]
-    question: str
-    below: tuple[str, ...]
+    above: tuple[str, ...]  # titles: of the document, then of each heading above, its own included, up to the question
+    question: str  # the heading that asks for it, its own or one above it
+    below: tuple[str, ...]  # the titles between the question and the text
     text: str
-    page: int | None = None
-    anchor: str = ""
+    page: int | None = None  # or slide, from 1
+    anchor: str = ""  # what leads to it in the page
 
 
 def sections(converted: Converted) -> list[Section]:
@@ -124,9 +114,7 @@ def _without_title(lines: list[str], headings: Sequence[str]) -> list[str]:
 def marked_up(converted: Converted, parts: Sequence[Section]) -> list[StatedEntry]:
     """The questions that a document marks up; for search engines, without those that are headings, too."""
     headings = {question_key(part.question) for part in parts if part.question}
-    return [
-        entry for entry in converted.stated if entry.kind != JSON_LD or question_key(entry.question) not in headings
-    ]
+    return [one for one in converted.stated if one.kind != JSON_LD or question_key(one.question) not in headings]
 
 
 def of_headings(parts: Sequence[Section]) -> Iterator[StatedEntry]:

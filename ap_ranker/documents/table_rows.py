@@ -19,11 +19,7 @@ TRAINING = ("answer_ids", "candidate_ids", "label")
 
 
 def read_rows(path: Path, name: str, columns: tuple[str, str] | None) -> FileReading:
-    """Read a table of a folder; `name` is its path in the folder, which becomes the source of its entries.
-
-    Raises:
-        InputError: as for `read_table`, or the table is training data.
-    """
+    """Read a table of a folder; `name` is its path in the folder, which becomes the source of its entries."""
     raw = read_table(path)
     table = name_columns(raw, guess=False)
     if training := [column for column in TRAINING if column in table.columns and "question" in table.columns]:

@@ -17,38 +17,21 @@ Version = dict[Path, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Overlay:
-    """What is laid over the entries of a FAQ or of documents.
+    """What is laid over the entries of a FAQ or of documents."""
 
-    Attributes:
-        path: its file, which is looked at like theirs.
-        lay: gives the entries that are searched; raises InputError.
-    """
-
-    path: Path
-    lay: Callable[[list[Entry]], list[Entry]]
+    path: Path  # its file, which is looked at like theirs
+    lay: Callable[[list[Entry]], list[Entry]]  # gives the entries that are searched; raises InputError
 
 
 class WatchedFolder:
-    """A FAQ, a document or a folder that is read more than once.
-
-    Args:
-        path: the file or folder.
-        columns: the names of its columns of questions and answers; by default they are recognized.
-        overlay: such as the owner's changes; `None` for none.
-
-    Attributes:
-        version: of the files, from before they were last read.
-        unchanged: what was last read, without the overlay.
-        entries: the same with it.
-    """
+    """A FAQ, a document or a folder that is read more than once; arguments as for `read_documents`."""
 
     def __init__(self, path: Path, columns: tuple[str, str] | None = None, overlay: Overlay | None = None) -> None:
-        self.path = path
+        self.path, self._columns = path, columns
         self.overlay = overlay
-        self.version: Version = {}
-        self.unchanged: list[Entry] = []
-        self.entries: list[Entry] = []
-        self._columns = columns
+        self.version: Version = {}  # of the files, from before they were last read
+        self.unchanged: list[Entry] = []  # what was last read, without the overlay
+        self.entries: list[Entry] = []  # the same with it
         self._reading: Reading | None = None
 
     def look(self) -> Version:
@@ -57,14 +40,9 @@ class WatchedFolder:
         return {file: file_version(file) for file in (*files, *([self.overlay.path] if self.overlay else ()))}
 
     def read(self) -> list[Entry]:
-        """The entries as they are now; of a folder, what was left out is logged.
+        """The entries as they are now; of a folder, only changed files are read, and what is left out is logged.
 
-        Files of a folder that have not changed are not read again, and one that cannot be read any more keeps what it
-        was before.
-
-        Raises:
-            InputError: the file, or every file of the folder, or the overlay cannot be read; `entries` stay as they
-                are.
+        `entries` stay as they are if InputError is raised: the file, all of the folder, or the overlay cannot be read.
         """
         self.version = self.look()  # even if they cannot be read, so that the same error is not met again and again
         read = self._read()

@@ -128,8 +128,7 @@ def train(
         if "classes" in options:
             options["classes"] = len(data.classes) if objective.classes else 2
         place = resolve_device(device)
-        if vectors is None and config.embeddings:
-            vectors = find_vectors(config.embeddings, config.embedding_size, on_progress)
+        vectors = vectors or _named_vectors(config, on_progress)
         model, tokenizer, inputs = (
             initialize_from(start, learnt, config, options, place, on_progress)
             if start
@@ -248,6 +247,10 @@ def _record(
     """What tells a run from others."""
     sources = {"start": start.source if start else None, "teacher": teacher.source if teacher else None}
     return asdict(config) | asdict(recipe) | {"data": data.name} | sources
+
+
+def _named_vectors(config: TrainingConfig, on_progress: Progress) -> PretrainedVectors | None:
+    return find_vectors(config.embeddings, config.embedding_size, on_progress) if config.embeddings else None
 
 
 def _mining(hard: HardNegatives | None, ranker: Ranker, config: TrainingConfig) -> list[TrainerCallback]:

@@ -26,8 +26,7 @@ from ap_ranker.web.clicks import FeedbackFile, FeedbackFullError
 from ap_ranker.web.hayhooks_route import add_pipeline
 from ap_ranker.web.limits import MAX_BYTES, Guard, Rate
 from ap_ranker.web.monitoring import MEDIA_TYPE, CountingThreads, MeasureTime, Metrics
-from ap_ranker.web.owner.routes import FORMS as OWNER_FORMS
-from ap_ranker.web.owner.routes import LARGER as OWNER_LARGER
+from ap_ranker.web.owner import routes as owner_pages
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.page.files import PageFile, page_files
 from ap_ranker.web.page.settings import PageSettings
@@ -117,39 +116,21 @@ class FeedbackRequest(ExplainRequest):
 
 
 def build_app(
-    search: DeclaredPipeline,
-    feedback: FeedbackFile,
+    search: DeclaredPipeline,  # its store is filled
+    feedback: FeedbackFile,  # the secret that signs receipts is stored beside it
     *,
-    limits: Mapping[str, float | None] = MappingProxyType({}),
-    rate: float | None = None,
-    hosts: Collection[str] = (),
-    api_key: str | None = None,
-    columns: Collection[str] = (),
-    connections: Connections | None = None,
-    workers: SearchWorkers | BackgroundStart | None = None,
+    limits: Mapping[str, float | None] = MappingProxyType({}),  # `precision` or `score_threshold` of the ranker
+    rate: float | None = None,  # maximum number of requests per second and client
+    hosts: Collection[str] = (),  # accepted host names, in addition to `localhost` and any IP address
+    api_key: str | None = None,  # what all routes but the page's require
+    columns: Collection[str] = (),  # of the FAQ, that the pipeline's own route returns beside question and answer
+    connections: Connections | None = None,  # for the metrics
+    workers: SearchWorkers | BackgroundStart | None = None,  # search for the page instead of threads of this process
     page: PageSettings = PageSettings(),  # noqa: B008  it is frozen
     question_log: QuestionLog | None = None,
     owner: OwnersPage | None = None,
 ) -> FastAPI:
-    """Build the ASGI application.
-
-    Args:
-        search: a pipeline with a filled store.
-        feedback: the file for users' feedback; the secret that signs receipts is stored beside it.
-        limits: `precision` or `score_threshold` of the ranker; `None` leaves it to the pipeline.
-        rate: maximum number of requests per second and client; `None` for any number.
-        hosts: accepted host names, in addition to `localhost` and any IP address.
-        api_key: the key that all routes but the page's require; `None` for none.
-        columns: columns of the FAQ that the pipeline's own route returns beside question and answer.
-        connections: the server's connections, for the metrics.
-        workers: what searches for the page instead of threads of this process.
-        page: the page's settings.
-        question_log: where the page's questions are logged; `None` for nowhere.
-        owner: the owner's page; `None` for none.
-
-    Raises:
-        InputError: Hayhooks refuses the pipeline.
-    """
+    """Build the ASGI application; raises InputError if Hayhooks refuses the pipeline."""
     threads = CountingThreads(THREADS * (workers.count if workers else 1), "search")
     metrics = Metrics(workers or search, threads, connections)
     # FastAPI's documentation pages are off: they load scripts from another host.
@@ -169,8 +150,8 @@ def build_app(
         public={*files, *API, *owner_routes},
         rate=None if rate is None else Rate(rate),
         apart=["/api/suggest"],  # who types much can still search
-        larger={"/api/feedback": MAX_BYTES + MAX_RECEIPT, **OWNER_LARGER},
-        forms=OWNER_FORMS,
+        larger={"/api/feedback": MAX_BYTES + MAX_RECEIPT, **owner_pages.LARGER},
+        forms=owner_pages.FORMS,
         refused=metrics.refused,
     )
     app.add_middleware(_WithHeaders)

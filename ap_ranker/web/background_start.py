@@ -34,16 +34,10 @@ REPORT_SECONDS = 5.0
 
 
 class BackgroundStart:
-    """A search whose answers are encoded in a thread of its own; threads may share it.
+    """A search whose answers, the documents in its stores, are encoded in a thread of its own; threads may share it.
 
-    Args:
-        search: the search, with filled stores.
-        setup: of the search, and of each process.
-        documents: those in its stores that are to be encoded.
-        workers: number of processes that search; with 1, this one does.
-
-    Raises:
-        InputError: as `SearchSetup.warm_up` and `SearchWorkers`, if that shows within `PATIENCE`.
+    With more than one of the `workers`, processes search instead of this one. What their InputError says is raised if
+    it shows within `PATIENCE`, and logged otherwise.
     """
 
     def __init__(

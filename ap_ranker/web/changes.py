@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from pydantic import TypeAdapter, ValidationError
+
 from ap_ranker.data.faq import Entry
 from ap_ranker.documents.watched_folder import Overlay
 from ap_ranker.errors import InputError
@@ -39,29 +41,17 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """One line of a file of changes.
-
-    Attributes:
-        id: of this change.
-        time: in UTC, as ISO 8601.
-        action: what it does.
-        entry: the key of the entry that it changes; an added entry has the id of its change.
-        of: the question of that entry, before the change.
-        question: the new question of an entry.
-        answer: the new answer.
-        wordings: all further wordings of a new or changed entry; or those that are added or removed.
-        undone: the id of the change that is undone.
-    """
+    """One line of a file of changes."""
 
     id: str
-    time: str
+    time: str  # in UTC, as ISO 8601
     action: Action
-    entry: str = ""
-    of: str = ""
-    question: str = ""
+    entry: str = ""  # the key of the entry that it changes; an added entry has the id of its change
+    of: str = ""  # the question of that entry, before the change
+    question: str = ""  # the new one
     answer: str = ""
-    wordings: tuple[str, ...] = ()
-    undone: str = ""
+    wordings: tuple[str, ...] = ()  # all of a new or changed entry; or those that are added or removed
+    undone: str = ""  # the id of the change that is undone
 
     @classmethod
     def make(cls, action: Action, **fields: Any) -> Change:
@@ -69,16 +59,14 @@ class Change:
         return cls(uuid4().hex[:12], datetime.now(UTC).isoformat(timespec="seconds"), action, **fields)
 
 
+_LINE = TypeAdapter(Change)
+
+
 @dataclass(frozen=True)
 class KeyedEntry:
-    """An entry with the key that changes name it by.
+    """An entry as it is now, with the key that changes name it by."""
 
-    Attributes:
-        key: of its text in the FAQ's file, or the id of the change that has added it.
-        entry: as it is now.
-    """
-
-    key: str
+    key: str  # of its text in the FAQ's file, or the id of the change that has added it
     entry: Entry
 
     @property
@@ -89,13 +77,7 @@ class KeyedEntry:
 
 @dataclass(frozen=True)
 class ChangedEntries:
-    """The entries of a FAQ with all changes.
-
-    Attributes:
-        entries: what is searched.
-        lapsed: ids of changes that no longer apply to anything.
-        undone: ids of changes that were undone.
-    """
+    """The entries of a FAQ with all changes, and the ids of changes that apply to nothing any more or were undone."""
 
     entries: list[KeyedEntry]
     lapsed: set[str]
@@ -124,13 +106,7 @@ def append_change(path: Path, change: Change) -> None:
 
 
 def read_changes(path: Path) -> list[Change]:
-    """Read a file of changes, oldest first; none if there is no such file.
-
-    A last line that a crash left incomplete is no change.
-
-    Raises:
-        InputError: the file cannot be read, or a line is no change.
-    """
+    """Read a file of changes, oldest first; none if there is no such file. A last line that is incomplete is none."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -144,20 +120,13 @@ def read_changes(path: Path) -> list[Change]:
         if change := _change(record or {}):
             changes.append(change)
         elif line.strip() and (number < len(lines) or record is not None):
-            raise InputError(
-                f"{path}, line {number}: expected a change as `ap-ranker serve --owner-key` writes it, found something "
-                "else. Delete the line, or name another file with --changes."
-            )
+            expected = "expected a change as `ap-ranker serve --owner-key` writes it, found something else"
+            raise InputError(f"{path}, line {number}: {expected}. Delete it, or name another file with --changes.")
     return changes
 
 
 def apply_changes(entries: Iterable[Entry], changes: Sequence[Change]) -> ChangedEntries:
-    """Lay changes over the entries of a FAQ, in their order.
-
-    Args:
-        entries: as the FAQ's file has them.
-        changes: oldest first.
-    """
+    """Lay changes, oldest first, over the entries of a FAQ's file."""
     current = {number: KeyedEntry(_key(entry), entry) for number, entry in enumerate(entries)}
     by_key: defaultdict[str, list[int]] = defaultdict(list)
     by_question: defaultdict[str, list[int]] = defaultdict(list)
@@ -211,16 +180,13 @@ def _changed(entry: Entry, change: Change) -> Entry | None:
 
 def _change(record: dict[str, Any]) -> Change | None:
     """The change that a line states; `None` if it is none."""
-    texts = {name: record.get(name, "") for name in ("id", "time", "entry", "of", "question", "answer", "undone")}
-    wordings, action = record.get("wordings", []), record.get("action")
-    if action not in list(Action) or not isinstance(wordings, list):
+    try:
+        change = _LINE.validate_python(record)
+    except ValidationError:
         return None
     needs = {Action.undo: ("undone",), Action.add_entry: ("answer",), Action.change_entry: ("entry", "answer")}
-    if not all(texts[name] for name in ("id", *needs.get(Action(action), ("entry",)))):
-        return None
-    if not all(isinstance(text, str) for text in (*texts.values(), *wordings)):
-        return None
-    return Change(action=Action(action), wordings=tuple(wordings), **texts)
+    needed = ("id", *needs.get(change.action, ("entry",)))
+    return change if all(getattr(change, name) for name in needed) else None
 
 
 def _key(entry: Entry) -> str:

@@ -37,11 +37,7 @@ class FeedbackFile:
     """
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
-        """Open the file for appending, to report at once if it cannot be written.
-
-        Raises:
-            InputError: it cannot be written, or its name does not end in `.jsonl`.
-        """
+        """Open the file for appending; raises InputError if it cannot be written, or does not end in `.jsonl`."""
         if path.suffix != ".jsonl":
             raise InputError(f"Expected a file for feedback that ends in .jsonl, found {str(path)!r}.")
         self.path = path
@@ -60,21 +56,9 @@ class FeedbackFile:
     def append(
         self, *, question: str, answer: str, stored_question: str, helped: bool, visit: str = "", comment: str = ""
     ) -> None:
-        """Append a line and flush it to disk, unless it is a repeat.
+        """Append a line and flush it to disk, unless it is a repeat, which adds its comment to a line without one.
 
-        A repeat with a comment adds the comment to the line, if that has none.
-
-        Args:
-            question: the user's question.
-            answer: the text that was matched.
-            stored_question: the answer's stored question.
-            helped: whether the answer helped.
-            visit: a random id of the page's visit; requests without one count as the same visit.
-            comment: a sentence of the user.
-
-        Raises:
-            FeedbackFullError: the file is full; logged once.
-            OSError: nothing could be written.
+        Requests without the random id of a visit count as the same visit. A full file raises FeedbackFullError.
         """
         record = {
             "question": question,
@@ -99,24 +83,14 @@ class FeedbackFile:
                 self._end, self._last = self._end + len(line), line
 
     def remove(self, question: str) -> int:
-        """Take all judgements of a question back, and return their number.
-
-        Their lines are moved to a file beside this one, whose name ends in `.removed`.
-
-        Raises:
-            OSError: nothing could be written.
-        """
+        """Take all judgements of a question back, to a file beside this one (`.removed`), and return their number."""
         wanted = normalized(question)
         with self._lock, locked_file(self.path) as file:
             self._read_on(file)
             return self._rewrite(file, lambda line: None if _asked(line) == wanted else line)
 
     def take_back(self, *, question: str, answer: str, visit: str) -> int:
-        """Take the judgements of one answer to a question in one visit back, as `remove`.
-
-        Raises:
-            OSError: nothing could be written.
-        """
+        """Take the judgements of one answer to a question in one visit back, as `remove`."""
         given = {"question": question, "answer": answer, "visit": visit}
         keys = {_key(given | {"label": label}) for label in (0, 1)}
         with self._lock, locked_file(self.path) as file:
@@ -126,11 +100,9 @@ class FeedbackFile:
             return self._rewrite(file, lambda line: None if _key(parsed_line(line) or {}) in keys else line)
 
     def _rewrite(self, file: int, change: Callable[[bytes], bytes | None]) -> int:
-        """Replace the file by one with changed lines; returns the number of lines that are gone.
+        """Replace the file, locked and read, by one with changed lines; returns the number of those that are gone.
 
-        Args:
-            file: the open file, locked and read.
-            change: returns what a line becomes; `None` moves it to the file of removed lines.
+        What `change` makes `None` is moved to the file of removed lines.
         """
         lines = read_from(file, 0).splitlines(keepends=True)
         changed = [change(line) for line in lines]

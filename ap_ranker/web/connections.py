@@ -53,11 +53,9 @@ class Connections:
     """The open connections, and counts of those that the server `closed`, by reason: `slow` if the client did not send
     or read in time, `crowded` if a new one replaced it, `refused` for a new one that could replace none.
 
-    Args:
-        most: maximum number of open connections; beyond it, a new one replaces the one that waits longest for its
-            client.
-        most_of_client: the same for one address. Addresses of this machine and those in the environment variable
-            FORWARDED_ALLOW_IPS are exempt: a web server in front of this one connects from there for everybody.
+    Beyond `most` open ones, a new one replaces the one that waits longest for its client; beyond `most_of_client`, one
+    of the same address. Addresses of this machine and those in the environment variable FORWARDED_ALLOW_IPS are exempt:
+    a web server in front of this one connects from there for everybody.
     """
 
     def __init__(self, most: int | None = None, most_of_client: int = MAX_OF_CLIENT) -> None:
@@ -97,8 +95,7 @@ def _default_limit() -> int:
 class Connection(Base):
     """A connection that is closed if its client makes the server wait too long.
 
-    Attributes:
-        since: time at which its current state began: waiting for a request or the rest of it, or answering.
+    `since` is when its current state began: waiting for a request or the rest of it, or answering.
     """
 
     def __init__(self, connections: Connections, **kwargs: Any) -> None:

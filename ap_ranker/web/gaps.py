@@ -57,30 +57,17 @@ class Unanswered:
 
 @dataclass(frozen=True)
 class Gap:
-    """A group of questions that mean about the same, and that nobody could answer.
+    """A group of questions that mean about the same, and that nobody could answer."""
 
-    Attributes:
-        questions: different questions, the most typical one first.
-        asked: how often they were asked, or an answer to them did not help.
-        entry: id of the entry that the first question is most like; empty if there is none.
-        nearest: the stored question of this entry, or the beginning of its text.
-        score: its score for the first question; `None` if it has none.
-    """
-
-    questions: tuple[str, ...]
-    asked: int
-    entry: str = ""
-    nearest: str = ""
-    score: float | None = None
+    questions: tuple[str, ...]  # the most typical one first
+    asked: int  # how often they were, or an answer to them did not help
+    entry: str = ""  # id of the entry that the first question is most like
+    nearest: str = ""  # the stored question of this entry, or the beginning of its text
+    score: float | None = None  # its score for the first question
 
 
 def find_unanswered(questions: Iterable[LoggedQuestion], feedback: Path | None = None) -> list[Unanswered]:
-    """The questions of a log that were refused or found nothing, and those of a file of feedback that no shown answer
-    helped, oldest first.
-
-    Raises:
-        InputError: the feedback cannot be read.
-    """
+    """The questions of a log without an answer, and those of a file of feedback that none helped, oldest first."""
     refused = [Unanswered(_plain(one.question)) for one in questions if one.outcome != Outcome.answered]
     return [one for one in [*refused, *(_unhelpful(feedback) if feedback else ())] if one.text]
 
@@ -102,7 +89,7 @@ def _plain(question: str) -> str:
 def still_open(
     unanswered: Iterable[Unanswered], entries: Iterable[Entry], match: Match, wordings: Iterable[Wordings] = ()
 ) -> list[Unanswered]:
-    """Without the questions that an entry knows by now, word for word; arguments as for `find_gaps`.
+    """Without the questions that an entry knows by now, word for word.
 
     A question whose answer did not help stays until this answer is changed or another entry knows the question.
     """
@@ -124,13 +111,9 @@ def still_open(
 def group(
     unanswered: Sequence[Unanswered], embed: Embed | None, known: Sequence[str] = (), distance: float = DISTANCE
 ) -> list[Gap]:
-    """Group questions, which are the oldest first, by meaning: the group that was asked most often first.
+    """Group questions, oldest first, by meaning: the group that was asked most often first.
 
-    Args:
-        unanswered: the questions.
-        embed: the vectors of questions; `None` groups questions only if they are nearly equal.
-        known: questions that the FAQ knows.
-        distance: maximum mean cosine distance of two groups that become one.
+    Without `embed`, only questions that are nearly equal are grouped; `known` are questions that the FAQ knows.
     """
     from ap_ranker.text.near import near_groups  # takes a second to load
 
@@ -185,8 +168,7 @@ def with_nearest(gap: Gap, search: DeclaredPipeline) -> Gap:
     if not documents:
         return gap
     best = documents[0]
-    nearest = str(best.meta.get("question") or best.content or "")
-    return replace(gap, entry=best.id, nearest=nearest, score=best.score)
+    return replace(gap, entry=best.id, nearest=str(best.meta.get("question") or best.content or ""), score=best.score)
 
 
 def embedding_of(search: DeclaredPipeline) -> Embed | None:
@@ -209,21 +191,12 @@ def known_questions(entries: Iterable[Entry], wordings: Iterable[Wordings] = ())
 def find_gaps(
     unanswered: Sequence[Unanswered],
     search: DeclaredPipeline,
-    entries: Sequence[Entry] | None,
+    entries: Sequence[Entry] | None,  # what is searched now; `None` if nobody knows, so that all questions are open
     match: Match,
-    wordings: Iterable[Path] = (),
+    wordings: Iterable[Path] = (),  # files of further wordings of the entries
     most: int | None = None,
 ) -> tuple[int, list[Gap]]:
-    """The number of questions that are still open, and groups of them, each with the entry that it is most like.
-
-    Args:
-        unanswered: the questions, oldest first.
-        search: what is asked for the nearest entries, and whose model tells what questions mean.
-        entries: what is searched now; `None` if nobody knows, so that all questions are open.
-        match: the text of an entry that is matched.
-        wordings: files of further wordings of the entries.
-        most: maximum number of groups; `None` for all.
-    """
+    """The number of questions that are still open, and groups of them, each with the entry that it is most like."""
     known = [read_wordings(file) for file in wordings]
     remaining = list(unanswered) if entries is None else still_open(unanswered, entries, match, known)
     groups = group(remaining, embedding_of(search), known_questions(entries or (), known))[:most]
@@ -232,9 +205,9 @@ def find_gaps(
 
 def write_gaps(gaps: Collection[Gap], path: Path) -> None:
     """Write groups as rows of a FAQ whose answers are still empty, into a CSV file."""
-    scores = ("" if gap.score is None else f"{gap.score:.3f}" for gap in gaps)
-    rows = [
-        (gap.questions[0], "", "\n".join(gap.questions[1:]), gap.asked, gap.nearest, score)
-        for gap, score in zip(gaps, scores, strict=True)
-    ]
+    rows = []
+    for gap in gaps:
+        first, *others = gap.questions
+        score = "" if gap.score is None else f"{gap.score:.3f}"
+        rows.append((first, "", "\n".join(others), gap.asked, gap.nearest, score))
     write_text_atomically(path, csv_text(COLUMNS_WRITTEN, rows))

@@ -32,25 +32,16 @@ def add_pipeline(
 ) -> str:
     """Add the pipeline's route to the application; returns its path.
 
-    This is the only route of Hayhooks' own application that is used: others let any client deploy pipelines.
-
-    Args:
-        app: the application.
-        search: the pipeline.
-        text: validates each text of a request.
-        columns: columns of the documents' meta to return in addition to `COLUMNS`.
-        failed: the client's message if a search fails.
-
-    Raises:
-        InputError: Hayhooks refuses the pipeline.
+    This is the only route of Hayhooks' own application that is used: others let any client deploy pipelines. `text`
+    validates each text of a request, `columns` of the documents' meta are returned in addition to `COLUMNS`, and the
+    client reads `failed` if a search fails. If Hayhooks refuses the pipeline, InputError is raised.
     """
     name = search.path.stem
     try:
         wrapper = YAMLPipelineWrapper.from_yaml(search.path.read_text(encoding="utf-8"))
     except Exception as error:  # Hayhooks raises any type
-        raise InputError(
-            f"{search.path}: expected inputs and outputs that Hayhooks can serve ({safe_line(error)})."
-        ) from error
+        expected = "expected inputs and outputs that Hayhooks can serve"
+        raise InputError(f"{search.path}: {expected} ({safe_line(error)}).") from error
     wrapper.pipeline = search.pipeline
     wrapper.run_api_async = _limited(wrapper.run_api_async, search, text, {*COLUMNS, *columns}, failed)
     registry.remove(name)

@@ -51,10 +51,9 @@ def is_loopback(host: str) -> bool:
 def check_key(key: str | None, name: str) -> None:
     """Refuse (InputError) a key of a variable that is too short, or has characters that a header cannot hold."""
     if key is not None and not (len(key) >= MIN_KEY and key.isascii() and key.isprintable() and " " not in key):
-        raise InputError(
-            f"Expected {name} to hold a key of at least {MIN_KEY} ASCII characters without spaces, found {len(key)} "
-            "characters or others. Make one: openssl rand -hex 32. Without a key, unset the variable."
-        )
+        expected = f"Expected {name} to hold a key of at least {MIN_KEY} ASCII characters without spaces"
+        advice = "Make one: openssl rand -hex 32. Without a key, unset the variable."
+        raise InputError(f"{expected}, found {len(key)} characters or others. {advice}")
 
 
 class Rate:
@@ -96,29 +95,19 @@ class Guard:
 
     A site whose name resolves to this machine (DNS rebinding) could otherwise read, in a visitor's browser, what only
     this machine may read. IP addresses are always accepted: requests of such a site carry its name.
-
-    Args:
-        app: the application.
-        names: accepted host names, in addition to `localhost` and any IP address.
-        key: what all but the `public` paths require; `None` for nothing.
-        public: paths that need no key.
-        rate: of each client's POST requests; `None` for any.
-        apart: paths whose requests are counted apart from the others, with the same limit.
-        larger: path -> maximum size of a request in bytes, instead of `MAX_BYTES`.
-        forms: paths that take a form instead of JSON, and check themselves which site sends it.
         refused: called with the reason of each refusal.
     """
 
     def __init__(
         self,
         app: ASGIApp,
-        names: Collection[str] = (),
-        key: str | None = None,
+        names: Collection[str] = (),  # accepted host names, in addition to `localhost`
+        key: str | None = None,  # what all but the `public` paths require
         public: Collection[str] = (),
-        rate: Rate | None = None,
-        apart: Collection[str] = (),
-        larger: Mapping[str, int] = MappingProxyType({}),
-        forms: Collection[str] = (),
+        rate: Rate | None = None,  # of each client's POST requests
+        apart: Collection[str] = (),  # paths whose requests are counted apart from the others, with the same limit
+        larger: Mapping[str, int] = MappingProxyType({}),  # path -> maximum size in bytes, instead of `MAX_BYTES`
+        forms: Collection[str] = (),  # paths that take a form, not JSON, and check themselves which site sends it
         refused: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self.app, self.rate, self.larger, self.refused = app, rate, larger, refused

@@ -53,10 +53,7 @@ def weighed(tokens: Sequence[Token]) -> list[dict[str, float]] | None:
 def match_of(question: str, document: Document, *, calibrated: bool) -> str | None:
     """How well an answer matches a question: `well`, `partly`, `weakly`, or `None` if nobody knows.
 
-    Args:
-        question: the user's question.
-        document: the answer, with its score.
-        calibrated: whether scores are probabilities.
+    Only `calibrated` scores are probabilities.
     """
     further = document.meta.get(WORDINGS)
     known = [document.meta.get("question"), document.meta.get(MATCHED), *(further if isinstance(further, list) else ())]
@@ -68,12 +65,10 @@ def match_of(question: str, document: Document, *, calibrated: bool) -> str | No
 
 
 def category_of(document: Document, column: str = "") -> str:
-    """The category of an answer; empty if it has none.
+    """The category of an answer, in a column of the FAQ; empty if it has none.
 
-    Args:
-        document: the answer.
-        column: the column of the FAQ that names it; by default `category` or `class`, or else the first title of the
-            document that the answer is from, or the name of its file.
+    The column is by default `category` or `class`; without one it is the first title of the document that the answer is
+    from, or the name of its file.
     """
     if column:
         return _line(document.meta.get(column))

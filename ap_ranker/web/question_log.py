@@ -10,11 +10,13 @@ import os
 import queue
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
 
 from ap_ranker.errors import InputError
 from ap_ranker.safe_open import open_file, require_file
@@ -42,21 +44,16 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class LoggedQuestion:
-    """A question of a user. There is nothing about the user.
+    """A question of a user. There is nothing about the user."""
 
-    Attributes:
-        time: in UTC, as ISO 8601.
-        question: the question, as from `clean_question`.
-        outcome: what came of it.
-        score: of the best entry, shown or not: a probability, if the checkpoint is calibrated; `None` if unknown.
-        entry: the id of this entry; empty if there is none.
-    """
-
-    time: str
-    question: str
+    time: str  # in UTC, as ISO 8601
+    question: str  # as from `clean_question`
     outcome: Outcome
-    score: float | None = None
-    entry: str = ""
+    score: float | None = None  # of the best entry, shown or not: a probability, if the checkpoint is calibrated
+    entry: str = ""  # the id of this entry
+
+
+_LINE = TypeAdapter(LoggedQuestion)
 
 
 def clean_question(text: str) -> str:
@@ -74,13 +71,8 @@ def log_files(path: Path) -> list[Path]:
 def read_question_log(path: Path) -> list[LoggedQuestion]:
     """Read a log and the older files beside it, oldest question first.
 
-    Lines that hold no question, such as one that a crash left incomplete, are left out; a warning counts them.
-
-    Args:
-        path: the newest file, which `--log-questions` names.
-
-    Raises:
-        InputError: there is no such file, or it holds no question at all.
+    Lines that hold no question, such as one that a crash left incomplete, are left out; a warning counts them. If there
+    is no such file, or it holds no question at all, InputError is raised.
     """
     require_file(path)
     questions: list[LoggedQuestion] = []
@@ -92,34 +84,20 @@ def read_question_log(path: Path) -> list[LoggedQuestion]:
         questions += read
         others += len(lines) - len(read)
     if others and not questions:
-        raise InputError(
-            f"{path}: expected questions as `ap-ranker serve --log-questions FILE` logs them (time, question, outcome, "
-            "score, entry), found other lines only. Name that file."
-        )
+        expected = "expected questions as `ap-ranker serve --log-questions FILE` logs them"
+        raise InputError(f"{path}: {expected} (time, question, outcome), found other lines only. Name that file.")
     if others:
         logger.warning("%s: %s lines that are no logged questions left out.", path, f"{others:,}")
     return questions
 
 
 def _question(record: dict[str, Any]) -> LoggedQuestion | None:
-    question, score, time = (record.get(name) for name in ("question", "score", "time"))
-    if not isinstance(question, str) or record.get("outcome") not in list(Outcome) or not _is_time(time):
-        return None
-    return LoggedQuestion(
-        str(time),
-        clean_question(question),
-        Outcome(record["outcome"]),
-        float(score) if isinstance(score, int | float) else None,
-        str(record.get("entry") or ""),
-    )
-
-
-def _is_time(value: object) -> bool:
     try:
-        datetime.fromisoformat(str(value))
-    except ValueError:
-        return False
-    return True
+        found = _LINE.validate_python(record)
+        datetime.fromisoformat(found.time)
+    except ValueError:  # as pydantic's is, too
+        return None
+    return replace(found, question=clean_question(found.question))
 
 
 MAX_BYTES = 10 * 2**20
@@ -137,14 +115,7 @@ class QuestionLog:
 
     When the file has reached its maximum size, it becomes `FILE.1`, that one `FILE.2`, and so on; the oldest is
     deleted. Several servers may share it. If it cannot be written, or questions come faster than they can be written,
-    one warning says so, and these questions are left out.
-
-    Args:
-        path: the file.
-        max_bytes: the maximum size of a file.
-
-    Raises:
-        InputError: the file cannot be written.
+    one warning says so, and these questions are left out; if it cannot from the start, InputError is raised.
     """
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
@@ -156,20 +127,15 @@ class QuestionLog:
             with locked_file(path, MODE):
                 pass
         except OSError as error:
-            raise InputError(
-                f"{path}: expected a writable file for the log of questions ({error.strerror}). Name another one with "
-                "--log-questions."
-            ) from error
+            expected = f"{path}: expected a writable file for the log of questions ({error.strerror})"
+            raise InputError(f"{expected}. Name another one with --log-questions.") from error
         self._thread = threading.Thread(target=self._work, name="question log", daemon=True)
         self._thread.start()
 
     def add(self, question: str, shown: Sequence[Document], closest: Sequence[Document] | None = None) -> None:
-        """Log a question without waiting.
+        """Log a question without waiting, with the documents that were good enough, best first.
 
-        Args:
-            question: as the user typed it.
-            shown: the documents that were good enough, best first.
-            closest: if there were none, what was found without a threshold, best first; `None` if that is unknown.
+        If there were none, `closest` is what was found without a threshold; `None` if that is unknown.
         """
         outcome, best = Outcome.answered, shown[:1]
         if not shown:

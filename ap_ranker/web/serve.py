@@ -24,7 +24,7 @@ from ap_ranker.web.question_log import QuestionLog
 
 
 def serve(
-    setup: AbstractContextManager[SearchSetup],
+    setup: AbstractContextManager[SearchSetup],  # it begins once all else is checked
     *,
     feedback: Path,
     log_questions: Path | None = None,
@@ -36,18 +36,12 @@ def serve(
     workers: int = 1,
     page: Path | None = None,
     column: Collection[str] | None = None,
-    status: Callable[[str], AbstractContextManager[Any]],
+    status: Callable[[str], AbstractContextManager[Any]],  # shows a text while the block lasts
     on_listening: Callable[[int], None] = lambda port: None,
 ) -> None:
     """Serve a search until a signal ends the process; the environment variable AP_RANKER_API_KEY holds the API's key.
 
-    Args: those of the options of `ap-ranker serve`, and:
-        setup: of the search, from `set_up`; it begins once all else is checked.
-        status: shows a text while the block lasts.
-        on_listening: called with the port.
-
-    Raises:
-        InputError: a key, a file, the pipeline or the address cannot be used.
+    The other arguments are the options of `ap-ranker serve`. What cannot be used raises InputError.
     """
     api_key = os.environ.get(KEY_VARIABLE)
     check_key(api_key, KEY_VARIABLE)
@@ -96,7 +90,5 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=2048)
     except (OSError, TypeError, UnicodeError) as error:  # the last two for an invalid host name
         reason = str(error).split("] ")[-1].split(" (while")[0]
-        raise InputError(
-            f"Expected an address of this machine and a free port, but {host} port {port} cannot be used "
-            f"({reason}). Choose others with --host and --port."
-        ) from error
+        expected = f"Expected an address of this machine and a free port, but {host} port {port} cannot be used"
+        raise InputError(f"{expected} ({reason}). Choose others with --host and --port.") from error

@@ -56,11 +56,7 @@ class _Job(NamedTuple):
 
 
 class SearchWorkers:
-    """Searches in several processes, which end with this one. Threads may share it.
-
-    Raises:
-        InputError: as `SearchSetup.load` and `SearchSetup.warm_up`.
-    """
+    """Searches in several processes, which end with this one. Threads may share it."""
 
     def __init__(self, setup: SearchSetup, count: int) -> None:
         self.count = count

@@ -62,7 +62,7 @@ class Parts:
     def describe(self) -> None:
         """Print what was read."""
         for title, part in (("Training data", self.training), ("Dev data", self.dev), ("Test data", self.test)):
-            describe(title, part)
+            describe({title: part})
 
 
 def read_parts(name: str, folder: Path, match: Match) -> Parts:

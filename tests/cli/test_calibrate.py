@@ -95,8 +95,8 @@ def test_data_without_unanswerable_questions(folder: Path, options: tuple[object
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["ranker", "dev.csv", "--precision", "high"], "numbers between 0 and 1, such as 0.9,0.95; found 'high'"),
-        (["ranker", "dev.csv", "--precision", "0.9,95"], "numbers between 0 and 1, such as 0.9,0.95; found '0.9,95'"),
+        (["ranker", "dev.csv", "--precision", "high"], "numbers such as 0.9,0.95; found 'high'"),
+        (["ranker", "dev.csv", "--precision", "0.9,95"], "between 0 and 1, such as 0.9; found [0.9, 95.0]"),
         (["ranker", "dev.csv", "--share", "0.2"], "dev.csv: it has questions without a right answer, so share"),
         (["ranker", "all.csv", "--share", "1"], "Expected a share above 0 and below 1, found 1"),
         (["some/model", "dev.csv"], "Expected a checkpoint folder on this machine"),

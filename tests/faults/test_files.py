@@ -205,7 +205,7 @@ REPLACE = """
 import os, sys
 from pathlib import Path
 from ap_ranker import files
-step = int(sys.argv[2])
+step, exchange = int(sys.argv[2]), sys.argv[3] == "True"
 calls = 0
 
 def dying(function):
@@ -217,6 +217,7 @@ def dying(function):
         return function(*arguments, **options)
     return call
 
+files._exchange = dying(files._exchange) if exchange else lambda first, second: False
 os.rename, os.replace, os.rmdir, os.unlink = map(dying, (os.rename, os.replace, os.rmdir, os.unlink))
 files.shutil.rmtree = dying(files.shutil.rmtree)
 with files.atomic_directory(Path(sys.argv[1])) as draft:
@@ -226,14 +227,17 @@ with files.atomic_directory(Path(sys.argv[1])) as draft:
 """
 
 
-def test_killed_at_any_step_of_a_replacement(tmp_path: Path) -> None:
+@pytest.mark.parametrize("exchange", [True, False], ids=["exchanged", "two renames"])
+def test_killed_at_any_step_of_a_replacement(exchange: bool, tmp_path: Path) -> None:
     """Wherever the process dies, the old checkpoint is there or the new one, and the next writer tidies up."""
     place, states = tmp_path / "c", set()
     for step in range(1, 20):
         write_checkpoint("ap-cnn", place)
         assert [path.name for path in tmp_path.iterdir()] == ["c"], "the write tidied up"
-        done = child(REPLACE, place, step)
+        done = child(REPLACE, place, step, exchange)
         assert done.returncode in (0, 9), done.stderr
+        if exchange:
+            assert place.is_dir(), "never away, not for a moment"
         load_checkpoint(find_checkpoint(place))
         states.add((place / "README.md").read_text())
         if done.returncode == 0:

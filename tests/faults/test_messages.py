@@ -4,6 +4,7 @@ of a FAQ cannot command the terminal."""
 from __future__ import annotations
 
 import errno
+import inspect
 import io
 import json
 import os
@@ -252,4 +253,4 @@ def test_control_c(tmp_path: Path) -> None:
 
 def test_commands_are_what_typer_runs() -> None:
     """What this file imports is what a user runs."""
-    assert {ask, check} <= {command.callback for command in app.registered_commands}
+    assert {ask, check} <= {inspect.unwrap(each.callback) for each in app.registered_commands if each.callback}

@@ -47,7 +47,7 @@ Key = Annotated[str, StringConstraints(max_length=64)]
 
 
 class OwnerRequest(BaseModel, extra="forbid"):
-    """What all requests have in common."""
+    """A request without anything else in it."""
 
 
 R = TypeVar("R", bound=OwnerRequest)
@@ -87,12 +87,7 @@ NEEDED = {
 
 @dataclass(frozen=True)
 class OwnersPage:
-    """The owner's page of a server.
-
-    Attributes:
-        key: the owner's key.
-        desk: what the page shows and changes.
-    """
+    """The owner's page of a server: their key, and what the page shows and changes."""
 
     key: str = field(repr=False)
     desk: OwnerService

@@ -14,15 +14,7 @@ from ap_ranker.data.faq import Match
 from ap_ranker.data.feedback import helped, read_feedback
 from ap_ranker.files import file_version
 from ap_ranker.text.keys import normalized
-from ap_ranker.web.changes import (
-    Action,
-    Change,
-    ChangedEntries,
-    KeyedEntry,
-    append_change,
-    apply_changes,
-    read_changes,
-)
+from ap_ranker.web.changes import Action, Change, ChangedEntries, KeyedEntry, append_change, apply_changes, read_changes
 from ap_ranker.web.gaps import Gap, find_gaps, find_unanswered
 from ap_ranker.web.question_log import LoggedQuestion, read_question_log
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
@@ -43,16 +35,7 @@ class ConflictError(Exception):
 
 
 class OwnerService:
-    """The owner's desk. Threads may share it.
-
-    Args:
-        search: the search.
-        documents: what it is filled with, and the owner's changes; `None` if the page cannot change it.
-        match: the text of an entry that is matched with a question.
-        feedback: the file of users' feedback.
-        log: the log of questions; `None` if none is written.
-        wordings: files of further wordings that the search knows.
-    """
+    """The owner's desk. Threads may share it. Without `documents`, the page cannot change what is searched."""
 
     def __init__(
         self,
@@ -64,12 +47,8 @@ class OwnerService:
         log: Path | None = None,
         wordings: Sequence[Path] = (),
     ) -> None:
-        self._search = search
-        self._documents = documents
-        self._match = match
-        self._feedback = feedback
-        self._log = log
-        self._wordings = wordings
+        self._search, self._documents, self._match = search, documents, match
+        self._feedback, self._log, self._wordings = feedback, log, wordings
         self._lock = threading.Lock()
         self._grouping = threading.Lock()
         self._grouped: tuple[object, list[Gap]] = (None, [])
@@ -116,14 +95,11 @@ class OwnerService:
 
     def entries(self, text: str) -> dict[str, Any]:
         """The entries that contain all words of a text, and how many there are."""
-        words = normalized(text).split()
-        found = [
-            keyed
-            for keyed in self._changed().entries
-            if all(
-                word in normalized(" ".join((keyed.entry.text(Match.both), *keyed.entry.wordings))) for word in words
-            )
-        ]
+        found, words = [], normalized(text).split()
+        for keyed in self._changed().entries:
+            whole = normalized(" ".join((keyed.entry.text(Match.both), *keyed.entry.wordings)))
+            if all(word in whole for word in words):
+                found.append(keyed)
         return {"count": len(found), "entries": [_shown(keyed) for keyed in found[:SHOWN]]}
 
     def history(self) -> list[dict[str, Any]]:
@@ -138,9 +114,7 @@ class OwnerService:
     def change(self, action: Action, version: str = "", **fields: Any) -> Change:
         """Append a change to the file, whose `fields` are given; the search follows within seconds.
 
-        Raises:
-            ConflictError: the entry is not there any more, or it has not the `version` that the owner has seen.
-            InputError: the file cannot be written or read.
+        If the entry is not there any more, or not in the `version` that the owner has seen, ConflictError is raised.
         """
         with self._lock:
             if action != Action.add_entry:
@@ -156,12 +130,7 @@ class OwnerService:
             return self._append(Change.make(action, **fields))
 
     def undo(self, change: str) -> Change:
-        """Undo a change: one more line of the file.
-
-        Raises:
-            ConflictError: there is no such change, or it is undone already.
-            InputError: the file cannot be written or read.
-        """
+        """Undo a change: one more line of the file; ConflictError if it is not there, or undone already."""
         with self._lock:
             known = self._read_changes()
             if change not in {one.id for one in known if one.action != Action.undo}:
@@ -209,12 +178,5 @@ class OwnerService:
 
 
 def _shown(keyed: KeyedEntry) -> dict[str, Any]:
-    entry = keyed.entry
-    return {
-        "key": keyed.key,
-        "version": keyed.version,
-        "title": entry.title,
-        "question": entry.question,
-        "answer": entry.answer,
-        "wordings": entry.wordings,
-    }
+    texts = {name: getattr(keyed.entry, name) for name in ("title", "question", "answer", "wordings")}
+    return {"key": keyed.key, "version": keyed.version, **texts}

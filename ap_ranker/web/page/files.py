@@ -25,13 +25,7 @@ LOGO_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 @dataclass(frozen=True)
 class PageFile:
-    """What one address of the page answers.
-
-    Attributes:
-        content: its bytes.
-        media_type: such as `text/html`.
-        headers: further headers.
-    """
+    """What one address of the page answers."""
 
     content: bytes
     media_type: str
@@ -54,18 +48,19 @@ def page_files(settings: PageSettings) -> dict[str, PageFile]:
     """The files of a page with these settings, by their path on the server."""
     folder = files("ap_ranker.web.page") / "static"
     texts = {entry.name: entry.read_text(encoding="utf-8") for entry in folder.iterdir() if entry.is_file()}
-    modules = "\n".join(
-        f'<link rel="modulepreload" href="page/{name}">'
-        for name in sorted([*texts, "settings.js"])
-        if name.endswith(".js")
-    )
+    scripts = sorted(name for name in [*texts, "settings.js"] if name.endswith(".js"))
+    modules = "\n".join(f'<link rel="modulepreload" href="page/{name}">' for name in scripts)
     icon = "page/icon.svg" if settings.logo is None else "page/logo"
     title = escape(settings.name or TITLE)
     index = Template(texts.pop("index.html")).substitute(title=title, icon=icon, modules=modules)
-    accents = (("brand", settings.accent), ("brand-dark", settings.accent_dark or settings.accent))
-    colours = " ".join(f"--{name}: {colour};" for name, colour in accents if colour)
+    accents = {"brand": settings.accent, "brand-dark": settings.accent_dark or settings.accent}
+    colours = " ".join(f"--{name}: {colour};" for name, colour in accents.items() if colour)
     texts["colours.css"] += f":root {{ {colours} }}\n"
-    texts["settings.js"] = _module(settings)
+    said = {name: getattr(settings, name) for name in ("name", "link", "introduction")}
+    said |= {"logo": settings.logo is not None, "nothingFound": settings.nothing_found}
+    texts["settings.js"] = (
+        f"// The settings that the server was started with.\nexport const settings = {json.dumps(said, indent=2)};\n"
+    )
     served = {"/": PageFile(index.encode(), "text/html")}
     for name, text in texts.items():
         served[f"/page/{name}"] = PageFile(text.encode(), MEDIA_TYPES[f".{name.rpartition('.')[2]}"])
@@ -73,15 +68,3 @@ def page_files(settings: PageSettings) -> dict[str, PageFile]:
         headers = {"Content-Security-Policy": LOGO_POLICY}
         served["/page/logo"] = PageFile(settings.logo.content, settings.logo.media_type, headers)
     return served
-
-
-def _module(settings: PageSettings) -> str:
-    """What the page's programs read of the settings."""
-    said = {
-        "name": settings.name,
-        "link": settings.link,
-        "logo": settings.logo is not None,
-        "introduction": settings.introduction,
-        "nothingFound": settings.nothing_found,
-    }
-    return f"// The settings that the server was started with.\nexport const settings = {json.dumps(said, indent=2)};\n"

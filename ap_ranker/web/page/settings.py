@@ -64,36 +64,20 @@ Colour = Annotated[str, BeforeValidator(_colour)]
 
 @settings
 class PageSettings:
-    """What a company says on its search page; what is empty is not shown.
+    """What a company says on its search page; what is empty is not shown."""
 
-    Attributes:
-        name: in the title and above the search box; by default "Questions and answers" in the reader's language.
-        link: where the name leads, such as the company's home page: http:// or https://.
-        logo: the picture beside the name.
-        accent: the colour of buttons and links, such as `#0b57d0`; shown darker, where it could not be read.
-        accent_dark: the same on a dark background, shown lighter if need be; by default `accent`.
-        introduction: a text above the search box, in simple Markdown.
-        nothing_found: what to do if there is no good answer, such as an address to write to, in simple Markdown.
-        categories: the column of the FAQ that answers can be filtered by; by default `category` or `class`, or the
-            first title of a document.
-    """
-
-    name: Line = ""
-    link: Address = ""
-    logo: Logo | None = None
-    accent: Colour = ""
-    accent_dark: Colour = ""
-    introduction: Text = ""
-    nothing_found: Text = ""
-    categories: Line = ""
+    name: Line = ""  # in the title and above the search box; by default "Questions and answers", translated
+    link: Address = ""  # where the name leads, such as the company's home page
+    logo: Logo | None = None  # the picture beside the name
+    accent: Colour = ""  # of buttons and links, such as `#0b57d0`; shown darker, where it could not be read
+    accent_dark: Colour = ""  # the same on a dark background, shown lighter if need be; by default `accent`
+    introduction: Text = ""  # above the search box, in simple Markdown
+    nothing_found: Text = ""  # what to do if there is no good answer, in simple Markdown
+    categories: Line = ""  # the column that answers are filtered by; by default as `presentation.category_of`
 
 
 def read_page_settings(path: Path) -> PageSettings:
-    """Read the settings of a YAML file; a logo's path is relative to it.
-
-    Raises:
-        InputError: the file or the logo cannot be read, or a setting is unknown or invalid.
-    """
+    """Read (InputError) the settings of a YAML file; a logo's path is relative to it."""
     values: Any = parse_yaml(read_yaml_text(path), path) or {}
     if isinstance(values, dict) and "logo" in values:
         values["logo"] = _read_logo(path, path.parent / str(values["logo"]))

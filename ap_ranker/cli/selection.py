@@ -1,0 +1,244 @@
+"""`ap-ranker tune` and `compare`: many trainings on the same data, of which one is chosen."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.table import Column, Table
+from rich.text import Text
+
+from ap_ranker.cli import options
+from ap_ranker.cli.console import cells, console, describe, numbers, write_json
+from ap_ranker.cli.options import argument, command_line, option
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.markdown import markdown_table, spread
+from ap_ranker.evaluation.plots import check_plotting
+from ap_ranker.files import write_text_atomically
+from ap_ranker.processes import process_count
+from ap_ranker.training.data import read_training_data
+
+if TYPE_CHECKING:
+    from ap_ranker.evaluation.evaluation_report import EvaluationReport
+    from ap_ranker.training.compare import Comparison
+    from ap_ranker.training.tune import Search, Trial
+
+
+def tune(
+    data: Annotated[Path, argument("A file or folder of data, as for train.")],
+    space: Annotated[Path, option("YAML file with the settings to try, such as examples/faq/space.yaml.")],
+    output: Annotated[
+        Path, option("Folder for the search; to continue an interrupted search, run the same command again.")
+    ],
+    config: options.SharedSettings = None,
+    trials: Annotated[int, option("Total number of trials, including finished ones.", min=1)] = 20,
+    dev: Annotated[
+        Path | None, option("Dev questions to evaluate each trial on; by default some questions are set aside.")
+    ] = None,
+    answers: options.Answers = None,
+    embeddings: options.Embeddings = None,
+    match: options.MatchText = None,
+    device: options.Device = "auto",
+    seed: Annotated[int | None, option("Random seed of the search and of all trials.")] = None,
+) -> None:
+    """Search for the settings with the best MRR on the dev questions."""
+    from ap_ranker.training.config import read_training_config
+    from ap_ranker.training.space import read_space
+
+    if process_count() > 1:
+        raise InputError(f"Expected one process, found {process_count()}: start ap-ranker tune without torchrun.")
+    settings = read_training_config(config, {"match": match, "seed": seed})
+    search_space = read_space(space, settings)
+
+    from ap_ranker.training.card import About
+    from ap_ranker.training.find_vectors import find_vectors
+    from ap_ranker.training.tune import BEST, CHECKPOINT
+    from ap_ranker.training.tune import tune as run
+
+    training, development = read_training_data(data, dev, answers, settings)
+    describe({"Training data": training, "Dev data": development})
+    result = run(
+        training,
+        development,
+        search_space,
+        output,
+        settings,
+        trials=trials,
+        vectors=find_vectors(embeddings, settings.embedding_size) if embeddings else None,
+        device=device,
+        about=About(command_line()),
+        on_trial=_report_trial,
+    )
+    _print_search(result)
+    files: dict[str, Any] = {"--dev": dev, "--answers": answers, "--embeddings": embeddings}
+    files |= {"--config": output / BEST, "--output": output / "trained"}
+    named = [part for name, value in files.items() if value is not None for part in (name, str(value))]
+    console.say(f"The best trial's checkpoint: {output / CHECKPOINT}. To train it again:")
+    console.say(shlex.join(["ap-ranker", "train", str(data), *named]))
+
+
+def _report_trial(trial: Trial, best: bool) -> None:
+    """Print one line for a finished trial."""
+    parts = [f"trial {trial.number:3d}", "failed       " if trial.mrr is None else f"dev MRR {trial.mrr:.3f}"]
+    parts += [_text(trial.values), f"{trial.seconds:.0f} s"]
+    if trial.state == "pruned":
+        parts.append(f"pruned after epoch {trial.epochs}")
+    elif trial.state == "failed":
+        parts.append(f"failed: {trial.error}" if trial.mrr is not None else trial.error)
+    elif best:
+        parts.append("best so far")
+    console.say("   ".join(parts))
+
+
+def _text(values: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{name} {f'{value:.4g}' if isinstance(value, float) else value}" for name, value in values.items()
+    )
+
+
+def _print_search(search: Search) -> None:
+    """Print the five best trials, with BM25 by its MRR among them, and the importance of the settings."""
+    complete = [trial for trial in search.trials if trial.state == "complete"]
+    best = sorted(complete, key=lambda trial: -(trial.mrr or 0.0))[:5]
+    rows: list[list[str | Text]] = [
+        [str(trial.number), f"{trial.mrr:.3f}", _text(trial.values), f"{trial.seconds:.0f} s"] for trial in best
+    ]
+    bm25 = search.bm25["MRR"]
+    ahead = sum((trial.mrr or 0.0) > bm25 for trial in best)
+    rows.insert(ahead, [Text("BM25", "bold"), Text(f"{bm25:.3f}", "bold"), "", ""])
+    number, mrr, time = (numbers(title, no_wrap=True) for title in ("trial", "dev MRR", "time"))
+    console.table([number, mrr, "settings", time], rows)
+    states = [trial.state for trial in search.trials]
+    console.say(
+        f"{len(states)} trials: {states.count('complete')} complete, {states.count('pruned')} pruned, "
+        f"{states.count('failed')} failed. The settings were chosen on these dev questions, so their MRR is too high: "
+        "evaluate on others with ap-ranker evaluate."
+    )
+    if search.importance:
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in search.importance.items())
+        console.say(f"Approximate importance: {shares}.")
+
+
+def compare(
+    data: Annotated[Path, argument("A folder with train.*, test.* and, if there is one, dev.*; or a file.")],
+    models: Annotated[
+        str, option("Names separated by commas, each with options if need be: ap-cnn:filters=200; or all.")
+    ],
+    output: Annotated[Path, option("A folder for the checkpoints; finished ones found there are not trained again.")],
+    seeds: Annotated[int, option("Runs of each model, with seeds 1, 2 ...", min=1)] = 1,
+    dev: Annotated[Path | None, option("Dev questions, which choose the best epochs.")] = None,
+    test: Annotated[Path | None, option("Test questions, on which the models are compared.")] = None,
+    answers: options.Answers = None,
+    pools: options.Pools = None,
+    peers: Annotated[
+        str, option("Fine-tune with sentence-transformers on the same pairs: bi-encoder,cross-encoder.")
+    ] = "",
+    embeddings: options.Embeddings = None,
+    match: options.MatchText = None,
+    config: options.SharedSettings = None,
+    epochs: options.Epochs = None,
+    device: options.Device = "auto",
+    json_file: options.JsonFile = None,
+    table_file: Annotated[Path | None, option("Write the table to this Markdown file.", "--table")] = None,
+    plot: Annotated[Path | None, option("Plot the comparison to this PNG file.")] = None,
+) -> None:
+    """Train several models on your data and compare them with BM25 and with fine-tuned peers."""
+    from ap_ranker.data.reader import find_split, read_dataset
+    from ap_ranker.training.compare import Contender
+    from ap_ranker.training.config import read_training_config
+    from ap_ranker.training.peers import check_fine_tuning
+
+    named_peers = list(dict.fromkeys(peers.split(","))) if peers else []
+    check_fine_tuning(named_peers)
+    contenders = Contender.parse_all(models)
+    settings = read_training_config(config, {"epochs": epochs, "match": match})
+    if settings.options:
+        raise InputError(f"{config}: expected no options, which are one model's own: write --models NAME:option=value.")
+    if plot is not None:
+        check_plotting()
+    if test is None and not (data.is_dir() and find_split(data, "test")):
+        raise InputError(f"{data}: expected a folder with a file test.*; or name the test questions with --test.")
+    training, development = read_training_data(data, dev, answers, settings)
+    judged = read_dataset(test or data, "test", answers=answers, pools=pools, match=settings.match)
+
+    from ap_ranker.cli.epoch_lines import EpochLines
+    from ap_ranker.training.card import About
+    from ap_ranker.training.compare import compare as run
+    from ap_ranker.training.find_vectors import find_vectors
+
+    describe({"Training data": training, "Dev data": development, "Test data": judged})
+    result = run(
+        contenders,
+        training,
+        development,
+        judged,
+        output,
+        settings,
+        seeds=range(1, seeds + 1),
+        peers=named_peers,
+        vectors=find_vectors(embeddings, settings.embedding_size) if embeddings else None,
+        device=device,
+        callbacks=(EpochLines(console),),
+        about=About(command_line()),
+        on_run=_report_run,
+    )
+    _print_comparison(result)
+    if json_file:
+        write_json(json_file, asdict(result))
+    if table_file:
+        write_text_atomically(table_file, f"{markdown_table(_header(result), _rows(result))}\n\n{_notes(result)}\n")
+    if plot:
+        from ap_ranker.training.compare import plot_comparison
+
+        plot_comparison(result, plot)
+
+
+def _report_run(label: str, seed: int, report: EvaluationReport) -> None:
+    console.print(
+        f"[bold]{escape(label)}[/], seed {seed}: test MRR {report.model['MRR']:.3f} "
+        f"({report.bm25_name} {report.bm25['MRR']:.3f})"
+    )
+
+
+def _rows(comparison: Comparison) -> list[list[str]]:
+    """The table's cells: one row per model, BM25 among them by its MRR, and random order last."""
+    rows = []
+    for result in comparison.results:
+        tests = [f"{result.p_values[name]:.4f}" if name in result.p_values else "" for name in comparison.baselines]
+        times = [f"{result.training_seconds:,.0f} s", f"{result.seconds_per_question * 1000:.2f} ms"]
+        size = [f"{result.parameters:,}", *times, f"{result.bytes_per_answer:,.0f}"]
+        rows.append([result.label, *map(spread, result.measures.values()), *tests, *size])
+    empty = [""] * (len(comparison.baselines) + 4)
+    ahead = sum(result.mean("MRR") > comparison.bm25["MRR"] for result in comparison.results)
+    rows.insert(ahead, [*cells(comparison.bm25_name, comparison.bm25.values()), *empty])
+    return [*rows, [*cells("random order", comparison.random.values()), *empty]]
+
+
+def _header(comparison: Comparison) -> list[str]:
+    tests = [f"p against {name}" for name in comparison.baselines]
+    return ["model", *comparison.bm25, *tests, "parameters", "training", "per question", "bytes per answer"]
+
+
+def _notes(comparison: Comparison) -> str:
+    runs = f"mean ± standard deviation of {len(comparison.seeds)} seeds" if len(comparison.seeds) > 1 else "one seed"
+    return (
+        f"{comparison.n_questions:,} questions of {comparison.data}; {runs}. p: paired randomisation test on the "
+        "questions' MRR, two-sided, Holm-corrected. Parameters beside the word vectors; time per question with the "
+        "answers encoded beforehand; bytes as they are stored."
+    )
+
+
+def _print_comparison(comparison: Comparison) -> None:
+    titles = [title.replace(" ", "\n") for title in _header(comparison)]
+    table = Table(*(Column(title, justify="right" if i else "left", no_wrap=True) for i, title in enumerate(titles)))
+    for row in _rows(comparison):
+        table.add_row(*map(escape, row), style="bold" if row[0] == comparison.bm25_name else None)
+    # A narrow terminal breaks the lines; rich would cut the numbers.
+    table.width = Measurement.get(console, console.options.update(max_width=1_000), table).maximum
+    console.print(table)
+    console.say(_notes(comparison))
