@@ -1,6 +1,6 @@
 """Fits the probability that the first answer is right on dev questions, some of which have no right answer.
 
-The logistic model is `ranking.calibration.Calibration`, the order and the margins those of `ranking.rule`. Questions
+The logistic model is `ranking.rule.Calibration`, the order and the margins those of `ranking.rule`. Questions
 count as new ones: none meets its own text among the known wordings. A ranking counts as right if its first answer is,
 so that of a question without a right answer never does.
 """
@@ -21,9 +21,8 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking import rule
-from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key, margins
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import Signals
+from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, key, margins
 
 HIDDEN_SHARE = 0.1
 """Share of unanswerable questions if the data has none and they are made by hiding right answers."""

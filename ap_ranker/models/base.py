@@ -81,19 +81,23 @@ class States:
 
 @dataclass(frozen=True)
 class StoredStates:
-    """The states of N answers as a cache stores them: one answer after the other, in the cache's dtype.
+    """The states of N texts as a cache stores them: one text after the other, in the cache's dtype, without padding.
 
     Attributes:
-        starts: (N,) the row of each answer's first token; rows between two answers belong to none.
-        lengths: (N,) number of tokens of each answer.
+        lengths: (N,) number of tokens of each text; R in all.
         per_token: (R, C) numbers or (R,) integers by name; the scales of numbers `x` in int8, one a row, as `x.scale`.
         per_text: (N, C) numbers by name, likewise.
     """
 
-    starts: np.ndarray
     lengths: np.ndarray
     per_token: Mapping[str, Tensor]
     per_text: Mapping[str, Tensor]
+
+    @property
+    def starts(self) -> np.ndarray:
+        """(N,) the row of each text's first token."""
+        starts: np.ndarray = np.cumsum(self.lengths) - self.lengths
+        return starts
 
 
 JudgedCandidates = tuple[States, States, Tensor]

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key
-from ap_ranker.ranking.rule import Numbers, Ranking, Signals, Weights, rank
+from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Numbers, Ranking, Signals, Weights, key, rank
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,8 @@ class Decision:
         check_limits(score_threshold, precision)
         ranking, fused = self.rank(signals), signals.fused(self.weights)
         scores = self._scaled(ranking, fused=fused) if scale_score else ranking.scores
-        exact = np.zeros(len(scores), bool) if signals.exact is None else signals.exact
-        kept, returned = np.ones(len(scores), bool), scores
+        exact, returned = signals.is_exact, scores
+        kept = np.ones(len(scores), bool)
         if precision is not None:
             threshold = self.threshold(precision, fused=fused)
             assert ranking.probabilities is not None  # without a calibration there is no threshold
@@ -88,11 +87,7 @@ class Decision:
         return self.calibration(fused=self.weights.bm25 != 0) is not None
 
     def threshold(self, precision: float, *, fused: bool) -> float:
-        """The minimum probability of a returned answer.
-
-        Args:
-            precision: the target share of right answers.
-            fused: whether BM25's scores are added to the model's.
+        """The minimum probability of a returned answer for a target precision, also of scores with BM25's added.
 
         Raises:
             InputError: the precision is not between 0 and 1, or these scores were not calibrated for it.
@@ -117,7 +112,4 @@ class Decision:
 def check_limits(score_threshold: float | None, precision: float | None) -> None:
     """Raise ValueError if both thresholds are given."""
     if score_threshold is not None and precision is not None:
-        raise ValueError(
-            "score_threshold and precision both say which answers to leave out; expected one of them, but got "
-            f"{score_threshold} and {precision}"
-        )
+        raise ValueError(f"Expected score_threshold or precision, found both: {score_threshold} and {precision}.")

@@ -17,6 +17,7 @@ import uuid
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -46,14 +47,7 @@ def text_key(text: str) -> bytes:
 
 @settings
 class Manifest:
-    """The contents of `encodings.json`.
-
-    Attributes:
-        model: the checkpoint's model, for information.
-        fingerprint: that of the checkpoint, because states of another one would be meaningless.
-        dtype: data type of the states.
-        format_version: version of the folder's layout.
-    """
+    """The contents of `encodings.json`; states of a checkpoint with another fingerprint would be meaningless."""
 
     model: str
     fingerprint: str
@@ -75,12 +69,7 @@ def fingerprint(checkpoint: Path) -> str:
 
 
 class Encodings:
-    """The encoded texts of a folder.
-
-    Attributes:
-        folder: the folder.
-        manifest: its checkpoint and dtype.
-    """
+    """The encoded texts of a folder, of the manifest's checkpoint and dtype."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
@@ -99,11 +88,7 @@ class Encodings:
 
     @classmethod
     def open(cls, folder: str | Path, checkpoint_fingerprint: str) -> Encodings:
-        """Open what `ap-ranker encode` wrote.
-
-        Raises:
-            InputError: the folder does not exist, is damaged, or contains the states of another checkpoint.
-        """
+        """Open what `ap-ranker encode` wrote; an InputError if it is damaged, or of another checkpoint."""
         folder = Path(folder)
         manifest = _read_manifest(folder, checkpoint_fingerprint)
         try:
@@ -112,14 +97,9 @@ class Encodings:
             raise InputError(f"{folder}: a damaged shard ({one_line(error)}). {RENEW}") from error
 
     def check(self, example: QuantizedStates, words: int) -> None:
-        """Check that all shards have the arrays of the checkpoint's states.
+        """Raise InputError if a shard has other arrays than the checkpoint's states, of which there is an example.
 
-        Args:
-            example: the states of any texts, in the manifest's dtype.
-            words: size of the checkpoint's vocabulary; token ids are checked when they are read.
-
-        Raises:
-            InputError: a shard has other arrays.
+        Token ids beyond the vocabulary, of so many `words`, are noticed when they are read.
         """
         self._words = words
         expected = _layout({name: value.cpu().numpy() for name, value in example.tensors().items()})
@@ -149,11 +129,7 @@ class Encodings:
         return [0 if shard is None else shard.length(row) for shard, row in self._find(texts)]
 
     def states(self, texts: Sequence[str]) -> QuantizedStates:
-        """The states of texts that are in the folder.
-
-        Raises:
-            InputError: they contain token ids beyond the checkpoint's vocabulary.
-        """
+        """The states of texts that are in the folder."""
         states = QuantizedStates.joined([shard.read(row) for shard, row in self._find(texts) if shard is not None])
         ids = states.per_token.get("ids")
         if ids is not None and self._words is not None and not ((ids >= 0) & (ids < self._words)).all():
@@ -194,11 +170,7 @@ def _read_manifest(folder: Path, checkpoint_fingerprint: str) -> Manifest:
 
 
 def begin_encodings(folder: Path, manifest: Manifest) -> None:
-    """Create a folder of encodings, or check an existing one; several processes may do so at once.
-
-    Raises:
-        InputError: the folder contains something else, or encodings of another checkpoint or dtype.
-    """
+    """Create a folder of encodings, or check an existing one; several processes may do so at once."""
     is_new = not folder.exists() or (folder.is_dir() and all(file.name.startswith(".") for file in folder.iterdir()))
     if not is_new and not (folder / MANIFEST).exists():  # in this order, because the manifest is written first
         found = f"other files without {MANIFEST}" if folder.is_dir() else "a file"
@@ -222,11 +194,7 @@ def list_shards(folder: Path) -> list[Path]:
 def write_shard(folder: Path, keys: Sequence[bytes], states: QuantizedStates, *, private: bool = False) -> None:
     """Write the states of the texts with these hashes as a new shard, atomically.
 
-    Args:
-        folder: of the encodings.
-        keys: the hashes.
-        states: the states.
-        private: let only the owner read it, and add a checksum for `check_shard`.
+    A `private` one only the owner can read, and it has a checksum for `check_shard`.
     """
     with atomic_directory(folder / f"{process_number():03}-{uuid.uuid4().hex}") as draft:
         if private:
@@ -246,10 +214,7 @@ def check_shard(shard: Path) -> None:
 
 
 def _checksum(shard: Path) -> str:
-    total = 0
-    for file in sorted(shard.glob("*.npy")):
-        total = zlib.crc32(file.read_bytes(), total)
-    return f"{total:08x}"
+    return f"{reduce(lambda total, file: zlib.crc32(file.read_bytes(), total), sorted(shard.glob('*.npy')), 0):08x}"
 
 
 def _layout(arrays: dict[str, np.ndarray]) -> str:
@@ -265,17 +230,16 @@ class _Shard:
         # Mapping checks that the file is as large as its header says; "c", as torch warns of what cannot be written.
         self.arrays = {file.stem: np.load(file, mmap_mode="c", allow_pickle=False) for file in path.glob("*.npy")}
         keys, offsets = self.arrays.pop("keys"), self.arrays.pop("offsets")
-        if keys.dtype != np.uint8 or keys.ndim != 2 or keys.shape[1] != KEY_BYTES:
-            raise ValueError(f"{path.name}/keys.npy: {keys.dtype}{list(keys.shape)} instead of uint8[n, {KEY_BYTES}]")
-        if offsets.dtype != np.int64 or offsets.shape != (len(keys) + 1,):
-            raise ValueError(f"{path.name}/offsets.npy: {offsets.dtype}{list(offsets.shape)} for {len(keys)} texts")
+        found = keys.dtype, *keys.shape[1:], offsets.dtype, offsets.shape
+        if found != (np.uint8, KEY_BYTES, np.int64, (len(keys) + 1,)):
+            raise ValueError(f"{path.name}: keys and offsets of {len(keys)} texts are {found}")
         self.keys = np.ascontiguousarray(keys).view(_KEY)[:, 0]
         self._offsets = np.array(offsets)
         if self._offsets[0] != 0 or (np.diff(self._offsets) < 1).any():
             raise ValueError(f"{path.name}/offsets.npy: does not increase from 0")
         for name, values in self.arrays.items():
             expected = int(self._offsets[-1]) if _is_per_token(name) else len(self.keys)
-            if not values.ndim or len(values) != expected:
+            if values.shape[:1] != (expected,):
                 raise ValueError(f"{path.name}/{name}.npy: {list(values.shape)} instead of {expected} rows")
 
     def length(self, row: int) -> int:

@@ -26,9 +26,6 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
 
     Returns:
         The URL of the repository.
-
-    Raises:
-        InputError: no checkpoint, no card, no network, no login, no permission, or the hub rejects the files.
     """
     if not folder.is_dir():
         raise InputError(f"Expected a checkpoint folder on this machine, found none at {str(folder)!r}.")
@@ -62,13 +59,11 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
 
 
 def _explain(error: HfHubHTTPError, repo: str) -> str:
-    """Describe the status of the hub's response."""
     status = error.response.status_code
     reasons = {
         401: f"The hub rejected {repo!r} without a login: set HF_TOKEN to a write token, or: hf auth login.",
         403: f"The token has no permission to write {repo!r}: use a token that has, or another REPO.",
         404: f"The hub has no {repo!r} that this token may write.",
     }
-    return reasons.get(
-        status, f"The hub rejected {repo!r} with status {status}: {one_line(error.server_message or error)}."
-    )
+    other = f"The hub rejected {repo!r} with status {status}: {one_line(error.server_message or error)}."
+    return reasons.get(status, other)

@@ -74,12 +74,7 @@ def known_fingerprint(checkpoint: Path) -> str:
 
 
 class KeptEncodings:
-    """The kept encodings of one kind of texts. Threads may share it.
-
-    Args:
-        manifest: the checkpoint and the dtype.
-        kind: of texts, such as answers; and whatever else the states depend on.
-    """
+    """The kept encodings of one kind of texts, such as answers on cpu. Threads may share it."""
 
     def __init__(self, manifest: Manifest, kind: str) -> None:
         programs = [metadata.version("ap-ranker"), READING_VERSION, torch.__version__, torch.cpu.get_capabilities()]
@@ -96,13 +91,13 @@ class KeptEncodings:
         self._encodings = self._open()
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text; 0 if it is not kept."""
+        """As `Encodings.lengths`."""
         with self._lock:
             self._asked.update(dict.fromkeys(texts))
         return [0] * len(texts) if self._encodings is None else self._encodings.lengths(texts)
 
     def states(self, texts: Sequence[str]) -> QuantizedStates:
-        """The states of texts that are kept."""
+        """As `Encodings.states`."""
         assert self._encodings is not None
         return self._encodings.states(texts)
 

@@ -104,15 +104,9 @@ def keep_encodings(wanted: bool) -> None:
 
 @dataclass(frozen=True, eq=False)
 class LoadedCheckpoint:
-    """A checkpoint in memory.
+    """A checkpoint in memory, its model on its device and in evaluation mode, and what is cached of texts.
 
-    Attributes:
-        config: its `config.json`.
-        model: on its device, in evaluation mode; nobody may train it.
-        tokenizer: the model's.
-        folder: its folder.
-        questions: the states of the last questions.
-        wordings: the vectors of known wordings, so that the ranker does not encode again those of a retriever.
+    Nobody may train the model.
     """
 
     config: CheckpointConfig
@@ -164,11 +158,7 @@ def flush_encodings() -> None:
 
 
 def load_shared(folder: Path, device: torch.device) -> LoadedCheckpoint:
-    """The checkpoint of a folder on a device; read again only if nobody holds it any more, or its files have changed.
-
-    Raises:
-        InputError: as `load_checkpoint`.
-    """
+    """The checkpoint of a folder on a device; read again only if nobody holds it, or its files have changed."""
     with _lock:
         versions = (file_version(folder / name) for name in (CONFIG, WEIGHTS, TOKENIZER))
         key = (folder.resolve(), str(device), *versions)

@@ -24,11 +24,7 @@ class StateDtype(StrEnum):
 
 
 def parse_dtype(name: str | None) -> StateDtype | None:
-    """Look up a dtype by name; `None` stays `None`.
-
-    Raises:
-        InputError: the name is unknown.
-    """
+    """Look up a dtype by name, with an InputError if it is unknown; `None` stays `None`."""
     if name is None:
         return None
     if name not in list(StateDtype):
@@ -46,20 +42,8 @@ _LARGEST, _LARGEST_OF_4_BITS = 127, 7
 
 
 @dataclass(frozen=True)
-class QuantizedStates:
-    """The `States` of N texts in fewer bits, one text after the other: R tokens in all, no padding.
-
-    Integers `x` have their scales beside them as `x.scale`, one per state.
-
-    Attributes:
-        lengths: (N,) number of tokens of each text.
-        per_token: (R, C) numbers or (R,) integers by name; (R, C / 2) bytes in 4 bits.
-        per_text: (N, C) numbers by name.
-    """
-
-    lengths: np.ndarray
-    per_token: Mapping[str, Tensor]
-    per_text: Mapping[str, Tensor]
+class QuantizedStates(StoredStates):
+    """The `States` of N texts in fewer bits; `per_token` has (R, C / 2) bytes in 4 bits."""
 
     @classmethod
     def quantize(cls, states: States, dtype: StateDtype) -> QuantizedStates:
@@ -115,25 +99,23 @@ class QuantizedStates:
         """Whether all numbers are finite; those too large for a dtype become infinite."""
         return all(bool(value.isfinite().all()) for value in self.tensors().values())
 
-    def stored(self) -> StoredStates:
-        """The same states as a model reads them; nothing is copied."""
-        return StoredStates(np.cumsum(self.lengths) - self.lengths, self.lengths, self.per_token, self.per_text)
-
     def dequantize(self, device: torch.device) -> States:
         """The states in float32, padded."""
         columns = np.arange(self.lengths.max())
         is_token = columns < self.lengths[:, None]
-        places = np.where(
-            is_token, self.stored().starts[:, None] + columns, self.lengths.sum()
-        )  # the last row is padding
-        rows = torch.from_numpy(places.ravel()).to(device)
+        padding = self.lengths.sum()  # the number of the last row
+        rows = torch.from_numpy(np.where(is_token, self.starts[:, None] + columns, padding).ravel()).to(device)
 
         def padded(value: Tensor) -> Tensor:
             with_padding = torch.cat([value, value.new_zeros(1, *value.shape[1:])]).to(device)
             return with_padding.index_select(0, rows).unflatten(0, is_token.shape)
 
         per_token = _restored({name: padded(value) for name, value in self.per_token.items()})
-        return States(torch.from_numpy(is_token).to(device), per_token, _restored(_moved(self.per_text, device)))
+        return States(torch.from_numpy(is_token).to(device), per_token, self.texts(device))
+
+    def texts(self, device: torch.device) -> Mapping[str, Tensor]:
+        """The states of whole texts in float32, which need none of the tokens' states."""
+        return _restored(_moved(self.per_text, device))
 
 
 def _of_texts(dtype: StateDtype) -> StateDtype:
@@ -159,11 +141,13 @@ def _quantized(tensors: Mapping[str, Tensor], dtype: StateDtype) -> dict[str, Te
             quantized[name] = value.int()
         elif dtype in _FLOATS:
             quantized[name] = value.to(_FLOATS[dtype])
-        elif dtype == StateDtype.int4 and _fits_4_bits(value):
-            rounded, quantized[name + _SCALE] = _rounded(value, _LARGEST_OF_4_BITS)
-            quantized[name] = _packed(rounded)
         else:
-            quantized[name], quantized[name + _SCALE] = _rounded(value, _LARGEST)
+            in_4_bits = dtype == StateDtype.int4 and _fits_4_bits(value)
+            largest = _LARGEST_OF_4_BITS if in_4_bits else _LARGEST
+            # Half precision cannot represent very small scales; a state of such small numbers is practically zero.
+            scale = (value.float().abs().amax(dim=-1, keepdim=True) / largest).half()
+            rounded = (value.float() / scale.float().clamp(min=1e-7)).round().clamp(-largest, largest).to(torch.int8)
+            quantized[name], quantized[name + _SCALE] = _packed(rounded) if in_4_bits else rounded, scale
     return quantized
 
 
@@ -180,13 +164,6 @@ def _restored(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _moved(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
     return {name: value.to(device) for name, value in tensors.items()}
-
-
-def _rounded(value: Tensor, largest: int) -> tuple[Tensor, Tensor]:
-    # Half precision cannot represent very small scales; a state of such small numbers is practically zero.
-    scale = (value.float().abs().amax(dim=-1, keepdim=True) / largest).half()
-    rounded = (value.float() / scale.float().clamp(min=1e-7)).round().clamp(-largest, largest)
-    return rounded.to(torch.int8), scale
 
 
 def _fits_4_bits(value: Tensor) -> bool:

@@ -18,7 +18,6 @@ SEEN = "trained_questions.txt"
 """The name of the file in the checkpoint's folder; it is not pushed to the hub."""
 
 _DIGITS = 8
-_LINES = re.compile(f"([0-9a-f]{{{_DIGITS}}}\n)*")
 
 
 def seen_lines(questions: Iterable[str]) -> str:
@@ -27,23 +26,13 @@ def seen_lines(questions: Iterable[str]) -> str:
 
 
 def find_trained(folder: Path, questions: Sequence[str]) -> list[bool] | None:
-    """Whether a checkpoint has learnt from each of Q questions, whatever keyboard they are typed on.
-
-    Returns:
-        One value a question; `None` if the checkpoint has no such file, as one of the hub or of an earlier version.
-
-    Raises:
-        InputError: the file is damaged.
-    """
+    """Whether a checkpoint has learnt from each question; `None` without such a file, as one of the hub."""
     path = folder / SEEN
     if not path.is_file():
         return None
     text = path.read_text(encoding="utf-8", errors="replace")
-    if not _LINES.fullmatch(text):
-        raise InputError(
-            f"{path}: expected {_DIGITS} hexadecimal digits a line, found others. Delete the file: then it is unknown "
-            "which questions were seen in training."
-        )
+    if not re.fullmatch(f"([0-9a-f]{{{_DIGITS}}}\n)*", text):
+        raise InputError(f"{path}: expected {_DIGITS} hexadecimal digits a line, found others. Delete the file.")
     seen = set(text.split())
     return [_hash(question) in seen for question in questions]
 
