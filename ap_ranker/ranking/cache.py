@@ -35,9 +35,7 @@ class CacheInfo:
 class EncodingCache:
     """States of one checkpoint by text, on its device; the least recently used text is evicted first. Thread-safe.
 
-    Attributes:
-        max_bytes: maximum size of states, texts and entries together.
-        dtype: data type to which all states are converted; `None`: the ranker's, which sets it (`Ranker.state_dtype`).
+    States, texts and entries together have `max_bytes`. All states are converted to `dtype`; `None`: the ranker's.
     """
 
     def __init__(self, max_bytes: int, dtype: StateDtype | None = None) -> None:

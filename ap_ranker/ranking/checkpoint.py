@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -25,6 +27,7 @@ from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import Shapes, check_finite, difference, planned, read_shapes, unfilled
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration
 from ap_ranker.settings import checked, read_fields, settings
+from ap_ranker.text.keys import question_key
 from ap_ranker.text.reading import READING_VERSION
 from ap_ranker.text.segment import SEGMENTERS
 from ap_ranker.text.stem import is_language
@@ -38,6 +41,15 @@ UNNAMED_READING = 2
 """The reading version of a checkpoint that does not name one."""
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
+
+SEEN = "trained_questions.txt"
+"""A file with 32 bits of the SHA-256 of each question that it has learnt from; it is not pushed to the hub.
+
+So few bits do not give a question away: they only tell that a text is probably one of them. A new question is taken for
+one of N with probability N / 2**32.
+"""
+
+_DIGITS = 8
 
 
 Size = Annotated[int, Field(ge=0, le=LARGEST)]
@@ -247,3 +259,24 @@ def _whole_numbers(name: str, value: Any) -> Iterator[tuple[str, int]]:
             yield from _whole_numbers(name, item)
     elif isinstance(value, int):
         yield name, value
+
+
+def seen_lines(questions: Iterable[str]) -> str:
+    """The content of `SEEN` for these questions: a hash a line, sorted so that their order is unknown."""
+    return "".join(f"{each}\n" for each in sorted(set(map(_hash, questions))))
+
+
+def find_trained(folder: Path, questions: Sequence[str]) -> list[bool] | None:
+    """Whether a checkpoint has learnt from each question; `None` without such a file, as one of the hub."""
+    path = folder / SEEN
+    if not path.is_file():
+        return None
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if not re.fullmatch(f"([0-9a-f]{{{_DIGITS}}}\n)*", text):
+        raise InputError(f"{path}: expected {_DIGITS} hexadecimal digits a line, found others. Delete the file.")
+    seen = set(text.split())
+    return [_hash(question) in seen for question in questions]
+
+
+def _hash(question: str) -> str:
+    return sha256(question_key(question).encode("utf-8", "replace")).hexdigest()[:_DIGITS]

@@ -39,7 +39,7 @@ class Decision:
         score_threshold: float | None = None,
         precision: float | None = None,
     ) -> list[tuple[int, float]]:
-        """The candidates to return as answers, best first; ties keep the given order.
+        """The candidates to return as answers, best first, each with its score; ties keep the given order.
 
         Args:
             signals: what is known of the candidates. No threshold leaves out those of which the question is a known
@@ -48,13 +48,6 @@ class Decision:
             scale_score: return scores from 0 to 1: probabilities, if there is a calibration.
             score_threshold: leave out lower scores, after scaling.
             precision: target precision: leave out probabilities below the threshold that was calibrated for it.
-
-        Returns:
-            (position, score) pairs.
-
-        Raises:
-            ValueError: both `score_threshold` and `precision` are given.
-            InputError: there is no calibration for `precision`.
         """
         check_limits(score_threshold, precision)
         ranking, fused = self.rank(signals), signals.fused(self.weights)
@@ -87,11 +80,7 @@ class Decision:
         return self.calibration(fused=self.weights.bm25 != 0) is not None
 
     def threshold(self, precision: float, *, fused: bool) -> float:
-        """The minimum probability of a returned answer for a target precision, also of scores with BM25's added.
-
-        Raises:
-            InputError: the precision is not between 0 and 1, or these scores were not calibrated for it.
-        """
+        """The minimum probability of a returned answer; an InputError if nothing is calibrated for this precision."""
         if not 0 < precision < 1:
             raise InputError(f"Expected precision as a number between 0 and 1, such as 0.9, found {key(precision)}.")
         calibration = self.calibration(fused=fused)

@@ -15,7 +15,7 @@ import hashlib
 import json
 import uuid
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import reduce
 from pathlib import Path
@@ -71,11 +71,11 @@ def fingerprint(checkpoint: Path) -> str:
 class Encodings:
     """The encoded texts of a folder, of the manifest's checkpoint and dtype."""
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, shards: Iterable[Path]) -> None:
         self.folder = folder
         self.manifest = manifest
         self._words: int | None = None
-        self._shards = [_Shard(path) for path in list_shards(folder)]
+        self._shards = [_Shard(path) for path in shards]
         sizes = [len(shard.keys) for shard in self._shards]
         # Of duplicate texts, one.
         self._keys, first = np.unique(np.concatenate([np.zeros(0, _KEY), *(s.keys for s in self._shards)]), True)
@@ -92,7 +92,7 @@ class Encodings:
         folder = Path(folder)
         manifest = _read_manifest(folder, checkpoint_fingerprint)
         try:
-            return cls(folder, manifest)
+            return cls(folder, manifest, list_shards(folder))
         except Exception as error:  # numpy raises different errors
             raise InputError(f"{folder}: a damaged shard ({one_line(error)}). {RENEW}") from error
 
@@ -151,16 +151,15 @@ class Encodings:
 
 
 def _read_manifest(folder: Path, checkpoint_fingerprint: str) -> Manifest:
+    path = folder / MANIFEST
     try:
-        values = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = read_fields(Manifest, json.loads(path.read_text(encoding="utf-8")), path)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{folder}: expected a folder that `ap-ranker encode` wrote, found no {MANIFEST}.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{folder / MANIFEST}: not the description of encodings ({one_line(error)}).") from error
-    try:
-        manifest = read_fields(Manifest, values, folder / MANIFEST)
     except InputError as error:
         raise InputError(f"{error} {RENEW}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not the description of encodings ({one_line(error)}).") from error
     if manifest.fingerprint != checkpoint_fingerprint:
         raise InputError(
             f"{folder}: expected states of this checkpoint ({checkpoint_fingerprint[:12]}), found those of another "
@@ -191,24 +190,18 @@ def list_shards(folder: Path) -> list[Path]:
     return sorted(path for path in paths if path.is_dir() and not path.name.startswith("."))
 
 
-def write_shard(folder: Path, keys: Sequence[bytes], states: QuantizedStates, *, private: bool = False) -> None:
-    """Write the states of the texts with these hashes as a new shard, atomically.
-
-    A `private` one only the owner can read, and it has a checksum for `check_shard`.
-    """
+def write_shard(folder: Path, keys: Sequence[bytes], states: QuantizedStates) -> None:
+    """Write the states of the texts with these hashes as a new shard, atomically."""
     with atomic_directory(folder / f"{process_number():03}-{uuid.uuid4().hex}") as draft:
-        if private:
-            draft.chmod(0o700)  # which its files get, too
         np.save(draft / "keys.npy", np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY_BYTES))
         np.save(draft / "offsets.npy", np.concatenate([[0], np.cumsum(states.lengths)]))
         for name, value in states.tensors().items():
             np.save(draft / f"{name}.npy", value.cpu().numpy())
-        if private:
-            (draft / CHECKSUM).write_text(_checksum(draft), encoding="utf-8")
+        (draft / CHECKSUM).write_text(_checksum(draft), encoding="utf-8")
 
 
 def check_shard(shard: Path) -> None:
-    """Raise ValueError unless a private shard holds what was written."""
+    """Raise ValueError unless a shard holds what was written."""
     if (shard / CHECKSUM).read_text(encoding="utf-8") != _checksum(shard):
         raise ValueError(f"{shard.name}: another checksum than when it was written")
 

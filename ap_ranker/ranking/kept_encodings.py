@@ -1,8 +1,8 @@
 """Encoded texts of a checkpoint that outlive the process, in the user's cache folder: a second run encodes nothing.
 
-A folder per checkpoint, kind of texts and way to compute them, in the format of `ap-ranker encode`. It contains hashes
-of texts and numbers, readable by their owner only. Whatever is wrong with it (damaged, full, read-only, removed
-meanwhile), texts are encoded as without it, and one line in the log says so.
+A folder per checkpoint, kind of texts and way to compute them, in the format of `ap-ranker encode`: hashes of texts and
+numbers, in a folder of its owner alone. Whatever is wrong with it (damaged, full, read-only, removed meanwhile), texts
+are encoded as without it, and one line in the log says so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import cache_folder, write_text_atomically
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from ap_ranker.ranking.encodings import (
-    MANIFEST,
     Encodings,
     Manifest,
     begin_encodings,
@@ -66,10 +65,8 @@ def known_fingerprint(checkpoint: Path) -> str:
         if re.fullmatch(r"[0-9a-f]{64}", found := path.read_text(encoding="utf-8")):
             return found
     found = fingerprint(checkpoint)
-    with contextlib.suppress(OSError, InputError):
-        path.parent.mkdir(PRIVATE, parents=True, exist_ok=True)
+    with contextlib.suppress(InputError):
         write_text_atomically(path, found)
-        path.chmod(PRIVATE & 0o666)
     return found
 
 
@@ -89,17 +86,13 @@ class KeptEncodings:
         self._lock = threading.RLock()
         self._usable = True
         self._encodings = self._open()
+        self.states = self._encodings.states
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """As `Encodings.lengths`."""
         with self._lock:
             self._asked.update(dict.fromkeys(texts))
-        return [0] * len(texts) if self._encodings is None else self._encodings.lengths(texts)
-
-    def states(self, texts: Sequence[str]) -> QuantizedStates:
-        """As `Encodings.states`."""
-        assert self._encodings is not None
-        return self._encodings.states(texts)
+        return self._encodings.lengths(texts)
 
     def add(self, texts: Sequence[str], states: QuantizedStates) -> None:
         """Keep the states of these texts, once `flush` is called or there are many."""
@@ -128,39 +121,36 @@ class KeptEncodings:
                 reason = one_line(error, 200)
                 logger.warning("%s: encoded texts are not kept for the next run (%s).", self._folder, reason)
 
-    def _open(self) -> Encodings | None:
+    def _open(self) -> Encodings:
         try:
-            if not self._folder.is_dir():
-                return None
             now = time.time_ns()
             shards = sorted(list_shards(self._folder), key=lambda shard: shard.stat().st_mtime_ns)
             for number, shard in enumerate(shards):  # which keep their order
                 check_shard(shard)
                 with contextlib.suppress(OSError):  # a read-only folder can be read as well
                     os.utime(shard, ns=(now, now + number))
-            return Encodings.open(self._folder, self._manifest.fingerprint)
+            if self._folder.is_dir():
+                return Encodings.open(self._folder, self._manifest.fingerprint)
         except Exception as error:
             shutil.rmtree(self._folder, ignore_errors=True)
             logger.warning("%s: damaged (%s); the texts are encoded again.", self._folder, one_line(error, 200))
-            return None
+        return Encodings(self._folder, self._manifest, [])
 
     def _write(self, new: list[tuple[list[bytes], QuantizedStates]]) -> None:
         shards = list_shards(self._folder)
         if len(shards) < MOST_SHARDS:
             shards = []
-        elif (encodings := self._open()) is not None:
-            texts = [*self._asked]
+        else:
+            encodings, texts = self._open(), [*self._asked]
             known = [text for text, length in zip(texts, encodings.lengths(texts), strict=True) if length]
             if known:
                 new = [([text_key(text) for text in known], encodings.states(known)), *new]
         states = QuantizedStates.joined([batch for _, batch in new])
         self._make_room(states.nbytes)
-        self._folder.mkdir(PRIVATE, parents=True, exist_ok=True)
-        for folder in (self._root, self._folder):
-            folder.chmod(PRIVATE)
+        self._root.mkdir(PRIVATE, parents=True, exist_ok=True)
+        self._root.chmod(PRIVATE)
         begin_encodings(self._folder, self._manifest)
-        (self._folder / MANIFEST).chmod(PRIVATE & 0o666)
-        write_shard(self._folder, [key for keys, _ in new for key in keys], states, private=True)
+        write_shard(self._folder, [key for keys, _ in new for key in keys], states)
         for shard in shards:
             shutil.rmtree(shard, ignore_errors=True)
 

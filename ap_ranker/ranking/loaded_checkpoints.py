@@ -120,8 +120,7 @@ class LoadedCheckpoint:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy has the model and begins without what is cached of texts."""
-        further = {name: value for name, value in vars(self).items() if name in ("fingerprint", "wordings")}
-        return LoadedCheckpoint, (self.config, self.model, self.tokenizer, self.folder), further
+        return LoadedCheckpoint, (self.config, self.model, self.tokenizer, self.folder)
 
     def cache(self, dtype: StateDtype, max_bytes: int | None = None) -> EncodingCache:
         """The cache of answers of this dtype and size, which all share who want it; `None`: any that is in use."""

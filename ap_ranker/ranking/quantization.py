@@ -92,7 +92,8 @@ class QuantizedStates(StoredStates):
     def converted(self, dtype: StateDtype, device: torch.device) -> QuantizedStates:
         """The same states in this dtype and on this device, copied only if necessary."""
         if _is_quantized(self.per_token, dtype) and _is_quantized(self.per_text, _of_texts(dtype)):
-            return QuantizedStates(self.lengths, _moved(self.per_token, device), _moved(self.per_text, device))
+            moved = ({name: value.to(device) for name, value in t.items()} for t in (self.per_token, self.per_text))
+            return QuantizedStates(self.lengths, *moved)
         return QuantizedStates.quantize(self.dequantize(device), dtype)
 
     def is_finite(self) -> bool:
@@ -115,7 +116,7 @@ class QuantizedStates(StoredStates):
 
     def texts(self, device: torch.device) -> Mapping[str, Tensor]:
         """The states of whole texts in float32, which need none of the tokens' states."""
-        return _restored(_moved(self.per_text, device))
+        return _restored({name: value.to(device) for name, value in self.per_text.items()})
 
 
 def _of_texts(dtype: StateDtype) -> StateDtype:
@@ -147,7 +148,10 @@ def _quantized(tensors: Mapping[str, Tensor], dtype: StateDtype) -> dict[str, Te
             # Half precision cannot represent very small scales; a state of such small numbers is practically zero.
             scale = (value.float().abs().amax(dim=-1, keepdim=True) / largest).half()
             rounded = (value.float() / scale.float().clamp(min=1e-7)).round().clamp(-largest, largest).to(torch.int8)
-            quantized[name], quantized[name + _SCALE] = _packed(rounded) if in_4_bits else rounded, scale
+            if in_4_bits:  # (..., C) numbers -> (..., C / 2) bytes: the first half in the low bits, the second above
+                low, high = rounded.chunk(2, dim=-1)
+                rounded = ((low & 15) | (high << 4)).view(_PACKED)
+            quantized[name], quantized[name + _SCALE] = rounded, scale
     return quantized
 
 
@@ -155,29 +159,15 @@ def _restored(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     restored: dict[str, Tensor] = {}
     for name, value in tensors.items():
         if value.dtype in (torch.int8, _PACKED):
-            whole = _unpacked(value) if value.dtype == _PACKED else value
+            both = value.view(torch.int8)
+            # A shift to the right brings the sign along.
+            whole = torch.cat(((both << 4) >> 4, both >> 4), dim=-1) if value.dtype == _PACKED else value
             restored[name] = whole.float() * tensors[name + _SCALE].float()
         elif not name.endswith(_SCALE):
             restored[name] = value.float() if value.is_floating_point() else value.long()
     return restored
 
 
-def _moved(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
-    return {name: value.to(device) for name, value in tensors.items()}
-
-
 def _fits_4_bits(value: Tensor) -> bool:
     """Whether two numbers of each state share a byte without one left over."""
     return value.shape[-1] % 2 == 0
-
-
-def _packed(numbers: Tensor) -> Tensor:
-    """(..., C) whole numbers from -8 to 7 -> (..., C / 2) bytes: the first half in the low bits, the second above."""
-    low, high = numbers.chunk(2, dim=-1)
-    return ((low & 15) | (high << 4)).view(_PACKED)
-
-
-def _unpacked(packed: Tensor) -> Tensor:
-    """(..., C / 2) bytes -> (..., C) whole numbers; a shift to the right brings the sign along."""
-    both = packed.view(torch.int8)
-    return torch.cat(((both << 4) >> 4, both >> 4), dim=-1)

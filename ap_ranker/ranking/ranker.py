@@ -14,27 +14,22 @@ from ap_ranker.data.dataset import without_question
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.processes import number_on_machine
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.checkpoint import find_checkpoint
+from ap_ranker.ranking.checkpoint import find_checkpoint, find_trained
 from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.encodings import Encodings
 from ap_ranker.ranking.explanation import Explanation, Token, no_attention, tokens_of
 from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.rule import Signals, Weights
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_batch_size
-from ap_ranker.ranking.trained_questions import find_trained
 from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.text.batch import TokenBatch
 
 
 @dataclass(frozen=True)
 class RankedAnswer:
-    """One answer in a ranking.
+    """One answer in a ranking: its position among the candidates, and its score, higher is better.
 
-    Attributes:
-        index: its position among the candidates.
-        text: the candidate.
-        score: the model's score, unless fusion or scaling was requested; higher is better.
-        wording: the known wording that the question was found by; `None` if the answer itself is more like it.
+    `wording` is the known one that the question was found by; `None` if the answer itself is more like it.
     """
 
     index: int
@@ -44,18 +39,16 @@ class RankedAnswer:
 
 
 class Ranker(TextEncoder):
-    """A model with its tokenizer, on a device. Several threads may use it at once.
+    """Ranks answers to a question. Several threads may use it at once.
 
     Example:
         >>> ranker = Ranker.from_pretrained("checkpoints/faq")
         >>> ranker.rank("Where is my parcel?", ["We ship daily.", "Open the tracking link."], top_k=1)
         [RankedAnswer(index=1, text='Open the tracking link.', score=0.71)]
-
-    Attributes:
-        source: the checkpoint's name, for messages.
     """
 
     source = "CHECKPOINT"
+    """The checkpoint's name, for messages."""
 
     @classmethod
     def from_pretrained(

@@ -118,13 +118,9 @@ def key(precision: float) -> str:
 
 @dataclass(frozen=True)
 class Ranking:
-    """N ranked candidates.
+    """N ranked candidates: their positions, the best first; f and p of each in the order given, p if calibrated.
 
-    Attributes:
-        order: (N,) their positions, the best first.
-        scores: (N,) f of each candidate, in the order given.
-        probabilities: (N,) p likewise; `None` without a calibration.
-        levels: (N,) 0 for the first candidate of the order; equal for candidates that only the order given separates.
+    Levels begin with 0 for the best; they are equal for candidates that only the order given separates.
     """
 
     order: NDArray[np.int64]

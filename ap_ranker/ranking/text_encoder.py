@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 BATCH_SIZE = 64
 """Answers encoded at once: larger batches need more memory and are not faster on a CPU."""
 
+_lock = threading.Lock()
+
 STORED_AT_ONCE = 128
 """Cached answers matched at once: more need more memory; with 25 to 50, `run` of 100 took a fifth longer or more."""
 
@@ -67,14 +69,10 @@ class TextEncoder:
         self._loaded: LoadedCheckpoint | None = None
         self._filled: EncodingCache | None = None
         self._has_warned_of_cuts = False
-        self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy ranks the same with a model of its own; what is cached of texts is not copied."""
-        return {name: value for name, value in vars(self).items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.Lock())
+        return dict(vars(self))
 
     def answer_states(
         self, answers: Sequence[str], batch_size: int = BATCH_SIZE, *, rounded: bool = False
@@ -168,7 +166,7 @@ class TextEncoder:
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of texts. The first time that a text is too long for the model, a warning is logged."""
         ids, cut = self.tokenizer.encode(texts)
-        with self._lock:
+        with _lock:
             is_first = cut and not self._has_warned_of_cuts
             self._has_warned_of_cuts |= bool(cut)
         if is_first:
@@ -185,11 +183,7 @@ class TextEncoder:
 
     @torch.inference_mode()
     def embed_questions(self, texts: Sequence[str]) -> Tensor:
-        """(B, C) vectors of B questions, of length 1, on the CPU: the cosine of two is their dot product.
-
-        Raises:
-            InputError: the model has no vectors of whole texts.
-        """
+        """(B, C) vectors of B questions, of length 1, on the CPU; an InputError if the model has none."""
         if len(texts) == 1:
             return self._vectors([self.encode_question(texts[0])])
         batches = (texts[start : start + BATCH_SIZE] for start in range(0, len(texts), BATCH_SIZE))
@@ -218,10 +212,8 @@ class TextEncoder:
 
     def _outliving_vectors(self, kind: str, texts: Sequence[str], embed: Callable[[Sequence[str]], Tensor]) -> Tensor:
         """(B, C) vectors of B texts, those of an earlier process if they outlived it."""
-        kept = (
-            self._loaded.kept(f"vectors of {kind} on {self.device.type}", StateDtype.float32) if self._loaded else None
-        )
-        if kept is None:
+        kind = f"vectors of {kind} on {self.device.type}"
+        if self._loaded is None or (kept := self._loaded.kept(kind, StateDtype.float32)) is None:
             return embed(texts)
         is_kept = [length > 0 for length in kept.lengths(texts)]
         new, old = ([row for row, found in enumerate(is_kept) if found == wanted] for wanted in (False, True))
@@ -297,7 +289,7 @@ class TextEncoder:
         return self.config.model if self.config else type(self.model).__name__
 
     def _stop_training(self) -> None:
-        with self._lock:  # `eval` sets the model's own flag before those of its modules
+        with _lock:  # `eval` sets the model's own flag before those of its modules
             if self.model.training:  # `eval` takes half a millisecond for the modules of a transformer
                 self.model.eval()
 

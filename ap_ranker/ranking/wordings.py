@@ -75,7 +75,7 @@ class WordingVectors:
     def nbytes(self, texts: Iterable[str], encode: Encode) -> int:
         """Bytes of the vectors of these texts, which are encoded if they are new."""
         table, rows = self.find(list(dict.fromkeys(texts)), encode)
-        return len(rows) * table.bytes_each
+        return table.matrix[rows].nbytes + table.scales[rows].nbytes
 
     def find(self, texts: Sequence[str], encode: Encode) -> tuple[Vectors, NDArray[np.int64]]:
         """All vectors, and the (B,) rows of B texts among them; new texts are encoded."""
@@ -98,11 +98,8 @@ class WordingVectors:
 class WordingIndex:
     """The wordings of many entries, to find the entries that a question is most like.
 
-    Attributes:
-        rows: (N,) the numbers of the entries that have wordings, ascending.
-        vectors: T vectors, among them those of the wordings.
-        wordings: (P,) the positions in `vectors` of the wordings of the first entry, then of the second one ...
-        starts: (N,) where the wordings of each entry begin in `wordings`.
+    `rows` (N,) are the numbers of the entries that have wordings, ascending; `wordings` (P,) the positions in `vectors`
+    of those of the first entry, then of the second one ...; `starts` (N,) where those of each entry begin.
     """
 
     rows: NDArray[np.int64]

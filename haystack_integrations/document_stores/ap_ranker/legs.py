@@ -61,9 +61,10 @@ class Leg:
 
         :raises EmbeddingSizeError: The query has not as many numbers as the documents have.
         """
-        if not index.scorer.is_empty and len(query) != index.scorer.size:
+        size = index.scorer.matrix.shape[1]
+        if not index.scorer.is_empty and len(query) != size:
             raise EmbeddingSizeError(
-                f"Expected a query embedding of {index.scorer.size} numbers, as the documents' are, found one of "
+                f"Expected a query embedding of {size} numbers, as the documents' are, found one of "
                 f"{len(query)}. Embed the query with the model that embedded the documents."
             )
         scores = np.zeros(0, np.float32) if index.scorer.is_empty else index.scorer.scores(query)
