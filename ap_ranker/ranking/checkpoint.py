@@ -36,10 +36,6 @@ from ap_ranker.text.tokenizer import WordTokenizer
 
 logger = logging.getLogger(__name__)
 
-FORMAT_VERSION = "format_version"
-UNNAMED_READING = 2
-"""The reading version of a checkpoint that does not name one."""
-
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
 
 SEEN = "trained_questions.txt"
@@ -51,9 +47,12 @@ one of N with probability N / 2**32.
 
 _DIGITS = 8
 
-
 Size = Annotated[int, Field(ge=0, le=LARGEST)]
 Weight = Annotated[float, Field(ge=0)]
+
+
+def _names_match(training: Mapping[str, Any]) -> bool:
+    return training.get("match", Match.both) in list(Match)
 
 
 @settings
@@ -79,12 +78,7 @@ class CheckpointConfig:
     options: Mapping[str, Any]
     embedding_size: Size
     max_tokens: Annotated[Size, Field(ge=1)]
-    training: Annotated[
-        Mapping[str, Any],
-        checked(
-            lambda training: training.get("match", Match.both) in list(Match), f"match to be one of {', '.join(Match)}"
-        ),
-    ]
+    training: Annotated[Mapping[str, Any], checked(_names_match, f"match to be one of {', '.join(Match)}")]
     segmenter: Annotated[str, checked(SEGMENTERS.__contains__, f"one of {', '.join(SEGMENTERS)}")] | None = None
     bm25_weight: Weight = 0.0
     bm25_language: Annotated[str, checked(is_language, "thai or one of Snowball's languages")] | None = None
@@ -109,8 +103,7 @@ def save_checkpoint(
     """Write a checkpoint folder, with `further` files by name; it replaces an older one only when it is complete."""
     with atomic_directory(folder) as draft:
         write_checkpoint_config(draft, config)
-        weights = draft / WEIGHTS
-        save_file({name: value.contiguous() for name, value in model.state_dict().items()}, weights)
+        save_file({name: value.contiguous() for name, value in model.state_dict().items()}, draft / WEIGHTS)
         tokenizer.save(draft / TOKENIZER)
         for name, text in {CARD: card, **further}.items():
             (draft / name).write_text(text, encoding="utf-8")
@@ -118,7 +111,7 @@ def save_checkpoint(
 
 def write_checkpoint_config(folder: Path, config: CheckpointConfig) -> None:
     """Write only a checkpoint's `config.json`, atomically."""
-    content = asdict(config) | {FORMAT_VERSION: MODELS[config.model].format_version}
+    content = asdict(config) | {"format_version": MODELS[config.model].format_version}
     write_text_atomically(folder / CONFIG, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -168,8 +161,8 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
             raise ValueError(f"expected an object, found {one_line(repr(values), 80)}")
     except (OSError, ValueError, RecursionError) as error:  # also of bad UTF-8 and of too large numbers
         raise InputError(f"{path}: not the configuration of an ap-ranker checkpoint ({one_line(error)}).") from error
-    version = values.pop(FORMAT_VERSION, None)
-    values.setdefault("reading_version", UNNAMED_READING)
+    version = values.pop("format_version", None)
+    values.setdefault("reading_version", 2)  # of a checkpoint from before it was written
     model = values.get("model")
     expected = MODELS[model].format_version if isinstance(model, str) and model in MODELS else 1
     if version != expected:

@@ -86,11 +86,8 @@ class Calibration:
     instead of 45 % of them are answered at precision .95. Neither weight is negative, so a better score never has a
     lower probability.
 
-    Attributes:
-        score: a, the weight of the score.
-        margin: b, the weight of its lead over the best different answer.
-        bias: c.
-        thresholds: the `key` of a target precision -> the minimum probability of a returned answer.
+    `score`, `margin` and `bias` are a, b and c; `thresholds` has the minimum probability of a returned answer for the
+    `key` of each target precision.
     """
 
     score: Annotated[float, Field(ge=0)]

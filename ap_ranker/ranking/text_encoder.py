@@ -17,8 +17,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig
-from ap_ranker.ranking.encodings import Encodings
-from ap_ranker.ranking.kept_encodings import KeptEncodings
+from ap_ranker.ranking.encodings import Encodings, KeptEncodings
 from ap_ranker.ranking.loaded_checkpoints import LoadedCheckpoint
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.wordings import WordingVectors
@@ -55,14 +54,13 @@ class TextEncoder:
         config: CheckpointConfig | None = None,
         *,
         cache: EncodingCache | None = None,
-        encodings: Encodings | None = None,
     ) -> None:
         self.model = model.to(device)
         self.tokenizer = tokenizer
         self.device = torch.device(device)
         self.config = config
         self.cache = cache
-        self.encodings = encodings
+        self.encodings: Encodings | None = None
         if cache is not None:
             cache.dtype = self.state_dtype(cache.dtype)
         self.wording_vectors = WordingVectors()

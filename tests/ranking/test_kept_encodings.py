@@ -15,9 +15,8 @@ import pytest
 import torch
 from conftest import TEXTS, write_checkpoint
 
-from ap_ranker.ranking import kept_encodings
-from ap_ranker.ranking.encodings import fingerprint
-from ap_ranker.ranking.kept_encodings import known_fingerprint
+from ap_ranker.ranking import encodings as kept_encodings
+from ap_ranker.ranking.encodings import fingerprint, known_fingerprint
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
 from ap_ranker.ranking.ranker import Ranker
 
