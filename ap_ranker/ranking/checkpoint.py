@@ -121,11 +121,7 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
-    """The folder of a checkpoint: `source` itself, or the local copy of the hub repository of that name.
-
-    Raises:
-        InputError: neither is a checkpoint.
-    """
+    """The folder of a checkpoint: `source` itself, or the local copy of the hub repository of that name."""
     folder = Path(source)
     restore(folder)
     if not folder.exists():
@@ -179,11 +175,7 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
 
 
 def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTokenizer]:
-    """Read a checkpoint folder; the model is on the CPU and in evaluation mode.
-
-    Raises:
-        InputError: a file is damaged or has another format, or the files do not belong together.
-    """
+    """Read a checkpoint folder; the model is on the CPU and in evaluation mode."""
     config = read_checkpoint_config(folder)
     if config.reading_version < READING_VERSION:
         logger.warning(

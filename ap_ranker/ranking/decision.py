@@ -18,11 +18,7 @@ from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Numbers, Ranking, 
 class Decision:
     """Ranks by the checkpoint's weights, converts scores to probabilities, and drops answers below a threshold.
 
-    Attributes:
-        source: the checkpoint's name, for messages.
-        weights: of the known wordings and of BM25's score.
-        calibrations: those of the model's scores (`model`) and of the fused ones (`fused`), if any.
-        scale: maps the model's scores to 0..1 if there is no calibration.
+    `source` is the checkpoint's name, for messages; `scale` maps the model's scores to 0..1 without a calibration.
     """
 
     source: str

@@ -41,7 +41,7 @@ def encode_corpus(
         source: a checkpoint folder or a hub name.
         texts: the answers, exactly as they will be ranked.
         output: a folder of encodings: a new one, or one of this checkpoint and dtype.
-        dtype: data type of the states on disk; by default float16, or fewer bits if the model loses nothing by them.
+        dtype: of the states on disk; by default float16, or fewer bits if the model loses nothing by them.
         device: as in `Ranker.from_pretrained`.
         shard: texts per shard; by default `SHARD`, or more for a corpus of millions.
         on_progress: called with the number of encoded texts and their total number, which is returned.
@@ -55,9 +55,10 @@ def encode_corpus(
     encodings = ranker.open_encodings(output)
 
     process, processes = process_number(), process_count()
-    keys = [text_key(text) for text in texts]
-    # Shares are determined by position among all texts, because `missing` changes while other processes write.
-    missing = [index for index in encodings.missing(keys) if index % processes == process]
+    first = {text: index for index, text in reversed(list(enumerate(texts)))}
+    # Shares are determined by position among all texts, because what is there changes while other processes write.
+    lengths = dict(zip(first.values(), encodings.lengths(list(first)), strict=True))
+    missing = sorted(index for index, length in lengths.items() if not length and index % processes == process)
     shard = shard or max(SHARD, -(-len(missing) // MOST_SHARDS))
     for start in range(0, len(missing), shard):
         on_progress(start, len(missing))
@@ -74,7 +75,7 @@ def encode_corpus(
                     )
         try:
             with writing(output):
-                write_shard(output, [keys[index] for index in order], QuantizedStates.joined(batches))
+                write_shard(output, [text_key(texts[index]) for index in order], QuantizedStates.joined(batches))
         except WriteError as error:
             raise InputError(f"{error} {start} of {len(missing)} texts are written and stay.") from error
     on_progress(len(missing), len(missing))

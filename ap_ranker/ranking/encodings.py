@@ -159,17 +159,6 @@ class Encodings:
     def __len__(self) -> int:
         return len(self._keys)
 
-    @property
-    def size(self) -> int:
-        """Size on disk in bytes."""
-        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
-
-    def missing(self, keys: Sequence[bytes]) -> list[int]:
-        """The indices of the texts that are not in the folder; of equal texts, the first."""
-        known = set(self._keys.tolist())
-        first = {key: index for index, key in reversed(list(enumerate(keys))) if key not in known}
-        return sorted(first.values())
-
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text; 0 if it is not in the folder."""
         return [0 if shard is None else shard.length(row) for shard, row in self._find(texts)]
@@ -392,5 +381,3 @@ class KeptEncodings:
                 break
             total -= bytes_
             shutil.rmtree(shard, ignore_errors=True)
-            if not list_shards(shard.parent):
-                shutil.rmtree(shard.parent, ignore_errors=True)

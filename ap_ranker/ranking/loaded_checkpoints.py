@@ -45,10 +45,6 @@ class QuestionStates:
         self._waiting: dict[str, None] = {}
         self._lock, self._encoding = threading.Lock(), threading.Lock()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A copy begins without any: it encodes them itself."""
-        return QuestionStates, ()
-
     def get(self, question: str, encode: Callable[[list[str]], States]) -> States:
         """The states of a question, which `encode` computes unless it is one of the last."""
         with self._lock:

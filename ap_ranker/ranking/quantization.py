@@ -25,11 +25,9 @@ class StateDtype(StrEnum):
 
 def parse_dtype(name: str | None) -> StateDtype | None:
     """Look up a dtype by name, with an InputError if it is unknown; `None` stays `None`."""
-    if name is None:
-        return None
-    if name not in list(StateDtype):
+    if name is not None and name not in list(StateDtype):
         raise InputError(f"Expected --dtype to be one of {', '.join(StateDtype)}, found {name!r}.")
-    return StateDtype(name)
+    return None if name is None else StateDtype(name)
 
 
 _FLOATS = {StateDtype.float32: torch.float32, StateDtype.float16: torch.float16}

@@ -68,9 +68,6 @@ class Ranker(TextEncoder):
             token: access token for private repositories.
             cache: keeps the states of answers for the next question; none by default.
             encodings: a folder that `ap-ranker encode` wrote with this checkpoint; none by default.
-
-        Raises:
-            InputError: the checkpoint, the encodings or the device do not exist, are damaged, or belong to another.
         """
         resolved_device = resolve_device(device)
         folder = find_checkpoint(source, token)
@@ -80,10 +77,8 @@ class Ranker(TextEncoder):
         try:
             example = ranker._encode_empty_text()
         except Exception as error:  # intact files that do not belong together can raise anything
-            raise InputError(
-                f"{folder}: expected a checkpoint that can encode a text, found one that cannot "
-                f"({one_line(repr(error))})."
-            ) from error
+            reason = one_line(repr(error))
+            raise InputError(f"{folder}: expected a checkpoint that can encode a text, found {reason}.") from error
         if encodings is not None:
             ranker.encodings = ranker.open_encodings(encodings)
         if cache is not None:
@@ -227,8 +222,7 @@ class Ranker(TextEncoder):
         """The tokens of both texts with their weights, as in `explain`, without the score."""
         self._stop_training()
         batches = [TokenBatch.from_lists(self.tokenize([text]), self.device) for text in (question, answer)]
-        attention = self.model.attention_weights(*batches)
-        if attention is None:
+        if (attention := self.model.attention_weights(*batches)) is None:
             raise no_attention(self._name)
         return (
             tokens_of(question, self.tokenizer.spans(question), attention.questions),
@@ -252,8 +246,6 @@ def resolve_device(device: torch.device | str | None) -> torch.device:
             resolved = torch.device("cuda", current)
         torch.empty(0, device=resolved)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).split("\n")[0]
-        raise InputError(
-            f"Expected a device such as auto, cpu or cuda:0, found {str(device)!r} ({reason}). Try auto."
-        ) from error
+        found = f"{str(device)!r} ({one_line(error, 150)})"
+        raise InputError(f"Expected a device such as auto, cpu or cuda:0, found {found}. Try auto.") from error
     return resolved

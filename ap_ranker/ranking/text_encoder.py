@@ -39,11 +39,7 @@ STORED_AT_ONCE = 128
 class TextEncoder:
     """A model with its tokenizer, on a device, that encodes questions and answers. Several threads may use it at once.
 
-    Attributes:
-        config: the checkpoint's configuration; `None` for a model that is still being trained.
-        cache: states of answers that were ranked before; `None` for no cache.
-        encodings: precomputed states of a corpus; `None` for none.
-        wording_vectors: vectors of known wordings; all rankers with the same loaded checkpoint share them.
+    Without `config`, a checkpoint's, the model is still being trained.
     """
 
     def __init__(

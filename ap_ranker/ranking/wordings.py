@@ -67,9 +67,9 @@ class WordingVectors:
             table, rows = self.find([text for entry in entries for text in wordings[entry]], encode)
             scores = table.cosines(rows, question)
             ends = np.cumsum([len(wordings[entry]) for entry in entries])
-            for entry, start, end in zip(entries, [0, *ends.tolist()], ends.tolist(), strict=False):
-                best = int(scores[start:end].argmax())
-                cosines[entry], texts[entry] = scores[start + best], wordings[entry][best]
+            for entry, own in zip(entries, np.split(scores, ends[:-1]), strict=True):
+                best = int(own.argmax())
+                cosines[entry], texts[entry] = own[best], wordings[entry][best]
         return cosines, texts
 
     def nbytes(self, texts: Iterable[str], encode: Encode) -> int:
