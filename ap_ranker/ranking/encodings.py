@@ -2,9 +2,7 @@
 
 A folder contains `encodings.json` and shards. A shard contains some thousand texts without padding: `keys.npy` (n, 16),
 the hash of each text; `offsets.npy` (n + 1,), the start of its tokens; and the tensors of `QuantizedStates`:
-`token.NAME.npy`, (tokens of all texts, C), and `text.NAME.npy`, (n, C). An int8 tensor has its scales in
-`token.NAME.scale.npy`.
-
+`token.NAME.npy`, (tokens of all texts, C), and `text.NAME.npy`, (n, C), those of integers with their scales beside.
 Several processes may write to a folder at once: each shard has a unique name and is never replaced, and a text that two
 of them wrote is read from one shard.
 
@@ -55,10 +53,6 @@ _KEY = np.dtype(f"V{KEY_BYTES}")
 
 RENEW = "Write new ones, into another folder: ap-ranker encode CHECKPOINT DOCUMENTS --output DIR"
 
-
-NAME, FINGERPRINTS = "encodings", "fingerprints"
-"""Of the folders in the user's cache."""
-
 MOST_BYTES = 500 * 10**6
 """Maximum size of all kept encodings: of 120,000 answers by `ap-transformer`. The shards that were not used for longest
 are removed."""
@@ -68,8 +62,6 @@ SHARD_BYTES = 16 * 10**6
 
 MOST_SHARDS = 32
 """Of a folder: then the texts of this run are written together, and the others are removed."""
-
-PRIVATE = 0o700
 
 
 def text_key(text: str) -> bytes:
@@ -104,7 +96,7 @@ def known_fingerprint(checkpoint: Path) -> str:
     """As `fingerprint`, without reading the weights again of a checkpoint whose files are those of an earlier run."""
     status = [(checkpoint / name).stat() for name in (CONFIG, WEIGHTS, TOKENIZER)]
     version = [[each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns] for each in status]
-    path = cache_folder(FINGERPRINTS) / text_key(json.dumps(version)).hex()
+    path = cache_folder("fingerprints") / text_key(json.dumps(version)).hex()
     with contextlib.suppress(OSError, ValueError):
         if re.fullmatch(r"[0-9a-f]{64}", found := path.read_text(encoding="utf-8")):
             return found
@@ -143,10 +135,7 @@ class Encodings:
             raise InputError(f"{folder}: a damaged shard ({one_line(error)}). {RENEW}") from error
 
     def check(self, example: QuantizedStates, words: int) -> None:
-        """Raise InputError if a shard has other arrays than the checkpoint's states, of which there is an example.
-
-        Token ids beyond the vocabulary, of so many `words`, are noticed when they are read.
-        """
+        """Raise InputError if a shard has other arrays than these states; for more `words`, when they are read."""
         self._words = words
         expected = _layout({name: value.cpu().numpy() for name, value in example.tensors().items()})
         for shard in self._shards:
@@ -235,12 +224,6 @@ def write_shard(folder: Path, keys: Sequence[bytes], states: QuantizedStates) ->
         (draft / CHECKSUM).write_text(_checksum(draft), encoding="utf-8")
 
 
-def check_shard(shard: Path) -> None:
-    """Raise ValueError unless a shard holds what was written."""
-    if (shard / CHECKSUM).read_text(encoding="utf-8") != _checksum(shard):
-        raise ValueError(f"{shard.name}: another checksum than when it was written")
-
-
 def _checksum(shard: Path) -> str:
     return f"{reduce(lambda total, file: zlib.crc32(file.read_bytes(), total), sorted(shard.glob('*.npy')), 0):08x}"
 
@@ -290,7 +273,7 @@ class KeptEncodings:
         programs = [metadata.version("ap-ranker"), READING_VERSION, torch.__version__, torch.cpu.get_capabilities()]
         states = [manifest.fingerprint, manifest.dtype, manifest.format_version, kind]
         key = json.dumps([*states, *programs], default=str)
-        self._root = cache_folder(NAME)
+        self._root = cache_folder("encodings")
         self._folder = self._root / hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
         self._manifest = manifest
         self._new: list[tuple[list[bytes], QuantizedStates]] = []
@@ -331,15 +314,15 @@ class KeptEncodings:
                 self._write(new)
             except Exception as error:  # a full disk, a folder that somebody removes meanwhile, ...
                 self._usable = False
-                reason = one_line(error, 200)
-                logger.warning("%s: encoded texts are not kept for the next run (%s).", self._folder, reason)
+                logger.warning("%s: texts are not kept for the next run (%s).", self._folder, one_line(error, 200))
 
     def _open(self) -> Encodings:
         try:
             now = time.time_ns()
             shards = sorted(list_shards(self._folder), key=lambda shard: shard.stat().st_mtime_ns)
             for number, shard in enumerate(shards):  # which keep their order
-                check_shard(shard)
+                if (shard / CHECKSUM).read_text(encoding="utf-8") != _checksum(shard):
+                    raise ValueError(f"{shard.name}: another checksum than when it was written")
                 with contextlib.suppress(OSError):  # a read-only folder can be read as well
                     os.utime(shard, ns=(now, now + number))
             if self._folder.is_dir():
@@ -360,8 +343,8 @@ class KeptEncodings:
                 new = [([text_key(text) for text in known], encodings.states(known)), *new]
         states = QuantizedStates.joined([batch for _, batch in new])
         self._make_room(states.nbytes)
-        self._root.mkdir(PRIVATE, parents=True, exist_ok=True)
-        self._root.chmod(PRIVATE)
+        self._root.mkdir(parents=True, exist_ok=True)
+        self._root.chmod(0o700)
         begin_encodings(self._folder, self._manifest)
         write_shard(self._folder, [key for keys, _ in new for key in keys], states)
         for shard in shards:

@@ -13,12 +13,8 @@ FILES = [CONFIG, WEIGHTS, TOKENIZER, CARD]
 def push(folder: Path, repo: str, *, private: bool = False) -> str:
     """Upload a checkpoint in one commit, so that the hub never has an incomplete one.
 
-    The token is the environment's `HF_TOKEN` or that of `hf auth login`.
-
-    Args:
-        folder: the checkpoint.
-        repo: NAMESPACE/NAME on the hub, or NAME in your own namespace; it is created if it does not exist.
-        private: whether a new repository is private. Its URL is returned.
+    The token is the environment's `HF_TOKEN` or that of `hf auth login`. `repo` is NAMESPACE/NAME, or NAME in your own
+    namespace; if it does not exist, it is created, `private` or not. Its URL is returned.
     """
     if not folder.is_dir():
         raise InputError(f"Expected a checkpoint folder on this machine, found none at {str(folder)!r}.")

@@ -145,9 +145,7 @@ def load_shared(folder: Path, device: torch.device) -> LoadedCheckpoint:
     with _lock:
         versions = (file_version(folder / name) for name in (CONFIG, WEIGHTS, TOKENIZER))
         key = (folder.resolve(), str(device), *versions)
-        loaded = _loaded.get(key)
-        if loaded is None:
+        if (loaded := _loaded.get(key)) is None:
             config, model, tokenizer = load_checkpoint(folder)
-            loaded = LoadedCheckpoint(config, model.to(device), tokenizer, folder.resolve())
-            _loaded[key] = loaded
+            loaded = _loaded[key] = LoadedCheckpoint(config, model.to(device), tokenizer, folder.resolve())
         return loaded

@@ -126,10 +126,8 @@ def _is_quantized(tensors: Mapping[str, Tensor], dtype: StateDtype) -> bool:
     """Whether `_quantized` would leave these as they are."""
     values = [value for name, value in tensors.items() if not name.endswith(_SCALE)]
     values = [value for value in values if value.dtype != torch.int32]  # ids: whole numbers in any dtype
-    if dtype == StateDtype.int4:
-        return all(
-            value.dtype == _PACKED or (value.dtype == torch.int8 and not _fits_4_bits(value)) for value in values
-        )
+    if dtype == StateDtype.int4:  # an odd number of numbers stays in 8 bits
+        return all(value.dtype == _PACKED or (value.dtype == torch.int8 and value.shape[-1] % 2) for value in values)
     return all(value.dtype == _FLOATS.get(dtype, torch.int8) for value in values)
 
 
@@ -141,7 +139,7 @@ def _quantized(tensors: Mapping[str, Tensor], dtype: StateDtype) -> dict[str, Te
         elif dtype in _FLOATS:
             quantized[name] = value.to(_FLOATS[dtype])
         else:
-            in_4_bits = dtype == StateDtype.int4 and _fits_4_bits(value)
+            in_4_bits = dtype == StateDtype.int4 and value.shape[-1] % 2 == 0
             largest = _LARGEST_OF_4_BITS if in_4_bits else _LARGEST
             # Half precision cannot represent very small scales; a state of such small numbers is practically zero.
             scale = (value.float().abs().amax(dim=-1, keepdim=True) / largest).half()
@@ -164,8 +162,3 @@ def _restored(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         elif not name.endswith(_SCALE):
             restored[name] = value.float() if value.is_floating_point() else value.long()
     return restored
-
-
-def _fits_4_bits(value: Tensor) -> bool:
-    """Whether two numbers of each state share a byte without one left over."""
-    return value.shape[-1] % 2 == 0
