@@ -88,10 +88,7 @@ def keep_encodings(wanted: bool) -> None:
 
 @dataclass(frozen=True, eq=False)
 class LoadedCheckpoint:
-    """A checkpoint in memory, its model on its device and in evaluation mode, and what is cached of texts.
-
-    Nobody may train the model.
-    """
+    """A checkpoint in memory, its model, which nobody may train, on its device; and what is cached of texts."""
 
     config: CheckpointConfig
     model: AnswerModel

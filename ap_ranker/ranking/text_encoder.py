@@ -231,9 +231,8 @@ class TextEncoder:
 
     def encode_question(self, text: str) -> States:
         """States of one question; one of the last questions is not encoded again."""
-        return (
-            self._loaded.questions.get(text, self.encode_questions) if self._loaded else self.encode_questions([text])
-        )
+        encode = self.encode_questions
+        return self._loaded.questions.get(text, encode) if self._loaded else encode([text])
 
     def encode_ahead(self, texts: Sequence[str]) -> None:
         """Encode together some questions that will be ranked next; without a checkpoint, nothing is kept of them."""
