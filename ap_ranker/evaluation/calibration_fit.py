@@ -1,8 +1,8 @@
 """Fits the probability that the first answer is right on dev questions, some of which have no right answer.
 
-The logistic model is `ranking.rule.Calibration`, the order and the margins those of `ranking.rule`. Questions
-count as new ones: none meets its own text among the known wordings. A ranking counts as right if its first answer is,
-so that of a question without a right answer never does.
+The logistic model, the order and the margins are those of `ranking.rule`. Questions count as new ones: none meets its
+own text among the known wordings. A ranking counts as right if its first answer is, so that of a question without a
+right answer never does.
 """
 
 from __future__ import annotations
