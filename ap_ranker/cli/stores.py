@@ -97,10 +97,10 @@ def encode(
             folder, texts, output, dtype=states_dtype, device=device, on_progress=partial(bars.update, "encoding")
         )
     encodings = Encodings.open(output, fingerprint(folder))
+    size = sum(file.stat().st_size for file in output.rglob("*") if file.is_file())
     console.say(
         f"Encoded {written:,} of {len(texts):,} texts; {output} now holds {len(encodings):,} in "
-        f"{encodings.size / 1e6:,.1f} MB ({encodings.manifest.dtype}, "
-        f"{encodings.size / max(len(encodings), 1):,.0f} bytes each)."
+        f"{size / 1e6:,.1f} MB ({encodings.manifest.dtype}, {size / max(len(encodings), 1):,.0f} bytes each)."
     )
 
 

@@ -22,9 +22,8 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking import rule
-from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key, margins
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import Signals
+from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, key, margins
 
 MIN_QUESTIONS = 20
 """Minimum number of dev questions for a fit of three parameters, and of dev answers above a threshold."""

@@ -16,10 +16,9 @@ from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.metrics import Levels, means, measure_each
 from ap_ranker.evaluation.scoring import CandidateScores, score_candidates, score_wordings
 from ap_ranker.ranking.bm25 import BM25, best_rows
-from ap_ranker.ranking.calibration import Calibration
+from ap_ranker.ranking.checkpoint import SEEN
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import Ranking, Signals, Weights, rank
-from ap_ranker.ranking.trained_questions import SEEN
+from ap_ranker.ranking.rule import Calibration, Ranking, Signals, Weights, rank
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
 from ap_ranker.text.keys import question_key
 

@@ -83,12 +83,17 @@ class States:
 
 @dataclass(frozen=True)
 class StoredStates:
-    """The states of N answers as a cache stores them: one answer after the other, in the cache's dtype."""
+    """The states of N texts as a cache stores them: one text after the other, in the cache's dtype, without padding."""
 
-    starts: np.ndarray  # (N,) the row of each answer's first token; rows between two answers belong to none
-    lengths: np.ndarray  # (N,) number of tokens of each answer
+    lengths: np.ndarray  # (N,) number of tokens of each text; R in all
     per_token: Mapping[str, Tensor]  # (R, C) numbers or (R,) integers; scales of numbers `x` in int8 as `x.scale`
     per_text: Mapping[str, Tensor]  # (N, C) numbers, likewise
+
+    @property
+    def starts(self) -> np.ndarray:
+        """(N,) the row of each text's first token."""
+        starts: np.ndarray = np.cumsum(self.lengths) - self.lengths
+        return starts
 
 
 JudgedCandidates = tuple[States, States, Tensor]

@@ -49,20 +49,15 @@ def bm25_name(language: str | None) -> str:
 
 
 class BM25:
-    """A BM25 index of N texts.
+    """A BM25 index of N texts, which are read once and not kept; it takes about 30 bytes of memory per word.
 
-    `ap_ranker.text.reading` says how a text becomes words. A word of a question counts by the form of it that gives a
-    text the highest score (and `TIE_BREAKER`).
+    A word of a question counts by the form of it that gives a text the highest score (and `TIE_BREAKER`).
 
     Args:
-        texts: the texts, read once and not kept; indexing takes about 30 bytes of memory per word.
+        texts: the texts.
         k1: how much a word's repetitions in a text add; 0 counts each word once.
         b: how much longer texts are penalised, from 0 (not at all) to 1.
-        language: of Snowball's stemmer, such as `english`: "parcels" then finds "parcel"; or `thai`, which is read as
-            words, too, by the extra `thai`. `None` for no stemmer.
-
-    Raises:
-        InputError: there is no stemmer for the language, or the extra is missing.
+        language: of Snowball's stemmer, such as `english`: "parcels" then finds "parcel"; or `thai`, by its extra.
     """
 
     def __init__(self, texts: Iterable[str], *, k1: float = K1, b: float = B, language: str | None = None) -> None:
@@ -131,12 +126,7 @@ class BM25:
 
     @classmethod
     def load(cls, folder: Path, language: str | None = None) -> BM25:
-        """Map a saved index into memory; if a file is missing or damaged, an exception of almost any class.
-
-        Args:
-            folder: where it was saved.
-            language: the one it was built with, which the files do not tell.
-        """
+        """Map a saved index of this language into memory; an exception of almost any class if it is damaged."""
         # These settings override those in the file.
         fixed = {"method": "lucene", "idf_method": "lucene", "dtype": "float32", "int_dtype": "int32"}
         index = bm25s.BM25.load(folder, mmap=True, allow_pickle=False, backend="numpy", **fixed)
@@ -177,13 +167,7 @@ def _counted(words: Iterable[Word]) -> Iterator[Word]:
 
 
 def best_rows(scores: np.ndarray, most: int | None, *, above: float = 0.0) -> np.ndarray:
-    """The positions of the highest scores, best first, ties in order.
-
-    Args:
-        scores: (N,) scores.
-        most: maximum number of positions; `None` for all.
-        above: only higher scores count.
-    """
+    """The positions of the highest of (N,) scores above a limit, best first, ties in order; `most` of them at most."""
     rows = np.flatnonzero(scores > above)
     if most and len(rows) > most:  # sorting all of a large collection would take ten times as long as scoring it
         rows = rows[scores[rows] >= np.partition(scores[rows], -most)[-most]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +19,7 @@ OVERHEAD = 600
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """Statistics of a cache.
-
-    Attributes:
-        hits: number of texts that were in the cache.
-        misses: number of texts that had to be encoded.
-        entries: number of cached texts.
-        bytes: their size.
-    """
+    """Statistics of a cache: texts found and not found, texts that it holds now, and their size."""
 
     hits: int
     misses: int
@@ -42,9 +35,7 @@ class CacheInfo:
 class EncodingCache:
     """States of one checkpoint by text, on its device; the least recently used text is evicted first. Thread-safe.
 
-    Attributes:
-        max_bytes: maximum size of states, texts and entries together.
-        dtype: data type to which all states are converted; `None`: the ranker's, which sets it (`Ranker.state_dtype`).
+    States, texts and entries together have `max_bytes`. All states are converted to `dtype`; `None`: the ranker's.
     """
 
     def __init__(self, max_bytes: int, dtype: StateDtype | None = None) -> None:
@@ -54,8 +45,7 @@ class EncodingCache:
         self.dtype = dtype
         self._entries: OrderedDict[str, QuantizedStates] = OrderedDict()
         self._bytes = self._hits = self._misses = 0
-        self._claims: dict[str, threading.Event] = {}  # texts that a thread is encoding -> set when it is done
-        self._lock = threading.Lock()
+        self._lock, self._encoding = threading.Lock(), threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy begins empty, with the same limit and dtype."""
@@ -69,9 +59,7 @@ class EncodingCache:
     def find(self, texts: Sequence[str]) -> dict[int, QuantizedStates]:
         """The states of those of the texts that are in the cache, each alone, by their indices."""
         with self._lock:
-            found = {
-                index: states for index, text in enumerate(texts) if (states := self._entries.get(text)) is not None
-            }
+            found = {index: self._entries[text] for index, text in enumerate(texts) if text in self._entries}
             for index in found:
                 self._entries.move_to_end(texts[index])
             self._hits += len(found)
@@ -93,41 +81,20 @@ class EncodingCache:
 
     def encoded_once(
         self, texts: Sequence[str], encode: Callable[[list[int]], States]
-    ) -> Iterator[tuple[list[int], QuantizedStates]]:
-        """Yield the states of distinct texts in parts, each with the indices of its texts; encode those not cached.
+    ) -> list[tuple[list[int], QuantizedStates]]:
+        """The states of distinct texts in parts, each with the indices of its texts; `encode` those not cached.
 
-        If several threads need a text, one of them encodes it and the others wait. A thread encodes the texts that it
-        has claimed before it waits, so there is no deadlock. If a thread fails, those that waited encode its texts.
-
-        Args:
-            texts: distinct texts.
-            encode: computes the states of the texts with these indices.
+        One thread encodes at a time: the others then find its texts, or encode them if it failed.
         """
-        remaining = {text: index for index, text in enumerate(texts)}
-        while remaining:
-            done = threading.Event()
+        with self._encoding:
             with self._lock:
-                cached = {text: self._entries[text] for text in remaining if text in self._entries}
-                others = [text for text in remaining if text not in cached]
-                awaited = {self._claims[text] for text in others if text in self._claims}
-                claimed = [text for text in others if text not in self._claims]
-                self._claims |= dict.fromkeys(claimed, done)
-            try:
-                if claimed:
-                    states = encode([remaining[text] for text in claimed])
-                    encoded = QuantizedStates.quantize(states, self.dtype or StateDtype.float32)
-                    self.put(claimed, encoded)
-            finally:
-                with self._lock:
-                    for text in claimed:
-                        del self._claims[text]
-                done.set()
-            if cached:
-                yield [remaining.pop(text) for text in cached], QuantizedStates.joined(list(cached.values()))
-            if claimed:
-                yield [remaining.pop(text) for text in claimed], encoded
-            for other in awaited:
-                other.wait()
+                cached = {index: self._entries[text] for index, text in enumerate(texts) if text in self._entries}
+            parts = [([*cached], QuantizedStates.joined([*cached.values()]))] if cached else []
+            if new := [index for index in range(len(texts)) if index not in cached]:
+                encoded = QuantizedStates.quantize(encode(new), self.dtype or StateDtype.float32)
+                self.put([texts[index] for index in new], encoded)
+                parts.append((new, encoded))
+        return parts
 
     def info(self) -> CacheInfo:
         """Hits, misses, entries and bytes so far."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -24,35 +26,32 @@ from ap_ranker.models.pretrained import refuse_code
 from ap_ranker.models.registry import LARGEST, MODELS, build_model
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import Shapes, Unfilled, check_finite, difference, read_shapes
-from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration
+from ap_ranker.ranking.rule import FUSED, MODEL, Calibration
 from ap_ranker.settings import checked, read_fields, settings
+from ap_ranker.text.keys import question_key
 from ap_ranker.text.languages import SEGMENTERS, is_language
 from ap_ranker.text.reading import READING_VERSION
 from ap_ranker.text.tokenizer import AnyTokenizer, SubwordTokenizer, WordTokenizer
 
 logger = logging.getLogger(__name__)
 
-FORMAT_VERSION = "format_version"
-UNNAMED_READING = 2
-"""The reading version of a checkpoint that does not name one."""
-
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
+
+SEEN = "trained_questions.txt"
+"""A file with 32 bits of the SHA-256 of each question that it has learnt from; it is not pushed to the hub.
+
+So few bits do not give a question away: they only tell that a text is probably one of them. A new question is taken for
+one of N with probability N / 2**32.
+"""
+
+_DIGITS = 8
+
+Size = Annotated[int, Field(ge=0, le=LARGEST)]
+Weight = Annotated[float, Field(ge=0)]
 
 
 def _names_match(training: Mapping[str, Any]) -> bool:
     return training.get("match", Match.both) in list(Match)
-
-
-def _are_fits(calibration: Mapping[str, Any]) -> bool:
-    return calibration.keys() <= {MODEL, FUSED}
-
-
-def _is_known(reading_version: int) -> bool:
-    return reading_version <= READING_VERSION
-
-
-Size = Annotated[int, Field(ge=0, le=LARGEST)]
-Weight = Annotated[float, Field(ge=0)]
 
 
 @settings
@@ -70,8 +69,7 @@ class CheckpointConfig:
         bm25_language: the language of that BM25's stemmer; `None` for no stemmer.
         wording_weight: the weight of an entry's best known wording, fitted likewise.
         encoder: the configuration of the pretrained encoder, in the format of transformers.
-        calibration: the calibrations of the model's scores (`model`) and, with a weight of BM25, of the fused scores
-            (`fused`); empty before `ap-ranker calibrate`.
+        calibration: of the model's scores (`model`) and, with a weight of BM25, of the fused ones (`fused`), if any.
         reading_version: version of how texts became words when it was trained.
     """
 
@@ -85,12 +83,12 @@ class CheckpointConfig:
     bm25_language: Annotated[str, checked(is_language, "thai or one of Snowball's languages")] | None = None
     wording_weight: Weight = 0.0
     encoder: Mapping[str, Any] | None = None
-    calibration: Annotated[Mapping[str, Calibration], checked(_are_fits, f"fits of {MODEL} and {FUSED}")] = field(
-        default_factory=dict
-    )
-    reading_version: Annotated[int, Field(ge=1), checked(_is_known, f"{READING_VERSION} or a later ap-ranker")] = (
-        READING_VERSION
-    )
+    calibration: Annotated[
+        Mapping[str, Calibration], checked(lambda fits: fits.keys() <= {MODEL, FUSED}, f"fits of {MODEL} and {FUSED}")
+    ] = field(default_factory=dict)
+    reading_version: Annotated[
+        int, Field(ge=1), checked(lambda version: version <= READING_VERSION, f"{READING_VERSION} or a later ap-ranker")
+    ] = READING_VERSION
 
 
 def save_checkpoint(
@@ -101,20 +99,10 @@ def save_checkpoint(
     card: str,
     further: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write a checkpoint folder; it replaces an older checkpoint only when it is complete.
-
-    Args:
-        folder: the folder.
-        config: its `config.json`.
-        model: the model.
-        tokenizer: its tokenizer.
-        card: its model card.
-        further: the texts of further files: name -> content.
-    """
+    """Write a checkpoint folder, with `further` files by name; it replaces an older one only when it is complete."""
     with atomic_directory(folder) as draft:
         write_checkpoint_config(draft, config)
-        weights = draft / WEIGHTS
-        save_file({name: value.contiguous() for name, value in model.state_dict().items()}, weights)
+        save_file({name: value.contiguous() for name, value in model.state_dict().items()}, draft / WEIGHTS)
         tokenizer.save(draft / TOKENIZER)
         for name, text in {CARD: card, **further}.items():
             (draft / name).write_text(text, encoding="utf-8")
@@ -122,7 +110,7 @@ def save_checkpoint(
 
 def write_checkpoint_config(folder: Path, config: CheckpointConfig) -> None:
     """Write only a checkpoint's `config.json`, atomically."""
-    content = asdict(config) | {FORMAT_VERSION: MODELS[config.model].format_version}
+    content = asdict(config) | {"format_version": MODELS[config.model].format_version}
     write_text_atomically(folder / CONFIG, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -132,48 +120,35 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
-    """The folder of a checkpoint: `source` itself, or the local copy of the hub repository of that name.
-
-    Raises:
-        InputError: neither is a checkpoint.
-    """
+    """The folder of a checkpoint: `source` itself, or the local copy of the hub repository of that name."""
     folder = Path(source)
     restore(folder)
-    if folder.is_file():
-        raise InputError(f"{folder}: expected a checkpoint, the folder that `ap-ranker train` wrote, found a file.")
-    if folder.is_dir():
-        if not is_checkpoint(folder):
-            raise InputError(
-                f"{folder}: expected a checkpoint ({CONFIG}, {WEIGHTS}, {TOKENIZER}), found "
-                f"{', '.join(sorted(file.name for file in folder.iterdir())) or 'an empty folder'}."
-            )
-        return folder
-    hint = "Train one with: ap-ranker train DATA --output DIR"
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        folder = Path(snapshot_download(str(source), allow_patterns=[CONFIG, WEIGHTS, TOKENIZER, CARD], token=token))
-    except HFValidationError:
-        raise InputError(f"No checkpoint folder at {str(source)!r}. {hint}") from None
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        raise InputError(
-            f"No checkpoint folder at {str(source)!r}, and no such model could be downloaded from the hub "
-            f"({type(error).__name__}). {hint}"
-        ) from error
+    if not folder.exists():
+        folder = _download(str(source), token)
     if not is_checkpoint(folder):
+        files = ["a file"] if folder.is_file() else sorted(file.name for file in folder.iterdir())
         raise InputError(
-            f"The hub's {str(source)!r} is not an ap-ranker checkpoint: it lacks {CONFIG}, {WEIGHTS} or {TOKENIZER}."
+            f"{source}: expected a checkpoint ({CONFIG}, {WEIGHTS}, {TOKENIZER}), the folder that `ap-ranker train` "
+            f"wrote, found {', '.join(files) or 'an empty folder'}."
         )
     return folder
 
 
-def read_checkpoint_config(folder: Path) -> CheckpointConfig:
-    """Read only a checkpoint's `config.json`.
+def _download(name: str, token: str | None) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    Raises:
-        InputError: the file is damaged or has another format, or its encoder needs custom code.
-    """
+    try:
+        return Path(snapshot_download(name, allow_patterns=[CONFIG, WEIGHTS, TOKENIZER, CARD], token=token))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise InputError(
+            f"No checkpoint folder at {name!r}, and no such model could be downloaded from the hub "
+            f"({type(error).__name__}). Train one with: ap-ranker train DATA --output DIR"
+        ) from error
+
+
+def read_checkpoint_config(folder: Path) -> CheckpointConfig:
+    """Read only a checkpoint's `config.json`; an InputError if it is damaged, or its encoder needs custom code."""
     path = folder / CONFIG
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -181,8 +156,8 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
             raise ValueError(f"expected an object, found {one_line(repr(values), 80)}")
     except (OSError, ValueError, RecursionError) as error:  # also of bad UTF-8 and of too large numbers
         raise InputError(f"{path}: not the configuration of an ap-ranker checkpoint ({one_line(error)}).") from error
-    version = values.pop(FORMAT_VERSION, None)
-    values.setdefault("reading_version", UNNAMED_READING)
+    version = values.pop("format_version", None)
+    values.setdefault("reading_version", 2)  # of a checkpoint from before it was written
     model = values.get("model")
     expected = MODELS[model].format_version if isinstance(model, str) and model in MODELS else 1
     if version != expected:
@@ -199,11 +174,7 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
 
 
 def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTokenizer]:
-    """Read a checkpoint folder; the model is on the CPU and in evaluation mode.
-
-    Raises:
-        InputError: a file is damaged or has another format, or the files do not belong together.
-    """
+    """Read a checkpoint folder; the model is on the CPU and in evaluation mode."""
     config = read_checkpoint_config(folder)
     if config.reading_version < READING_VERSION:
         logger.warning(
@@ -244,13 +215,9 @@ def _check_sizes(config: CheckpointConfig, inputs: Inputs, largest_id: int, shap
                 f"{path}: expected {one_line(name)} up to {limit:,}, its number of weights, found "
                 f"{one_line(value, 40)}."
             )
-    encoder = config.encoder or {}
-    for name, needed, what in (
-        ("max_position_embeddings", config.max_tokens, "max_tokens"),
-        ("vocab_size", largest_id + 1, "token ids"),
-    ):
-        maximum = encoder.get(name)
-        if isinstance(maximum, int) and needed > maximum:
+    encoder, places = config.encoder or {}, {"max_tokens": "max_position_embeddings", "token ids": "vocab_size"}
+    for (what, name), needed in zip(places.items(), (config.max_tokens, largest_id + 1), strict=True):
+        if isinstance(maximum := encoder.get(name), int) and needed > maximum:
             raise InputError(
                 f"{path}: expected {what} up to the encoder's {name}, {one_line(maximum, 40)}, found {needed}."
             )
@@ -259,8 +226,7 @@ def _check_sizes(config: CheckpointConfig, inputs: Inputs, largest_id: int, shap
             model = build_model(config.model, inputs, config.options)
     except Exception as error:  # impossible sizes can raise anything
         raise InputError(f"{path}: expected a model that can be built, found: {one_line(error)}.") from error
-    unequal = difference({name: tuple(value.shape) for name, value in model.state_dict().items()}, shapes)
-    if unequal:
+    if unequal := difference({name: tuple(value.shape) for name, value in model.state_dict().items()}, shapes):
         raise InputError(
             f"{folder / WEIGHTS}: its weights do not fit {config.model} as {CONFIG} describes it ({unequal}). Take "
             "both files from the same checkpoint."
@@ -277,3 +243,24 @@ def _whole_numbers(name: str, value: Any) -> Iterator[tuple[str, int]]:
             yield from _whole_numbers(name, item)
     elif isinstance(value, int):
         yield name, value
+
+
+def seen_lines(questions: Iterable[str]) -> str:
+    """The content of `SEEN` for these questions: a hash a line, sorted so that their order is unknown."""
+    return "".join(f"{each}\n" for each in sorted(set(map(_hash, questions))))
+
+
+def find_trained(folder: Path, questions: Sequence[str]) -> list[bool] | None:
+    """Whether a checkpoint has learnt from each question; `None` without such a file, as one of the hub."""
+    path = folder / SEEN
+    if not path.is_file():
+        return None
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if not re.fullmatch(f"([0-9a-f]{{{_DIGITS}}}\n)*", text):
+        raise InputError(f"{path}: expected {_DIGITS} hexadecimal digits a line, found others. Delete the file.")
+    seen = set(text.split())
+    return [_hash(question) in seen for question in questions]
+
+
+def _hash(question: str) -> str:
+    return sha256(question_key(question).encode("utf-8", "replace")).hexdigest()[:_DIGITS]

@@ -11,19 +11,14 @@ import torch
 from torch import Tensor
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key
-from ap_ranker.ranking.rule import Numbers, Ranking, Signals, Weights, rank
+from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Numbers, Ranking, Signals, Weights, key, rank
 
 
 @dataclass(frozen=True)
 class Decision:
     """Ranks by the checkpoint's weights, converts scores to probabilities, and drops answers below a threshold.
 
-    Attributes:
-        source: the checkpoint's name, for messages.
-        weights: of the known wordings and of BM25's score.
-        calibrations: those of the model's scores (`model`) and of the fused ones (`fused`), if any.
-        scale: maps the model's scores to 0..1 if there is no calibration.
+    `source` is the checkpoint's name, for messages; `scale` maps the model's scores to 0..1 without a calibration.
     """
 
     source: str
@@ -40,7 +35,7 @@ class Decision:
         score_threshold: float | None = None,
         precision: float | None = None,
     ) -> list[tuple[int, float]]:
-        """The candidates to return as answers, best first; ties keep the given order.
+        """The candidates to return as answers, best first, each with its score; ties keep the given order.
 
         Args:
             signals: what is known of the candidates. No threshold leaves out those of which the question is a known
@@ -49,19 +44,12 @@ class Decision:
             scale_score: return scores from 0 to 1: probabilities, if there is a calibration.
             score_threshold: leave out lower scores, after scaling.
             precision: target precision: leave out probabilities below the threshold that was calibrated for it.
-
-        Returns:
-            (position, score) pairs.
-
-        Raises:
-            ValueError: both `score_threshold` and `precision` are given.
-            InputError: there is no calibration for `precision`.
         """
         check_limits(score_threshold, precision)
         ranking, fused = self.rank(signals), signals.fused(self.weights)
         scores = self._scaled(ranking, fused=fused) if scale_score else ranking.scores
-        exact = np.zeros(len(scores), bool) if signals.exact is None else signals.exact
-        kept, returned = np.ones(len(scores), bool), scores
+        exact, returned = signals.is_exact, scores
+        kept = np.ones(len(scores), bool)
         if precision is not None:
             threshold = self.threshold(precision, fused=fused)
             assert ranking.probabilities is not None  # without a calibration there is no threshold
@@ -88,15 +76,7 @@ class Decision:
         return self.calibration(fused=self.weights.bm25 != 0) is not None
 
     def threshold(self, precision: float, *, fused: bool) -> float:
-        """The minimum probability of a returned answer.
-
-        Args:
-            precision: the target share of right answers.
-            fused: whether BM25's scores are added to the model's.
-
-        Raises:
-            InputError: the precision is not between 0 and 1, or these scores were not calibrated for it.
-        """
+        """The minimum probability of a returned answer; an InputError if nothing is calibrated for this precision."""
         if not 0 < precision < 1:
             raise InputError(f"Expected precision as a number between 0 and 1, such as 0.9, found {key(precision)}.")
         calibration = self.calibration(fused=fused)
@@ -117,7 +97,4 @@ class Decision:
 def check_limits(score_threshold: float | None, precision: float | None) -> None:
     """Raise ValueError if both thresholds are given."""
     if score_threshold is not None and precision is not None:
-        raise ValueError(
-            "score_threshold and precision both say which answers to leave out; expected one of them, but got "
-            f"{score_threshold} and {precision}"
-        )
+        raise ValueError(f"Expected score_threshold or precision, found both: {score_threshold} and {precision}.")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import torch
 
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError
+from ap_ranker.files import WriteError, writing
 from ap_ranker.processes import process_count, process_number
 from ap_ranker.ranking.checkpoint import find_checkpoint
 from ap_ranker.ranking.encodings import Manifest, begin_encodings, text_key, write_shard
@@ -40,32 +41,24 @@ def encode_corpus(
         source: a checkpoint folder or a hub name.
         texts: the answers, exactly as they will be ranked.
         output: a folder of encodings: a new one, or one of this checkpoint and dtype.
-        dtype: data type of the states on disk; by default float16, or fewer bits if the model loses nothing by them.
+        dtype: of the states on disk; by default float16, or fewer bits if the model loses nothing by them.
         device: as in `Ranker.from_pretrained`.
         shard: texts per shard; by default `SHARD`, or more for a corpus of millions.
-        on_progress: called with the number of encoded texts and their total number.
-
-    Returns:
-        The number of texts that were encoded.
-
-    Raises:
-        InputError: the checkpoint does not exist; `output` has another checkpoint or dtype, contains something else, or
-            cannot be written.
+        on_progress: called with the number of encoded texts and their total number, which is returned.
     """
     folder = find_checkpoint(source)
     ranker = Ranker.from_pretrained(folder, device)
     assert ranker.config is not None
     dtype = dtype or ranker.state_dtype(None, StateDtype.float16)
-    try:
+    with writing(output):
         begin_encodings(output, Manifest(ranker.config.model, ranker.fingerprint, dtype))
-    except OSError as error:
-        raise InputError(f"{output}: expected a folder that can be written, found {one_line(error)}.") from error
     encodings = ranker.open_encodings(output)
 
     process, processes = process_number(), process_count()
-    keys = [text_key(text) for text in texts]
-    # Shares are determined by position among all texts, because `missing` changes while other processes write.
-    missing = [index for index in encodings.missing(keys) if index % processes == process]
+    first = {text: index for index, text in reversed(list(enumerate(texts)))}
+    # Shares are determined by position among all texts, because what is there changes while other processes write.
+    lengths = dict(zip(first.values(), encodings.lengths(list(first)), strict=True))
+    missing = sorted(index for index, length in lengths.items() if not length and index % processes == process)
     shard = shard or max(SHARD, -(-len(missing) // MOST_SHARDS))
     for start in range(0, len(missing), shard):
         on_progress(start, len(missing))
@@ -81,11 +74,9 @@ def encode_corpus(
                         "train the checkpoint again."
                     )
         try:
-            write_shard(output, [keys[index] for index in order], QuantizedStates.joined(batches))
-        except OSError as error:
-            raise InputError(
-                f"{output}: could not be written ({one_line(error.strerror or error)}). {start} of {len(missing)} "
-                "texts are written and stay; make room and start again for the others."
-            ) from error
+            with writing(output):
+                write_shard(output, [text_key(texts[index]) for index in order], QuantizedStates.joined(batches))
+        except WriteError as error:
+            raise InputError(f"{error} {start} of {len(missing)} texts are written and stay.") from error
     on_progress(len(missing), len(missing))
     return len(missing)

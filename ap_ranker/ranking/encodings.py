@@ -1,22 +1,34 @@
-"""The states of a whole corpus on disk, memory-mapped: a corpus may be larger than memory, and a restart is fast.
+"""The states of texts on disk, memory-mapped: a corpus may be larger than memory, and a restart is fast.
 
 A folder contains `encodings.json` and shards. A shard contains some thousand texts without padding: `keys.npy` (n, 16),
 the hash of each text; `offsets.npy` (n + 1,), the start of its tokens; and the tensors of `QuantizedStates`:
-`token.NAME.npy`, (tokens of all texts, C), and `text.NAME.npy`, (n, C). An int8 tensor has its scales in
-`token.NAME.scale.npy`.
-
+`token.NAME.npy`, (tokens of all texts, C), and `text.NAME.npy`, (n, C), those of integers with their scales beside.
 Several processes may write to a folder at once: each shard has a unique name and is never replaced, and a text that two
 of them wrote is read from one shard.
+
+`Encodings` are what `ap-ranker encode` wrote for a whole corpus. `KeptEncodings` outlive a process in the user's cache
+folder, so that a second run encodes nothing: a folder of its owner alone, with one of this format per checkpoint, kind
+of texts and way to compute them. Whatever is wrong with it (damaged, full, read-only, removed meanwhile), texts are
+encoded as without it, and one line in the log says so.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import logging
+import os
+import re
+import shutil
+import threading
+import time
 import uuid
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from functools import reduce
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,11 +37,14 @@ import torch
 from pydantic import Field
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.files import atomic_directory, make_folder, write_first
+from ap_ranker.files import atomic_directory, cache_folder, make_folder, write_first, write_text_atomically
 from ap_ranker.processes import process_number
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.settings import read_fields, settings
+from ap_ranker.text.reading import READING_VERSION
+
+logger = logging.getLogger(__name__)
 
 MANIFEST, CHECKSUM = "encodings.json", "crc32"
 
@@ -37,6 +52,16 @@ KEY_BYTES = 16
 _KEY = np.dtype(f"V{KEY_BYTES}")
 
 RENEW = "Write new ones, into another folder: ap-ranker encode CHECKPOINT DOCUMENTS --output DIR"
+
+MOST_BYTES = 500 * 10**6
+"""Maximum size of all kept encodings: of 120,000 answers by `ap-transformer`. The shards that were not used for longest
+are removed."""
+
+SHARD_BYTES = 16 * 10**6
+"""What a run keeps in memory before it writes: a killed one loses as much."""
+
+MOST_SHARDS = 32
+"""Of a folder: then the texts of this run are written together, and the others are removed."""
 
 
 def text_key(text: str) -> bytes:
@@ -46,14 +71,7 @@ def text_key(text: str) -> bytes:
 
 @settings
 class Manifest:
-    """The contents of `encodings.json`.
-
-    Attributes:
-        model: the checkpoint's model, for information.
-        fingerprint: that of the checkpoint, because states of another one would be meaningless.
-        dtype: data type of the states.
-        format_version: version of the folder's layout.
-    """
+    """The contents of `encodings.json`; states of a checkpoint with another fingerprint would be meaningless."""
 
     model: str
     fingerprint: str
@@ -74,19 +92,28 @@ def fingerprint(checkpoint: Path) -> str:
     return digest.hexdigest()
 
 
+def known_fingerprint(checkpoint: Path) -> str:
+    """As `fingerprint`, without reading the weights again of a checkpoint whose files are those of an earlier run."""
+    status = [(checkpoint / name).stat() for name in (CONFIG, WEIGHTS, TOKENIZER)]
+    version = [[each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns] for each in status]
+    path = cache_folder("fingerprints") / text_key(json.dumps(version)).hex()
+    with contextlib.suppress(OSError, ValueError):
+        if re.fullmatch(r"[0-9a-f]{64}", found := path.read_text(encoding="utf-8")):
+            return found
+    found = fingerprint(checkpoint)
+    with contextlib.suppress(InputError):
+        write_text_atomically(path, found)
+    return found
+
+
 class Encodings:
-    """The encoded texts of a folder.
+    """The encoded texts of a folder, of the manifest's checkpoint and dtype."""
 
-    Attributes:
-        folder: the folder.
-        manifest: its checkpoint and dtype.
-    """
-
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, shards: Iterable[Path]) -> None:
         self.folder = folder
         self.manifest = manifest
         self._words: int | None = None
-        self._shards = [_Shard(path) for path in list_shards(folder)]
+        self._shards = [_Shard(path) for path in shards]
         sizes = [len(shard.keys) for shard in self._shards]
         # Of duplicate texts, one.
         self._keys, first = np.unique(np.concatenate([np.zeros(0, _KEY), *(s.keys for s in self._shards)]), True)
@@ -99,28 +126,16 @@ class Encodings:
 
     @classmethod
     def open(cls, folder: str | Path, checkpoint_fingerprint: str) -> Encodings:
-        """Open what `ap-ranker encode` wrote.
-
-        Raises:
-            InputError: the folder does not exist, is damaged, or contains the states of another checkpoint.
-        """
+        """Open what `ap-ranker encode` wrote; an InputError if it is damaged, or of another checkpoint."""
         folder = Path(folder)
         manifest = _read_manifest(folder, checkpoint_fingerprint)
         try:
-            return cls(folder, manifest)
+            return cls(folder, manifest, list_shards(folder))
         except Exception as error:  # numpy raises different errors
             raise InputError(f"{folder}: a damaged shard ({one_line(error)}). {RENEW}") from error
 
     def check(self, example: QuantizedStates, words: int) -> None:
-        """Check that all shards have the arrays of the checkpoint's states.
-
-        Args:
-            example: the states of any texts, in the manifest's dtype.
-            words: size of the checkpoint's vocabulary; token ids are checked when they are read.
-
-        Raises:
-            InputError: a shard has other arrays.
-        """
+        """Raise InputError if a shard has other arrays than these states; for more `words`, when they are read."""
         self._words = words
         expected = _layout({name: value.cpu().numpy() for name, value in example.tensors().items()})
         for shard in self._shards:
@@ -133,27 +148,12 @@ class Encodings:
     def __len__(self) -> int:
         return len(self._keys)
 
-    @property
-    def size(self) -> int:
-        """Size on disk in bytes."""
-        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
-
-    def missing(self, keys: Sequence[bytes]) -> list[int]:
-        """The indices of the texts that are not in the folder; of equal texts, the first."""
-        known = set(self._keys.tolist())
-        first = {key: index for index, key in reversed(list(enumerate(keys))) if key not in known}
-        return sorted(first.values())
-
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text; 0 if it is not in the folder."""
         return [0 if shard is None else shard.length(row) for shard, row in self._find(texts)]
 
     def states(self, texts: Sequence[str]) -> QuantizedStates:
-        """The states of texts that are in the folder.
-
-        Raises:
-            InputError: they contain token ids beyond the checkpoint's vocabulary.
-        """
+        """The states of texts that are in the folder."""
         states = QuantizedStates.joined([shard.read(row) for shard, row in self._find(texts) if shard is not None])
         ids = states.per_token.get("ids")
         if ids is not None and self._words is not None and not ((ids >= 0) & (ids < self._words)).all():
@@ -175,16 +175,15 @@ class Encodings:
 
 
 def _read_manifest(folder: Path, checkpoint_fingerprint: str) -> Manifest:
+    path = folder / MANIFEST
     try:
-        values = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = read_fields(Manifest, json.loads(path.read_text(encoding="utf-8")), path)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{folder}: expected a folder that `ap-ranker encode` wrote, found no {MANIFEST}.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{folder / MANIFEST}: not the description of encodings ({one_line(error)}).") from error
-    try:
-        manifest = read_fields(Manifest, values, folder / MANIFEST)
     except InputError as error:
         raise InputError(f"{error} {RENEW}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not the description of encodings ({one_line(error)}).") from error
     if manifest.fingerprint != checkpoint_fingerprint:
         raise InputError(
             f"{folder}: expected states of this checkpoint ({checkpoint_fingerprint[:12]}), found those of another "
@@ -194,11 +193,7 @@ def _read_manifest(folder: Path, checkpoint_fingerprint: str) -> Manifest:
 
 
 def begin_encodings(folder: Path, manifest: Manifest) -> None:
-    """Create a folder of encodings, or check an existing one; several processes may do so at once.
-
-    Raises:
-        InputError: the folder contains something else, or encodings of another checkpoint or dtype.
-    """
+    """Create a folder of encodings, or check an existing one; several processes may do so at once."""
     is_new = not folder.exists() or (folder.is_dir() and all(file.name.startswith(".") for file in folder.iterdir()))
     if not is_new and not (folder / MANIFEST).exists():  # in this order, because the manifest is written first
         found = f"other files without {MANIFEST}" if folder.is_dir() else "a file"
@@ -219,37 +214,18 @@ def list_shards(folder: Path) -> list[Path]:
     return sorted(path for path in paths if path.is_dir() and not path.name.startswith("."))
 
 
-def write_shard(folder: Path, keys: Sequence[bytes], states: QuantizedStates, *, private: bool = False) -> None:
-    """Write the states of the texts with these hashes as a new shard, atomically.
-
-    Args:
-        folder: of the encodings.
-        keys: the hashes.
-        states: the states.
-        private: let only the owner read it, and add a checksum for `check_shard`.
-    """
+def write_shard(folder: Path, keys: Sequence[bytes], states: QuantizedStates) -> None:
+    """Write the states of the texts with these hashes as a new shard, atomically."""
     with atomic_directory(folder / f"{process_number():03}-{uuid.uuid4().hex}") as draft:
-        if private:
-            draft.chmod(0o700)  # which its files get, too
         np.save(draft / "keys.npy", np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY_BYTES))
         np.save(draft / "offsets.npy", np.concatenate([[0], np.cumsum(states.lengths)]))
         for name, value in states.tensors().items():
             np.save(draft / f"{name}.npy", value.cpu().numpy())
-        if private:
-            (draft / CHECKSUM).write_text(_checksum(draft), encoding="utf-8")
-
-
-def check_shard(shard: Path) -> None:
-    """Raise ValueError unless a private shard holds what was written."""
-    if (shard / CHECKSUM).read_text(encoding="utf-8") != _checksum(shard):
-        raise ValueError(f"{shard.name}: another checksum than when it was written")
+        (draft / CHECKSUM).write_text(_checksum(draft), encoding="utf-8")
 
 
 def _checksum(shard: Path) -> str:
-    total = 0
-    for file in sorted(shard.glob("*.npy")):
-        total = zlib.crc32(file.read_bytes(), total)
-    return f"{total:08x}"
+    return f"{reduce(lambda total, file: zlib.crc32(file.read_bytes(), total), sorted(shard.glob('*.npy')), 0):08x}"
 
 
 def _layout(arrays: dict[str, np.ndarray]) -> str:
@@ -265,32 +241,126 @@ class _Shard:
         # Mapping checks that the file is as large as its header says; "c", as torch warns of what cannot be written.
         self.arrays = {file.stem: np.load(file, mmap_mode="c", allow_pickle=False) for file in path.glob("*.npy")}
         keys, offsets = self.arrays.pop("keys"), self.arrays.pop("offsets")
-        if keys.dtype != np.uint8 or keys.ndim != 2 or keys.shape[1] != KEY_BYTES:
-            raise ValueError(f"{path.name}/keys.npy: {keys.dtype}{list(keys.shape)} instead of uint8[n, {KEY_BYTES}]")
-        if offsets.dtype != np.int64 or offsets.shape != (len(keys) + 1,):
-            raise ValueError(f"{path.name}/offsets.npy: {offsets.dtype}{list(offsets.shape)} for {len(keys)} texts")
+        found = keys.dtype, *keys.shape[1:], offsets.dtype, offsets.shape
+        if found != (np.uint8, KEY_BYTES, np.int64, (len(keys) + 1,)):
+            raise ValueError(f"{path.name}: keys and offsets of {len(keys)} texts are {found}")
         self.keys = np.ascontiguousarray(keys).view(_KEY)[:, 0]
         self._offsets = np.array(offsets)
         if self._offsets[0] != 0 or (np.diff(self._offsets) < 1).any():
             raise ValueError(f"{path.name}/offsets.npy: does not increase from 0")
+        rows = {"token": self._offsets[-1], "text": len(self.keys)}
         for name, values in self.arrays.items():
-            expected = int(self._offsets[-1]) if _is_per_token(name) else len(self.keys)
-            if not values.ndim or len(values) != expected:
-                raise ValueError(f"{path.name}/{name}.npy: {list(values.shape)} instead of {expected} rows")
+            if values.shape[:1] != (rows[name.partition(".")[0]],):
+                raise ValueError(f"{path.name}/{name}.npy: {list(values.shape)} instead of {rows}")
 
     def length(self, row: int) -> int:
         return int(self._offsets[row + 1] - self._offsets[row])
 
     def read(self, row: int) -> QuantizedStates:
         """The states of one text."""
-        tokens = slice(self._offsets[row], self._offsets[row + 1])
-        per_token: dict[str, torch.Tensor] = {}
-        per_text: dict[str, torch.Tensor] = {}
+        kinds: dict[str, dict[str, torch.Tensor]] = {"token": {}, "text": {}}
+        rows = {"token": slice(*self._offsets[row : row + 2]), "text": slice(row, row + 1)}
         for name, values in self.arrays.items():
-            kind, rows = (per_token, tokens) if _is_per_token(name) else (per_text, slice(row, row + 1))
-            kind[name.partition(".")[2]] = torch.from_numpy(values[rows])
-        return QuantizedStates(np.array([self.length(row)]), per_token, per_text)
+            kind, _, own = name.partition(".")
+            kinds[kind][own] = torch.from_numpy(values[rows[kind]])
+        return QuantizedStates(np.array([self.length(row)]), kinds["token"], kinds["text"])
 
 
-def _is_per_token(name: str) -> bool:
-    return name.startswith("token.")
+class KeptEncodings:
+    """The kept encodings of one kind of texts, such as answers on cpu. Threads may share it."""
+
+    def __init__(self, manifest: Manifest, kind: str) -> None:
+        programs = [metadata.version("ap-ranker"), READING_VERSION, torch.__version__, torch.cpu.get_capabilities()]
+        states = [manifest.fingerprint, manifest.dtype, manifest.format_version, kind]
+        key = json.dumps([*states, *programs], default=str)
+        self._root = cache_folder("encodings")
+        self._folder = self._root / hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+        self._manifest = manifest
+        self._new: list[tuple[list[bytes], QuantizedStates]] = []
+        self._keys: set[bytes] = set()  # of those texts
+        self._asked: dict[str, None] = {}
+        self._lock = threading.RLock()
+        self._usable = True
+        self._encodings = self._open()
+        self.states = self._encodings.states
+
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """As `Encodings.lengths`."""
+        with self._lock:
+            self._asked.update(dict.fromkeys(texts))
+        return self._encodings.lengths(texts)
+
+    def add(self, texts: Sequence[str], states: QuantizedStates) -> None:
+        """Keep the states of these texts, once `flush` is called or there are many."""
+        keys = [text_key(text) for text in texts]
+        with self._lock:
+            new = [row for row, key in enumerate(keys) if key not in self._keys]
+            if not self._usable or not new or not states.is_finite():
+                return
+            self._keys.update(keys)
+            kept = states[new].converted(self._manifest.dtype, torch.device("cpu"))
+            self._new.append(([keys[row] for row in new], kept))
+            if sum(batch.nbytes for _, batch in self._new) < SHARD_BYTES:
+                return
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what was added."""
+        with self._lock:
+            new, self._new = self._new, []
+            if not new or not self._usable:
+                return
+            try:
+                self._write(new)
+            except Exception as error:  # a full disk, a folder that somebody removes meanwhile, ...
+                self._usable = False
+                logger.warning("%s: texts are not kept for the next run (%s).", self._folder, one_line(error, 200))
+
+    def _open(self) -> Encodings:
+        try:
+            now = time.time_ns()
+            shards = sorted(list_shards(self._folder), key=lambda shard: shard.stat().st_mtime_ns)
+            for number, shard in enumerate(shards):  # which keep their order
+                if (shard / CHECKSUM).read_text(encoding="utf-8") != _checksum(shard):
+                    raise ValueError(f"{shard.name}: another checksum than when it was written")
+                with contextlib.suppress(OSError):  # a read-only folder can be read as well
+                    os.utime(shard, ns=(now, now + number))
+            if self._folder.is_dir():
+                return Encodings.open(self._folder, self._manifest.fingerprint)
+        except Exception as error:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            logger.warning("%s: damaged (%s); the texts are encoded again.", self._folder, one_line(error, 200))
+        return Encodings(self._folder, self._manifest, [])
+
+    def _write(self, new: list[tuple[list[bytes], QuantizedStates]]) -> None:
+        shards = list_shards(self._folder)
+        if len(shards) < MOST_SHARDS:
+            shards = []
+        else:
+            encodings, texts = self._open(), [*self._asked]
+            known = [text for text, length in zip(texts, encodings.lengths(texts), strict=True) if length]
+            if known:
+                new = [([text_key(text) for text in known], encodings.states(known)), *new]
+        states = QuantizedStates.joined([batch for _, batch in new])
+        self._make_room(states.nbytes)
+        self._root.mkdir(parents=True, exist_ok=True)
+        self._root.chmod(0o700)
+        begin_encodings(self._folder, self._manifest)
+        write_shard(self._folder, [key for keys, _ in new for key in keys], states)
+        for shard in shards:
+            shutil.rmtree(shard, ignore_errors=True)
+
+    def _make_room(self, size: int) -> None:
+        """Remove the shards that were not used for longest, so that there is room for a new one."""
+        if size > MOST_BYTES:
+            raise OSError(f"{size:,} bytes at once")
+        found = []
+        for shard in (shard for folder in self._root.glob("*") for shard in list_shards(folder)):
+            with contextlib.suppress(OSError):  # another process removes it
+                found.append((shard.stat().st_mtime_ns, sum(file.stat().st_size for file in shard.iterdir()), shard))
+        total = size + sum(bytes_ for _, bytes_, _ in found)
+        for _, bytes_, shard in sorted(found):
+            if total <= MOST_BYTES:
+                break
+            total -= bytes_
+            shutil.rmtree(shard, ignore_errors=True)

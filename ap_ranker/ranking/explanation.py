@@ -15,14 +15,10 @@ from ap_ranker.text.characters import Span
 
 @dataclass(frozen=True)
 class Token:
-    """One token of a text, as the model reads it.
+    """One token of a text, as the model reads it: the characters from `start` to `end`, not lower-cased.
 
-    Attributes:
-        text: the text's characters from `start` to `end`, not lower-cased; empty for a special token of an encoder and
-            for the unknown word that stands for an empty text.
-        start: offset of its first character.
-        end: offset after its last character.
-        weight: its attention weight; `None` if the model has none for this side.
+    They are none for a special token of an encoder and for the unknown word that stands for an empty text; the weight
+    is `None` if the model has none for this side.
     """
 
     text: str
@@ -33,12 +29,9 @@ class Token:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The tokens of a question and of one answer; the weights of either side sum to 1.
+    """The model's score of an answer, and the tokens of both texts as the model reads them.
 
-    Attributes:
-        score: the model's score of the answer; higher is better.
-        question: tokens of the question in order, without those that the model cut off.
-        answer: likewise.
+    The weights of either side sum to 1; what the model cut off has none.
     """
 
     score: float
@@ -52,8 +45,7 @@ class Explanation:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """An explanation from the result of `to_dict`."""
-        question, answer = ([Token(**token) for token in values[side]] for side in ("question", "answer"))
-        return cls(values["score"], question, answer)
+        return cls(values["score"], *([Token(**token) for token in values[side]] for side in ("question", "answer")))
 
 
 def tokens_of(text: str, spans: Sequence[Span], weights: Tensor | None) -> list[Token]:

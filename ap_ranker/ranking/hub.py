@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.checkpoint import CARD, CONFIG, TOKENIZER, WEIGHTS, find_checkpoint, read_checkpoint_config
-
-if TYPE_CHECKING:
-    from huggingface_hub.errors import HfHubHTTPError
 
 FILES = [CONFIG, WEIGHTS, TOKENIZER, CARD]
 
@@ -17,18 +13,8 @@ FILES = [CONFIG, WEIGHTS, TOKENIZER, CARD]
 def push(folder: Path, repo: str, *, private: bool = False) -> str:
     """Upload a checkpoint in one commit, so that the hub never has an incomplete one.
 
-    The token is the environment's `HF_TOKEN` or that of `hf auth login`.
-
-    Args:
-        folder: the checkpoint.
-        repo: NAMESPACE/NAME on the hub, or NAME in your own namespace; it is created if it does not exist.
-        private: whether a new repository is private.
-
-    Returns:
-        The URL of the repository.
-
-    Raises:
-        InputError: no checkpoint, no card, no network, no login, no permission, or the hub rejects the files.
+    The token is the environment's `HF_TOKEN` or that of `hf auth login`. `repo` is NAMESPACE/NAME, or NAME in your own
+    namespace; if it does not exist, it is created, `private` or not. Its URL is returned.
     """
     if not folder.is_dir():
         raise InputError(f"Expected a checkpoint folder on this machine, found none at {str(folder)!r}.")
@@ -48,7 +34,14 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
     except HFValidationError:
         raise InputError(f"Expected REPO as NAMESPACE/NAME, such as acme/faq-ranker, found {repo!r}.") from None
     except HfHubHTTPError as error:
-        raise InputError(f"{_explain(error, repo)} Nothing was uploaded.") from error
+        status = error.response.status_code
+        reasons = {
+            401: f"The hub rejected {repo!r} without a login: set HF_TOKEN to a write token, or: hf auth login.",
+            403: f"The token has no permission to write {repo!r}: use a token that has, or another REPO.",
+            404: f"The hub has no {repo!r} that this token may write.",
+        }
+        other = f"The hub rejected {repo!r} with status {status}: {one_line(error.server_message or error)}."
+        raise InputError(f"{reasons.get(status, other)} Nothing was uploaded.") from error
     except (HTTPError, OSError) as error:  # no network, or offline mode
         raise InputError(
             f"Could not push to {api.endpoint}: {one_line(str(error) or type(error).__name__)}. Nothing was uploaded; "
@@ -59,16 +52,3 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
             f"{folder / CARD}: expected metadata that the hub accepts, found {one_line(error)}. Nothing was uploaded."
         ) from error
     return str(url)
-
-
-def _explain(error: HfHubHTTPError, repo: str) -> str:
-    """Describe the status of the hub's response."""
-    status = error.response.status_code
-    reasons = {
-        401: f"The hub rejected {repo!r} without a login: set HF_TOKEN to a write token, or: hf auth login.",
-        403: f"The token has no permission to write {repo!r}: use a token that has, or another REPO.",
-        404: f"The hub has no {repo!r} that this token may write.",
-    }
-    return reasons.get(
-        status, f"The hub rejected {repo!r} with status {status}: {one_line(error.server_message or error)}."
-    )

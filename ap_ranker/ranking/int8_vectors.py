@@ -29,12 +29,7 @@ _MATRIX, _SCALES = "vectors.npy", "scales.npy"
 
 @dataclass(frozen=True)
 class Vectors:
-    """N vectors of C numbers, each divided by its largest number and rounded to int8.
-
-    Attributes:
-        matrix: (N, C) int8.
-        scales: (N,) what makes the length of each 1.
-    """
+    """N vectors of C numbers in int8, (N, C), the largest number of each as 127; and (N,) what makes their length 1."""
 
     matrix: np.ndarray
     scales: np.ndarray
@@ -45,7 +40,9 @@ class Vectors:
         remaining = iter(vectors)
         blocks = [np.zeros((0, 0), np.int8)]
         while block := list(islice(remaining, _BLOCK)):
-            blocks.append(_rounded(np.stack(block)))
+            numbers = np.stack(block)
+            largest = np.abs(numbers).max(axis=1, initial=0, keepdims=True).astype(np.float64)
+            blocks.append(np.rint(numbers / np.where(largest, largest, 1) * LARGEST).astype(np.int8))
         matrix = np.concatenate(blocks[1:] or blocks)
         lengths = np.sqrt(np.einsum("nc,nc->n", matrix, matrix, dtype=np.int64))
         # Of the rounded vectors; one of zeros is like nothing.
@@ -57,18 +54,8 @@ class Vectors:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no vectors, and nothing to save."""
+        """Whether there is nothing to save."""
         return not len(self)
-
-    @property
-    def size(self) -> int:
-        """C, the numbers of a vector."""
-        return int(self.matrix.shape[1])
-
-    @property
-    def bytes_each(self) -> int:
-        """Bytes of one vector."""
-        return self.matrix[:1].nbytes + self.scales[:1].nbytes
 
     def extended(self, others: Vectors) -> Vectors:
         """These vectors and then the others."""
@@ -107,9 +94,3 @@ class Vectors:
         if not ((scales >= 0) & (scales <= 1)).all():
             raise ValueError("scales that are not from 0 to 1")
         return cls(matrix, scales)
-
-
-def _rounded(vectors: np.ndarray) -> np.ndarray:
-    """(B, C) vectors in int8, the largest number of each as 127."""
-    largest = np.abs(vectors).max(axis=1, initial=0, keepdims=True).astype(np.float64)
-    return np.rint(vectors / np.where(largest, largest, 1) * LARGEST).astype(np.int8)

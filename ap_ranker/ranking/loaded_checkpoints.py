@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -19,8 +18,7 @@ from ap_ranker.files import file_version
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS, CheckpointConfig, load_checkpoint
-from ap_ranker.ranking.encodings import Manifest, fingerprint
-from ap_ranker.ranking.kept_encodings import KeptEncodings, known_fingerprint
+from ap_ranker.ranking.encodings import KeptEncodings, Manifest, fingerprint, known_fingerprint
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.tokenizer import AnyTokenizer
@@ -44,12 +42,8 @@ class QuestionStates:
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, States] = OrderedDict()
-        self._waiting: dict[str, Future[States]] = {}
+        self._waiting: dict[str, None] = {}
         self._lock, self._encoding = threading.Lock(), threading.Lock()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A copy begins without any: it encodes them itself."""
-        return QuestionStates, ()
 
     def get(self, question: str, encode: Callable[[list[str]], States]) -> States:
         """The states of a question, which `encode` computes unless it is one of the last."""
@@ -57,40 +51,30 @@ class QuestionStates:
             if question in self._known:
                 self._known.move_to_end(question)
                 return self._known[question]
-            future = self._waiting.setdefault(question, Future())
+            self._waiting[question] = None
         with self._encoding:
-            while not future.done():  # a thread that had the lock before may have done it, or only the first of many
-                self._encode_waiting(encode)
-        return future.result()
+            while question not in self._known:  # a thread that had the lock before may have encoded it
+                self._encode_waiting([question], encode)
+            return self._known[question]
 
     def encode_ahead(self, questions: Iterable[str], encode: Callable[[list[str]], States]) -> None:
         """Encode questions together that `get` is about to be asked for, `TOGETHER` of them at most."""
-        with self._lock:
-            for question in questions:
-                if question not in self._known:
-                    self._waiting.setdefault(question, Future())
         with self._encoding:
-            if self._waiting:
-                self._encode_waiting(encode)
+            self._encode_waiting(questions, encode)
 
-    def _encode_waiting(self, encode: Callable[[list[str]], States]) -> None:
+    def _encode_waiting(self, questions: Iterable[str], encode: Callable[[list[str]], States]) -> None:
         with self._lock:
-            futures = dict(islice(self._waiting.items(), TOGETHER))
-            for question in futures:
+            self._waiting |= dict.fromkeys(question for question in questions if question not in self._known)
+            together = list(islice(self._waiting, TOGETHER))
+            for question in together:
                 del self._waiting[question]
-        try:
-            states = encode(list(futures))
-            encoded = dict(zip(futures, states.split() if len(states) > 1 else [states], strict=True))
-        except BaseException as error:
-            for future in futures.values():
-                future.set_exception(error)
-            return
-        with self._lock:
-            self._known |= encoded
-            while len(self._known) > LAST_QUESTIONS:
-                self._known.popitem(last=False)
-        for question, future in futures.items():
-            future.set_result(encoded[question])
+        if together:
+            states = encode(together)
+            encoded = zip(together, states.split() if len(together) > 1 else [states], strict=True)
+            with self._lock:
+                self._known |= encoded
+                while len(self._known) > LAST_QUESTIONS:
+                    self._known.popitem(last=False)
 
 
 _keeping = False
@@ -104,16 +88,7 @@ def keep_encodings(wanted: bool) -> None:
 
 @dataclass(frozen=True, eq=False)
 class LoadedCheckpoint:
-    """A checkpoint in memory.
-
-    Attributes:
-        config: its `config.json`.
-        model: on its device, in evaluation mode; nobody may train it.
-        tokenizer: the model's.
-        folder: its folder.
-        questions: the states of the last questions.
-        wordings: the vectors of known wordings, so that the ranker does not encode again those of a retriever.
-    """
+    """A checkpoint in memory, its model, which nobody may train, on its device; and what is cached of texts."""
 
     config: CheckpointConfig
     model: AnswerModel
@@ -126,8 +101,7 @@ class LoadedCheckpoint:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy has the model and begins without what is cached of texts."""
-        further = {name: value for name, value in vars(self).items() if name in ("fingerprint", "wordings")}
-        return LoadedCheckpoint, (self.config, self.model, self.tokenizer, self.folder), further
+        return LoadedCheckpoint, (self.config, self.model, self.tokenizer, self.folder)
 
     def cache(self, dtype: StateDtype, max_bytes: int | None = None) -> EncodingCache:
         """The cache of answers of this dtype and size, which all share who want it; `None`: any that is in use."""
@@ -164,17 +138,11 @@ def flush_encodings() -> None:
 
 
 def load_shared(folder: Path, device: torch.device) -> LoadedCheckpoint:
-    """The checkpoint of a folder on a device; read again only if nobody holds it any more, or its files have changed.
-
-    Raises:
-        InputError: as `load_checkpoint`.
-    """
+    """The checkpoint of a folder on a device; read again only if nobody holds it, or its files have changed."""
     with _lock:
         versions = (file_version(folder / name) for name in (CONFIG, WEIGHTS, TOKENIZER))
         key = (folder.resolve(), str(device), *versions)
-        loaded = _loaded.get(key)
-        if loaded is None:
+        if (loaded := _loaded.get(key)) is None:
             config, model, tokenizer = load_checkpoint(folder)
-            loaded = LoadedCheckpoint(config, model.to(device), tokenizer, folder.resolve())
-            _loaded[key] = loaded
+            loaded = _loaded[key] = LoadedCheckpoint(config, model.to(device), tokenizer, folder.resolve())
         return loaded

@@ -24,16 +24,10 @@ class StateDtype(StrEnum):
 
 
 def parse_dtype(name: str | None) -> StateDtype | None:
-    """Look up a dtype by name; `None` stays `None`.
-
-    Raises:
-        InputError: the name is unknown.
-    """
-    if name is None:
-        return None
-    if name not in list(StateDtype):
+    """Look up a dtype by name, with an InputError if it is unknown; `None` stays `None`."""
+    if name is not None and name not in list(StateDtype):
         raise InputError(f"Expected --dtype to be one of {', '.join(StateDtype)}, found {name!r}.")
-    return StateDtype(name)
+    return None if name is None else StateDtype(name)
 
 
 _FLOATS = {StateDtype.float32: torch.float32, StateDtype.float16: torch.float16}
@@ -46,20 +40,8 @@ _LARGEST, _LARGEST_OF_4_BITS = 127, 7
 
 
 @dataclass(frozen=True)
-class QuantizedStates:
-    """The `States` of N texts in fewer bits, one text after the other: R tokens in all, no padding.
-
-    Integers `x` have their scales beside them as `x.scale`, one per state.
-
-    Attributes:
-        lengths: (N,) number of tokens of each text.
-        per_token: (R, C) numbers or (R,) integers by name; (R, C / 2) bytes in 4 bits.
-        per_text: (N, C) numbers by name.
-    """
-
-    lengths: np.ndarray
-    per_token: Mapping[str, Tensor]
-    per_text: Mapping[str, Tensor]
+class QuantizedStates(StoredStates):
+    """The `States` of N texts in fewer bits; `per_token` has (R, C / 2) bytes in 4 bits."""
 
     @classmethod
     def quantize(cls, states: States, dtype: StateDtype) -> QuantizedStates:
@@ -108,32 +90,31 @@ class QuantizedStates:
     def converted(self, dtype: StateDtype, device: torch.device) -> QuantizedStates:
         """The same states in this dtype and on this device, copied only if necessary."""
         if _is_quantized(self.per_token, dtype) and _is_quantized(self.per_text, _of_texts(dtype)):
-            return QuantizedStates(self.lengths, _moved(self.per_token, device), _moved(self.per_text, device))
+            moved = ({name: value.to(device) for name, value in t.items()} for t in (self.per_token, self.per_text))
+            return QuantizedStates(self.lengths, *moved)
         return QuantizedStates.quantize(self.dequantize(device), dtype)
 
     def is_finite(self) -> bool:
         """Whether all numbers are finite; those too large for a dtype become infinite."""
         return all(bool(value.isfinite().all()) for value in self.tensors().values())
 
-    def stored(self) -> StoredStates:
-        """The same states as a model reads them; nothing is copied."""
-        return StoredStates(np.cumsum(self.lengths) - self.lengths, self.lengths, self.per_token, self.per_text)
-
     def dequantize(self, device: torch.device) -> States:
         """The states in float32, padded."""
         columns = np.arange(self.lengths.max())
         is_token = columns < self.lengths[:, None]
-        places = np.where(
-            is_token, self.stored().starts[:, None] + columns, self.lengths.sum()
-        )  # the last row is padding
-        rows = torch.from_numpy(places.ravel()).to(device)
+        padding = self.lengths.sum()  # the number of the last row
+        rows = torch.from_numpy(np.where(is_token, self.starts[:, None] + columns, padding).ravel()).to(device)
 
         def padded(value: Tensor) -> Tensor:
             with_padding = torch.cat([value, value.new_zeros(1, *value.shape[1:])]).to(device)
             return with_padding.index_select(0, rows).unflatten(0, is_token.shape)
 
         per_token = _restored({name: padded(value) for name, value in self.per_token.items()})
-        return States(torch.from_numpy(is_token).to(device), per_token, _restored(_moved(self.per_text, device)))
+        return States(torch.from_numpy(is_token).to(device), per_token, self.texts(device))
+
+    def texts(self, device: torch.device) -> Mapping[str, Tensor]:
+        """The states of whole texts in float32, which need none of the tokens' states."""
+        return _restored({name: value.to(device) for name, value in self.per_text.items()})
 
 
 def _of_texts(dtype: StateDtype) -> StateDtype:
@@ -145,10 +126,8 @@ def _is_quantized(tensors: Mapping[str, Tensor], dtype: StateDtype) -> bool:
     """Whether `_quantized` would leave these as they are."""
     values = [value for name, value in tensors.items() if not name.endswith(_SCALE)]
     values = [value for value in values if value.dtype != torch.int32]  # ids: whole numbers in any dtype
-    if dtype == StateDtype.int4:
-        return all(
-            value.dtype == _PACKED or (value.dtype == torch.int8 and not _fits_4_bits(value)) for value in values
-        )
+    if dtype == StateDtype.int4:  # an odd number of numbers stays in 8 bits
+        return all(value.dtype == _PACKED or (value.dtype == torch.int8 and value.shape[-1] % 2) for value in values)
     return all(value.dtype == _FLOATS.get(dtype, torch.int8) for value in values)
 
 
@@ -159,11 +138,16 @@ def _quantized(tensors: Mapping[str, Tensor], dtype: StateDtype) -> dict[str, Te
             quantized[name] = value.int()
         elif dtype in _FLOATS:
             quantized[name] = value.to(_FLOATS[dtype])
-        elif dtype == StateDtype.int4 and _fits_4_bits(value):
-            rounded, quantized[name + _SCALE] = _rounded(value, _LARGEST_OF_4_BITS)
-            quantized[name] = _packed(rounded)
         else:
-            quantized[name], quantized[name + _SCALE] = _rounded(value, _LARGEST)
+            in_4_bits = dtype == StateDtype.int4 and value.shape[-1] % 2 == 0
+            largest = _LARGEST_OF_4_BITS if in_4_bits else _LARGEST
+            # Half precision cannot represent very small scales; a state of such small numbers is practically zero.
+            scale = (value.float().abs().amax(dim=-1, keepdim=True) / largest).half()
+            rounded = (value.float() / scale.float().clamp(min=1e-7)).round().clamp(-largest, largest).to(torch.int8)
+            if in_4_bits:  # (..., C) numbers -> (..., C / 2) bytes: the first half in the low bits, the second above
+                low, high = rounded.chunk(2, dim=-1)
+                rounded = ((low & 15) | (high << 4)).view(_PACKED)
+            quantized[name], quantized[name + _SCALE] = rounded, scale
     return quantized
 
 
@@ -171,36 +155,10 @@ def _restored(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     restored: dict[str, Tensor] = {}
     for name, value in tensors.items():
         if value.dtype in (torch.int8, _PACKED):
-            whole = _unpacked(value) if value.dtype == _PACKED else value
+            both = value.view(torch.int8)
+            # A shift to the right brings the sign along.
+            whole = torch.cat(((both << 4) >> 4, both >> 4), dim=-1) if value.dtype == _PACKED else value
             restored[name] = whole.float() * tensors[name + _SCALE].float()
         elif not name.endswith(_SCALE):
             restored[name] = value.float() if value.is_floating_point() else value.long()
     return restored
-
-
-def _moved(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
-    return {name: value.to(device) for name, value in tensors.items()}
-
-
-def _rounded(value: Tensor, largest: int) -> tuple[Tensor, Tensor]:
-    # Half precision cannot represent very small scales; a state of such small numbers is practically zero.
-    scale = (value.float().abs().amax(dim=-1, keepdim=True) / largest).half()
-    rounded = (value.float() / scale.float().clamp(min=1e-7)).round().clamp(-largest, largest)
-    return rounded.to(torch.int8), scale
-
-
-def _fits_4_bits(value: Tensor) -> bool:
-    """Whether two numbers of each state share a byte without one left over."""
-    return value.shape[-1] % 2 == 0
-
-
-def _packed(numbers: Tensor) -> Tensor:
-    """(..., C) whole numbers from -8 to 7 -> (..., C / 2) bytes: the first half in the low bits, the second above."""
-    low, high = numbers.chunk(2, dim=-1)
-    return ((low & 15) | (high << 4)).view(_PACKED)
-
-
-def _unpacked(packed: Tensor) -> Tensor:
-    """(..., C / 2) bytes -> (..., C) whole numbers; a shift to the right brings the sign along."""
-    both = packed.view(torch.int8)
-    return torch.cat(((both << 4) >> 4, both >> 4), dim=-1)

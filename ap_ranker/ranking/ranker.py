@@ -14,28 +14,22 @@ from ap_ranker.data.dataset import without_question
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.processes import number_on_machine
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.checkpoint import find_checkpoint
+from ap_ranker.ranking.checkpoint import find_checkpoint, find_trained
 from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.encodings import Encodings
-from ap_ranker.ranking.exact_match import is_exact_match
 from ap_ranker.ranking.explanation import Explanation, Token, no_attention, tokens_of
 from ap_ranker.ranking.loaded_checkpoints import load_shared
-from ap_ranker.ranking.quantization import QuantizedStates
 from ap_ranker.ranking.rule import Signals, Weights
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_batch_size
-from ap_ranker.ranking.trained_questions import find_trained
+from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.text.batch import TokenBatch
 
 
 @dataclass(frozen=True)
 class RankedAnswer:
-    """One answer in a ranking.
+    """One answer in a ranking: its position among the candidates, and its score, higher is better.
 
-    Attributes:
-        index: its position among the candidates.
-        text: the candidate.
-        score: the model's score, unless fusion or scaling was requested; higher is better.
-        wording: the known wording that the question was found by; `None` if the answer itself is more like it.
+    `wording` is the known one that the question was found by; `None` if the answer itself is more like it.
     """
 
     index: int
@@ -44,32 +38,17 @@ class RankedAnswer:
     wording: str | None = None
 
 
-@dataclass(frozen=True)
-class EntryScores:
-    """Scores of one question with N entries.
-
-    Attributes:
-        signals: what the rule of ranking needs.
-        wordings: each entry's best wording, if it is more like the question than the answer; otherwise `None`.
-    """
-
-    signals: Signals
-    wordings: list[str | None]
-
-
 class Ranker(TextEncoder):
-    """A model with its tokenizer, on a device. Several threads may use it at once.
+    """Ranks answers to a question. Several threads may use it at once.
 
     Example:
         >>> ranker = Ranker.from_pretrained("checkpoints/faq")
         >>> ranker.rank("Where is my parcel?", ["We ship daily.", "Open the tracking link."], top_k=1)
         [RankedAnswer(index=1, text='Open the tracking link.', score=0.71)]
-
-    Attributes:
-        source: the checkpoint's name, for messages.
     """
 
     source = "CHECKPOINT"
+    """The checkpoint's name, for messages."""
 
     @classmethod
     def from_pretrained(
@@ -89,10 +68,6 @@ class Ranker(TextEncoder):
             token: access token for private repositories.
             cache: keeps the states of answers for the next question; none by default.
             encodings: a folder that `ap-ranker encode` wrote with this checkpoint; none by default.
-
-        Raises:
-            InputError: the checkpoint does not exist or is damaged, the encodings belong to another checkpoint, or the
-                device does not exist.
         """
         resolved_device = resolve_device(device)
         folder = find_checkpoint(source, token)
@@ -100,25 +75,19 @@ class Ranker(TextEncoder):
         ranker = cls(loaded.model, loaded.tokenizer, resolved_device, loaded.config, cache=cache)
         ranker.source, ranker._loaded, ranker.wording_vectors = str(source), loaded, loaded.wordings
         try:
-            ranker._encode_empty_text()
+            example = ranker._encode_empty_text()
         except Exception as error:  # intact files that do not belong together can raise anything
-            raise InputError(
-                f"{folder}: expected a checkpoint that can encode a text, found one that cannot "
-                f"({one_line(repr(error))})."
-            ) from error
+            reason = one_line(repr(error))
+            raise InputError(f"{folder}: expected a checkpoint that can encode a text, found {reason}.") from error
         if encodings is not None:
             ranker.encodings = ranker.open_encodings(encodings)
         if cache is not None:
-            ranker._compile()
+            ranker._reads(ranker.quantize(example, ranker.stored_dtype))  # compiles what does so
         return ranker
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the checkpoint's weights, vocabulary and sizes.
-
-        Raises:
-            InputError: the model does not come from a checkpoint.
-        """
+        """A hash of the checkpoint's weights, vocabulary and sizes; an InputError without a checkpoint."""
         return self._checkpoint.fingerprint
 
     def seen_in_training(self, questions: Sequence[str]) -> list[bool] | None:
@@ -126,11 +95,7 @@ class Ranker(TextEncoder):
         return None if self._loaded is None else find_trained(self._loaded.folder, questions)
 
     def open_encodings(self, folder: str | Path) -> Encodings:
-        """Open what `ap-ranker encode` wrote with this checkpoint.
-
-        Raises:
-            InputError: the folder does not exist, is damaged, or contains the states of another checkpoint.
-        """
+        """Open what `ap-ranker encode` wrote with this checkpoint; an InputError if it did not."""
         encodings = Encodings.open(folder, self.fingerprint)
         example = self.quantize(self._encode_empty_text(), encodings.manifest.dtype)
         encodings.check(example, len(self.tokenizer.words))
@@ -164,25 +129,17 @@ class Ranker(TextEncoder):
             score_threshold: minimum score of an answer, after scaling, if any.
             scale_score: return scores from 0 to 1, in the same order: probabilities if the checkpoint is calibrated.
 
-        Returns:
-            The answers; an empty list if all are below the threshold.
-
         Raises:
             ValueError: `top_k` is not positive, `bm25_scores` are not N finite numbers, `wordings` are not N lists, or
                 both `precision` and `score_threshold` are given.
-            InputError: the checkpoint was not calibrated for `precision`.
+            InputError: the checkpoint was not calibrated for `precision`, or a score is not finite.
         """
         if top_k is not None and top_k <= 0:
             raise ValueError(f"top_k must be > 0, but got {top_k}")
-        entries = self.score_entries(question, answers, wordings, bm25_scores)
-        selected = self.decision().answers(
-            entries.signals,
-            top_k=top_k,
-            scale_score=scale_score,
-            score_threshold=score_threshold,
-            precision=precision,
-        )
-        return [RankedAnswer(row, answers[row], score, entries.wordings[row]) for row, score in selected]
+        signals = self.score_entries(question, answers, wordings, bm25_scores)
+        limits = {"score_threshold": score_threshold, "precision": precision}
+        selected = self.decision().answers(signals, top_k=top_k, scale_score=scale_score, **limits)
+        return [RankedAnswer(row, answers[row], score, signals.matched[row]) for row, score in selected]
 
     @property
     def bm25_language(self) -> str | None:
@@ -190,23 +147,15 @@ class Ranker(TextEncoder):
         return self.config.bm25_language if self.config else None
 
     def decision(self, *, fuse_scores: bool = True) -> Decision:
-        """The checkpoint's weights and calibration; without a checkpoint, scores are only sorted.
-
-        Args:
-            fuse_scores: whether to add BM25's scores, if they are known and training found that it helps.
-        """
+        """The checkpoint's calibration and weights, that of BM25 if scores are fused."""
         if self.config is None:
             return Decision(self.source, Weights(), {}, self.model.scale)
         weights = Weights(self.config.wording_weight, self.config.bm25_weight if fuse_scores else 0.0)
         return Decision(self.source, weights, self.config.calibration, self.model.scale)
 
     def score(self, question: str, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
-        """(N,) the model's scores of one question with N answers, on the CPU.
-
-        Raises:
-            InputError: `batch_size` is not positive, or a score is not a finite number.
-        """
-        return torch.from_numpy(self.score_entries(question, answers, batch_size=batch_size).signals.model).float()
+        """(N,) the model's scores of one question with N answers, on the CPU; an InputError if one is not finite."""
+        return torch.from_numpy(self.score_entries(question, answers, batch_size=batch_size).model).float()
 
     @torch.inference_mode()
     def score_entries(
@@ -218,21 +167,11 @@ class Ranker(TextEncoder):
         *,
         batch_size: int = BATCH_SIZE,
         parts: Sequence[tuple[str, str]] | None = None,
-    ) -> EntryScores:
-        """What the rule of ranking needs to know of one question and N entries.
+    ) -> Signals:
+        """What the rule of ranking needs to know of one question and N entries, with the arguments of `rank`.
 
-        Args:
-            question: the question of the user.
-            answers: N texts to match, as in `rank`.
-            wordings: the known wordings of each, as in `rank`.
-            bm25_scores: N scores of BM25, as in `rank`.
-            batch_size: number of answers to encode at once.
-            parts: the text of each entry and its answer alone, which tell those that are the same answer; by default
-                that of `answers` without the stored question above it, the first of its wordings.
-
-        Raises:
-            ValueError: `wordings` are not N lists, or `bm25_scores` not N finite numbers.
-            InputError: `batch_size` is not positive, or a score is not a finite number.
+        `parts` are the text of each entry and its answer alone, which tell those that are the same answer; by default
+        that of `answers` without the stored question above it, the first of its wordings.
         """
         if wordings is not None and len(wordings) != len(answers):
             raise ValueError(f"wordings must be {len(answers)} lists, one for each candidate, but got {len(wordings)}")
@@ -248,16 +187,16 @@ class Ranker(TextEncoder):
             answers=parts or [(text, without_question(text, each)) for text, each in zip(answers, known, strict=True)],
         )
         if not answers:
-            return EntryScores(signals, [])
+            return signals
         state = self.encode_question(question)
         compared = any(known) and self.config is not None and self.config.wording_weight != 0
         vector = self.model.text_vectors(state) if compared else None
         scores, cosines = torch.full((2, len(answers)), torch.nan)
         for rows, kept in self._kept_states(answers, batch_size, rounded=True):
-            if vector is None and isinstance(kept, QuantizedStates) and self._reads(kept):
-                scores[rows] = self.model.match_stored(state, kept.stored())
+            if vector is None and self._reads(kept):
+                scores[rows] = self.model.match_stored(state, kept)
                 continue
-            states = self._dequantized(kept)
+            states = kept.dequantize(self.device)
             scores[rows] = self.model.match(state, states)[0].float().cpu()
             if vector is not None and (others := self.model.text_vectors(states)) is not None:
                 cosines[rows] = (others @ vector[0]).float().cpu()
@@ -266,33 +205,24 @@ class Ranker(TextEncoder):
                 f"{self._name}: expected finite scores, found {n_bad} of {len(scores)} that are not: its weights or "
                 "its encodings contain too large numbers. Train it or encode again."
             )
-        signals = replace(signals, model=scores.double().numpy())
+        signals = replace(signals, model=scores.double().numpy(), matched=[None] * len(answers))
         if vector is None:
-            return EntryScores(signals, [None] * len(answers))
+            return signals
         best, texts = self.wording_vectors.best(vector[0].float().cpu().numpy(), known, self.embed_wordings)
         own, theirs = cosines.double().numpy(), best.astype(np.float64)
-        found = [text if better else None for text, better in zip(texts, (theirs > own).tolist(), strict=True)]
-        return EntryScores(replace(signals, cosines=own, wordings=theirs), found)
+        matched = [text if better else None for text, better in zip(texts, (theirs > own).tolist(), strict=True)]
+        return replace(signals, cosines=own, wordings=theirs, matched=matched)
 
     def explain(self, question: str, answer: str) -> Explanation:
-        """The answer's score, and the attention weight of each word of the question and of the answer.
-
-        Raises:
-            InputError: the model has no attention weights.
-        """
+        """The answer's score, and the attention weight of each word of both texts; an InputError without attention."""
         return Explanation(self.score(question, [answer]).item(), *self.attention_weights(question, answer))
 
     @torch.inference_mode()
     def attention_weights(self, question: str, answer: str) -> tuple[list[Token], list[Token]]:
-        """The tokens of both texts with their weights, as in `explain`, without the score.
-
-        Raises:
-            InputError: the model has no attention weights.
-        """
+        """The tokens of both texts with their weights, as in `explain`, without the score."""
         self._stop_training()
         batches = [TokenBatch.from_lists(self.tokenize([text]), self.device) for text in (question, answer)]
-        attention = self.model.attention_weights(*batches)
-        if attention is None:
+        if (attention := self.model.attention_weights(*batches)) is None:
             raise no_attention(self._name)
         return (
             tokens_of(question, self.tokenizer.spans(question), attention.questions),
@@ -304,10 +234,7 @@ def resolve_device(device: torch.device | str | None) -> torch.device:
     """The given device; for `None` and `auto` the GPU if there is one, else the CPU.
 
     A GPU has its number, so that it stays the same if another one becomes the current one. Under `torchrun`, `auto` and
-    `cuda` are the process's own.
-
-    Raises:
-        InputError: the device does not exist.
+    `cuda` are the process's own. An InputError says that the device does not exist.
     """
     if device is None or str(device) == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -319,8 +246,6 @@ def resolve_device(device: torch.device | str | None) -> torch.device:
             resolved = torch.device("cuda", current)
         torch.empty(0, device=resolved)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).split("\n")[0]
-        raise InputError(
-            f"Expected a device such as auto, cpu or cuda:0, found {str(device)!r} ({reason}). Try auto."
-        ) from error
+        found = f"{str(device)!r} ({one_line(error, 150)})"
+        raise InputError(f"Expected a device such as auto, cpu or cuda:0, found {found}. Try auto.") from error
     return resolved

@@ -17,8 +17,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig
-from ap_ranker.ranking.encodings import Encodings
-from ap_ranker.ranking.kept_encodings import KeptEncodings
+from ap_ranker.ranking.encodings import Encodings, KeptEncodings
 from ap_ranker.ranking.loaded_checkpoints import LoadedCheckpoint
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.wordings import WordingVectors
@@ -31,6 +30,8 @@ logger = logging.getLogger(__name__)
 BATCH_SIZE = 64
 """Answers encoded at once: larger batches need more memory and are not faster on a CPU."""
 
+_lock = threading.Lock()
+
 STORED_AT_ONCE = 128
 """Cached answers matched at once: more need more memory; with 25 to 50, `run` of 100 took a fifth longer or more."""
 
@@ -38,11 +39,7 @@ STORED_AT_ONCE = 128
 class TextEncoder:
     """A model with its tokenizer, on a device, that encodes questions and answers. Several threads may use it at once.
 
-    Attributes:
-        config: the checkpoint's configuration; `None` for a model that is still being trained.
-        cache: states of answers that were ranked before; `None` for no cache.
-        encodings: precomputed states of a corpus; `None` for none.
-        wording_vectors: vectors of known wordings; all rankers with the same loaded checkpoint share them.
+    Without `config`, a checkpoint's, the model is still being trained.
     """
 
     def __init__(
@@ -53,28 +50,23 @@ class TextEncoder:
         config: CheckpointConfig | None = None,
         *,
         cache: EncodingCache | None = None,
-        encodings: Encodings | None = None,
     ) -> None:
         self.model = model.to(device)
         self.tokenizer = tokenizer
         self.device = torch.device(device)
         self.config = config
         self.cache = cache
-        self.encodings = encodings
+        self.encodings: Encodings | None = None
         if cache is not None:
             cache.dtype = self.state_dtype(cache.dtype)
         self.wording_vectors = WordingVectors()
         self._loaded: LoadedCheckpoint | None = None
         self._filled: EncodingCache | None = None
         self._has_warned_of_cuts = False
-        self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy ranks the same with a model of its own; what is cached of texts is not copied."""
-        return {name: value for name, value in vars(self).items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.Lock())
+        return dict(vars(self))
 
     def answer_states(
         self, answers: Sequence[str], batch_size: int = BATCH_SIZE, *, rounded: bool = False
@@ -82,27 +74,17 @@ class TextEncoder:
         """The states of N answers in batches, each with the positions of its answers.
 
         Answers of similar length share a batch, which keeps padding short. States come from the cache or the encodings
-        if possible and are computed otherwise; with a cache, only one thread computes those of a text.
-
-        Args:
-            answers: N texts.
-            batch_size: number of texts to encode at once.
-            rounded: round what is encoded now as a cache would store it: so a checkpoint ranks.
-
-        Raises:
-            InputError: `batch_size` is not positive.
+        if possible and are computed otherwise; with a cache, only one thread computes those of a text. With `rounded`,
+        what is encoded now is rounded as a cache would store it: so a checkpoint ranks.
         """
         check_batch_size(batch_size)
         kept_states = self._kept_states(answers, batch_size, rounded=rounded)
-        return ((rows, self._dequantized(kept)) for rows, kept in kept_states)
-
-    def _dequantized(self, states: QuantizedStates | States) -> States:
-        return states.dequantize(self.device) if isinstance(states, QuantizedStates) else states
+        return ((rows, kept.dequantize(self.device)) for rows, kept in kept_states)
 
     def _kept_states(
         self, answers: Sequence[str], batch_size: int, *, rounded: bool = False
-    ) -> Iterator[tuple[list[int], QuantizedStates | States]]:
-        """As `answer_states`; what comes from the cache or the encodings, or goes into the cache, as it is stored."""
+    ) -> Iterator[tuple[list[int], QuantizedStates]]:
+        """As `answer_states`, in the dtype in which they are stored."""
         missing = list(range(len(answers)))
         if self.cache is not None and (found := self.cache.find(answers)):
             missing = [row for row in missing if row not in found]
@@ -135,43 +117,32 @@ class TextEncoder:
 
     def _encode_batch(
         self, texts: Sequence[str], tokens: Sequence[list[int]], rounded: bool
-    ) -> Iterator[tuple[list[int], QuantizedStates | States]]:
-        """The states of tokenized texts, in parts with the indices of their texts; they are also cached.
-
-        With a cache they are quantized, so that they are the same as when they come from the cache.
-        """
-        outlives = self._kept_answers()
+    ) -> list[tuple[list[int], QuantizedStates]]:
+        """The states of tokenized texts, in parts with the indices of their texts; they are also cached and kept."""
         if self.cache is not None:
-            for indices, stored in self.cache.encoded_once(
-                texts, lambda indices: self.encode_answers([tokens[i] for i in indices])
-            ):
-                if outlives is not None:
-                    outlives.add([texts[index] for index in indices], stored)
-                yield indices, stored
-            return
-        states = self.encode_answers(tokens)
-        if self._filled is not None:
-            stored = self.quantize(states, self.state_dtype(self._filled.dtype))
-            self._filled.put(texts, stored)
-            if outlives is not None:
-                outlives.add(texts, stored)
-        rounded = rounded and self.config is not None  # training ranks by exact states
-        # As a cache would give them: a model that reads stored states rounds differently when it matches others.
-        if rounded or self._reads(states):
-            yield list(range(len(texts))), self.quantize(states, self.stored_dtype if rounded else StateDtype.float32)
+            parts = self.cache.encoded_once(texts, lambda rows: self.encode_answers([tokens[row] for row in rows]))
+            kept = parts
         else:
-            yield list(range(len(texts))), states
+            states, everything = self.encode_answers(tokens), list(range(len(texts)))
+            exact = not rounded or self.config is None  # training ranks by exact states
+            parts = [(everything, self.quantize(states, StateDtype.float32 if exact else self.stored_dtype))]
+            kept = []
+            if self._filled is not None:
+                kept = [(everything, self.quantize(states, self.state_dtype(self._filled.dtype)))]
+                self._filled.put(texts, kept[0][1])
+        if kept and (outlives := self._kept_answers()) is not None:
+            for indices, stored in kept:
+                outlives.add([texts[index] for index in indices], stored)
+        return parts
 
-    def _reads(self, states: QuantizedStates | States) -> bool:
-        """Whether the model matches states per token of these dtypes as they are stored."""
+    def _reads(self, states: QuantizedStates) -> bool:
+        """Whether the model matches these states as they are stored."""
         return self.model.reads_stored({name: value.dtype for name, value in states.per_token.items()})
 
     def state_dtype(self, wanted: StateDtype | None, otherwise: StateDtype = StateDtype.float32) -> StateDtype:
-        """The data type in which states are stored.
+        """The data type in which states are stored: the wanted one, or that with the fewest bits that cost nothing.
 
-        Args:
-            wanted: by whoever stores them; `None`: that with the fewest bits that cost the model nothing.
-            otherwise: if any costs something, and none is wanted.
+        `otherwise` is that of a model that any fewer bits cost something.
         """
         if not self.model.supports_quantization:
             return StateDtype.float32
@@ -189,7 +160,7 @@ class TextEncoder:
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of texts. The first time that a text is too long for the model, a warning is logged."""
         ids, cut = self.tokenizer.encode(texts)
-        with self._lock:
+        with _lock:
             is_first = cut and not self._has_warned_of_cuts
             self._has_warned_of_cuts |= bool(cut)
         if is_first:
@@ -206,11 +177,7 @@ class TextEncoder:
 
     @torch.inference_mode()
     def embed_questions(self, texts: Sequence[str]) -> Tensor:
-        """(B, C) vectors of B questions, of length 1, on the CPU: the cosine of two is their dot product.
-
-        Raises:
-            InputError: the model has no vectors of whole texts.
-        """
+        """(B, C) vectors of B questions, of length 1, on the CPU; an InputError if the model has none."""
         if len(texts) == 1:
             return self._vectors([self.encode_question(texts[0])])
         batches = (texts[start : start + BATCH_SIZE] for start in range(0, len(texts), BATCH_SIZE))
@@ -218,11 +185,7 @@ class TextEncoder:
 
     @torch.inference_mode()
     def embed_answers(self, texts: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
-        """(N, C) vectors of N answers, as `embed_questions`.
-
-        Raises:
-            InputError: the model has no vectors of whole texts, or `batch_size` is not positive.
-        """
+        """(N, C) vectors of N answers, as `embed_questions`."""
         check_batch_size(batch_size)
 
         def embed(new: Sequence[str]) -> Tensor:
@@ -230,11 +193,8 @@ class TextEncoder:
             parts = []
             for rows, kept in self._kept_states(new, batch_size):
                 order += rows
-                vectors = kept.per_text  # which need none of the tokens' states
-                if isinstance(kept, QuantizedStates):
-                    vectors = QuantizedStates(kept.lengths, {}, kept.per_text).dequantize(self.device).per_text
-                parts.append(States(torch.ones(len(rows), 0, dtype=torch.bool), per_text=vectors))
-            return self._vectors(parts)[torch.tensor(order, dtype=torch.long).argsort()]
+                parts.append(States(torch.ones(len(rows), 0, dtype=torch.bool), per_text=kept.texts(self.device)))
+            return self._vectors(parts)[_inverse(order)]
 
         # States of a cache are rounded: their vectors are not to be kept as if they were exact.
         return embed(texts) if self.cache is not None else self._outliving_vectors("answers", texts, embed)
@@ -247,18 +207,17 @@ class TextEncoder:
     def _outliving_vectors(self, kind: str, texts: Sequence[str], embed: Callable[[Sequence[str]], Tensor]) -> Tensor:
         """(B, C) vectors of B texts, those of an earlier process if they outlived it."""
         kind = f"vectors of {kind} on {self.device.type}"
-        outlives = self._loaded.kept(kind, StateDtype.float32) if self._loaded else None
-        if outlives is None:
+        if self._loaded is None or (kept := self._loaded.kept(kind, StateDtype.float32)) is None:
             return embed(texts)
-        lengths = outlives.lengths(texts)
-        new, old = ([row for row, length in enumerate(lengths) if (length > 0) == known] for known in (False, True))
+        is_kept = [length > 0 for length in kept.lengths(texts)]
+        new, old = ([row for row, found in enumerate(is_kept) if found == wanted] for wanted in (False, True))
         vectors = embed([texts[row] for row in new])
         if new:
             states = QuantizedStates(np.ones(len(new), int), {}, {"vector": vectors.contiguous()})
-            outlives.add([texts[row] for row in new], states)
+            kept.add([texts[row] for row in new], states)
         if old:
-            vectors = torch.cat([vectors, outlives.states([texts[row] for row in old]).per_text["vector"]])
-        return vectors[torch.tensor([*new, *old], dtype=torch.long).argsort()]
+            vectors = torch.cat([vectors, kept.states([texts[row] for row in old]).per_text["vector"]])
+        return vectors[_inverse([*new, *old])]
 
     def _vectors(self, parts: Sequence[States]) -> Tensor:
         vectors = [self.model.text_vectors(part) for part in parts or [self._encode_empty_text()[:0]]]
@@ -272,9 +231,8 @@ class TextEncoder:
 
     def encode_question(self, text: str) -> States:
         """States of one question; one of the last questions is not encoded again."""
-        if self._loaded is None:
-            return self.encode_questions([text])
-        return self._loaded.questions.get(text, self.encode_questions)
+        encode = self.encode_questions
+        return self._loaded.questions.get(text, encode) if self._loaded else encode([text])
 
     def encode_ahead(self, texts: Sequence[str]) -> None:
         """Encode together some questions that will be ranked next; without a checkpoint, nothing is kept of them."""
@@ -294,18 +252,9 @@ class TextEncoder:
         return self.model.encode_answers(TokenBatch.from_lists(tokens, self.device))
 
     def use_cache(self, max_bytes: int, dtype: StateDtype | None = None) -> None:
-        """Keep the states of answers in memory, in a cache that others with this checkpoint may share.
-
-        Args:
-            max_bytes: its size.
-            dtype: of its states; `None` as for `state_dtype`.
-        """
+        """Keep the states of answers in memory, in a cache that others with this checkpoint may share."""
         self.cache = self._checkpoint.cache(self.state_dtype(dtype), max_bytes)
-        self._compile()
-
-    def _compile(self) -> None:
-        """Let the model compile what reads a cache, now rather than for the first question."""
-        self._reads(self.quantize(self._encode_empty_text(), self.stored_dtype))
+        self._reads(self.quantize(self._encode_empty_text(), self.stored_dtype))  # compiles what does so
 
     def fill_cache(self) -> None:
         """Add what is encoded to the cache of a ranker of this checkpoint; do not read it, as it is rounded."""
@@ -333,17 +282,18 @@ class TextEncoder:
         return self.config.model if self.config else type(self.model).__name__
 
     def _stop_training(self) -> None:
-        with self._lock:  # `eval` sets the model's own flag before those of its modules
+        with _lock:  # `eval` sets the model's own flag before those of its modules
             if self.model.training:  # `eval` takes half a millisecond for the modules of a transformer
                 self.model.eval()
 
 
-def check_batch_size(batch_size: int) -> None:
-    """Check a number of texts.
+def _inverse(order: Sequence[int]) -> Tensor:
+    """What brings rows in this order back into theirs."""
+    return torch.tensor(order, dtype=torch.long).argsort()
 
-    Raises:
-        InputError: it is none, or too small.
-    """
+
+def check_batch_size(batch_size: int) -> None:
+    """Raise InputError unless it is a number of texts."""
     if not isinstance(batch_size, Integral) or isinstance(batch_size, bool) or batch_size < 1:
         raise InputError(f"Expected batch_size as a whole number above 0, found {batch_size!r}.")
 

@@ -1,10 +1,11 @@
-"""Finds an entry by its best known wording: the cosine of their vectors with the question's (`rule.py`)."""
+"""Finds an entry by its known wordings: word for word, or by the cosine of the best one's vector (`rule.py`)."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ap_ranker.ranking.int8_vectors import Vectors
+from ap_ranker.text.keys import question_key
 
 WORDINGS, MATCHED = "wordings", "matched_wording"
 """Meta fields of a document: its further wordings and, once it is ranked, the one that the query was found by."""
@@ -28,6 +30,15 @@ LARGEST_TABLE = 1_000_000
 
 Encode = Callable[[Sequence[str]], Tensor]
 """B texts -> (B, C) their vectors as questions, of length 1."""
+
+
+_key = lru_cache(maxsize=50_000)(question_key)  # every question is compared with the same wordings
+
+
+def is_exact_match(question: str, wordings: Sequence[Iterable[str]]) -> list[bool]:
+    """Whether a question is a known wording of each of N entries, whatever its case, white space, final punctuation."""
+    asked = question_key(question)
+    return [bool(asked) and any(_key(text) == asked for text in texts) for texts in wordings]
 
 
 class WordingVectors:
@@ -48,13 +59,7 @@ class WordingVectors:
     def best(
         self, question: NDArray[np.float32], wordings: Sequence[Sequence[str]], encode: Encode
     ) -> tuple[NDArray[np.float32], list[str | None]]:
-        """Each entry's wording that is most like the question: (N,) the cosine, -1 without wordings; and the wording.
-
-        Args:
-            question: (C,) the question's vector, of length 1.
-            wordings: the wordings of N entries.
-            encode: the vectors of new texts.
-        """
+        """(N,) the cosine of a question (C,) with each entry's best wording, -1 without any; and that wording."""
         cosines = np.full(len(wordings), -1.0, dtype=np.float32)
         texts: list[str | None] = [None] * len(wordings)
         entries = [entry for entry, each in enumerate(wordings) if each]
@@ -62,15 +67,15 @@ class WordingVectors:
             table, rows = self.find([text for entry in entries for text in wordings[entry]], encode)
             scores = table.cosines(rows, question)
             ends = np.cumsum([len(wordings[entry]) for entry in entries])
-            for entry, start, end in zip(entries, [0, *ends.tolist()], ends.tolist(), strict=False):
-                best = int(scores[start:end].argmax())
-                cosines[entry], texts[entry] = scores[start + best], wordings[entry][best]
+            for entry, own in zip(entries, np.split(scores, ends[:-1]), strict=True):
+                best = int(own.argmax())
+                cosines[entry], texts[entry] = own[best], wordings[entry][best]
         return cosines, texts
 
     def nbytes(self, texts: Iterable[str], encode: Encode) -> int:
         """Bytes of the vectors of these texts, which are encoded if they are new."""
         table, rows = self.find(list(dict.fromkeys(texts)), encode)
-        return len(rows) * table.bytes_each
+        return table.matrix[rows].nbytes + table.scales[rows].nbytes
 
     def find(self, texts: Sequence[str], encode: Encode) -> tuple[Vectors, NDArray[np.int64]]:
         """All vectors, and the (B,) rows of B texts among them; new texts are encoded."""
@@ -93,11 +98,8 @@ class WordingVectors:
 class WordingIndex:
     """The wordings of many entries, to find the entries that a question is most like.
 
-    Attributes:
-        rows: (N,) the numbers of the entries that have wordings, ascending.
-        vectors: T vectors, among them those of the wordings.
-        wordings: (P,) the positions in `vectors` of the wordings of the first entry, then of the second one ...
-        starts: (N,) where the wordings of each entry begin in `wordings`.
+    `rows` (N,) are the numbers of the entries that have wordings, ascending; `wordings` (P,) the positions in `vectors`
+    of those of the first entry, then of the second one ...; `starts` (N,) where those of each entry begin.
     """
 
     rows: NDArray[np.int64]

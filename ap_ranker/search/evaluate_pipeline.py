@@ -17,7 +17,7 @@ from ap_ranker.data.reader import find_answers
 from ap_ranker.documents import read_entries
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.metrics import means, measure_each
-from ap_ranker.ranking.exact_match import is_exact_match
+from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD, DeclaredPipeline
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.text.keys import normalized

@@ -18,9 +18,9 @@ from ap_ranker.evaluation.calibration_fit import fit, measure, questions_needed,
 from ap_ranker.evaluation.evaluate import trained_match
 from ap_ranker.evaluation.evaluation_set import easy_warnings
 from ap_ranker.files import restore, write_text_atomically
-from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration, key
 from ap_ranker.ranking.checkpoint import CARD, read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, key
 from ap_ranker.training.card import calibration_text, card_with_calibration
 
 SCORES = {MODEL: "the model's score", FUSED: "BM25's score added"}

@@ -29,9 +29,8 @@ from ap_ranker.models.base import States as TextStates
 from ap_ranker.models.registry import model_spec
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.checkpoint import CheckpointConfig, is_checkpoint, save_checkpoint
+from ap_ranker.ranking.checkpoint import SEEN, CheckpointConfig, is_checkpoint, save_checkpoint, seen_lines
 from ap_ranker.ranking.ranker import Ranker, resolve_device
-from ap_ranker.ranking.trained_questions import SEEN, seen_lines
 from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.batches import Batches

@@ -7,9 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.ranking.bm25 import BM25_RANK
-from ap_ranker.ranking.exact_match import is_exact_match
 from ap_ranker.ranking.explanation import Token, pieces
-from ap_ranker.ranking.wordings import MATCHED, WORDINGS
+from ap_ranker.ranking.wordings import MATCHED, WORDINGS, is_exact_match
 from ap_ranker.search.sources import source_of
 
 if TYPE_CHECKING:

@@ -82,7 +82,7 @@ MISTAKES = {
     "ask '' --documents FAQ.csv": "Expected a question, found an empty text.",
     "serve FAQ.csv --documents FAQ.csv": "Expected the documents once",
     "serve": "Name a FAQ or a folder with --documents",
-    "evaluate FAQ.csv checkpoint": "expected a checkpoint, the folder that `ap-ranker train` wrote, found a file.",
+    "evaluate FAQ.csv checkpoint": "the folder that `ap-ranker train` wrote, found a file.",
     "evaluate checkpoint": "Missing argument 'data'. See ap-ranker evaluate --help.",
     "ask Where? --documents FAQ.csv --model checkpoints/faq2": "Train one with: ap-ranker train DATA --output DIR",
     "ask Where? --documents FAQ.csv --pipeline broken.yaml": "broken.yaml: expected a Haystack pipeline",

@@ -28,8 +28,8 @@ import ap_ranker
 from ap_ranker.cli.main import app
 from ap_ranker.data.faq import Entry, Match, read_faq
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.calibration import Calibration
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.rule import Calibration
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, bm25s

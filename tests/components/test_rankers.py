@@ -29,10 +29,10 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.bm25 import BM25_SCORE
-from ap_ranker.ranking.calibration import Calibration
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.encode import encode_corpus
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Calibration
 from haystack_integrations.components.rankers.ap_ranker import ABCNNRanker, AnswerRanker, APRanker, GlobalLocalRanker
 
 Component = type[AnswerRanker]

@@ -28,9 +28,8 @@ from ap_ranker.evaluation.calibration_fit import (
     with_hidden,
 )
 from ap_ranker.ranking.bm25 import BM25
-from ap_ranker.ranking.calibration import Calibration
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import Signals
+from ap_ranker.ranking.rule import Calibration, Signals
 
 TRUE = Calibration(2.0, 1.0, -3.0, {})
 

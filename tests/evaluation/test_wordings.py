@@ -59,7 +59,7 @@ def test_a_report_of_a_checkpoint_with_a_weight_has_both_rows(ranker: Ranker) ->
     ranker.config = replace(ranker.config, wording_weight=0.5)
     report = evaluation_set.report_of(evaluation_set.scores(ranker), Weights(0.5))
     assert report.without_wordings == alone.model
-    entries = [ranker.score_entries(q.text, [a.text for a in ANSWERS], _without(q)).signals for q in QUESTIONS]
+    entries = [ranker.score_entries(q.text, [a.text for a in ANSWERS], _without(q)) for q in QUESTIONS]
     expected = [pytest.approx(rank(each, Weights(0.5)).scores.tolist(), abs=1e-5) for each in entries]
     assert [ranking.scores.tolist() for ranking in report.rankings] == expected
     assert report.bytes_per_answer > alone.bytes_per_answer

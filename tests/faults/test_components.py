@@ -23,9 +23,9 @@ from haystack.tools import ComponentTool
 from haystack.utils import ComponentDevice
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.calibration import Calibration
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Calibration
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker, APRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, FAQSearch, LuceneScores
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore

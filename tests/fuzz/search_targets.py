@@ -23,11 +23,11 @@ from starlette.types import Message
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.ranking.bm25 import BM25_SCORE
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.calibration import FUSED, MODEL, Calibration
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.encode import encode_corpus
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import FUSED, MODEL, Calibration
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.web.app import build_app

@@ -46,24 +46,10 @@ def agreed() -> Iterator[None]:
 
 
 def stored(texts: Sequence[torch.Tensor], name: str, **more: Sequence[torch.Tensor]) -> StoredStates:
-    """Texts as in the cache: not in their order, and with rows between them that must not be read."""
-    order = [*range(1, len(texts)), 0]
-    starts, lengths, at = np.zeros(len(texts), np.int64), np.array(list(map(len, texts))), 0
-    for row in order:
-        starts[row] = at
-        at += len(texts[row]) + 3
-    tensors = {key: [parts[row] for row in order] for key, parts in {name: texts, **more}.items()}
-    return StoredStates(
-        starts,
-        lengths,
-        {
-            key.replace("_scale", ".scale"): torch.cat(
-                [torch.cat([part, torch.full((3, *part.shape[1:]), 11).to(part.dtype)]) for part in parts]
-            )
-            for key, parts in tensors.items()
-        },
-        {},
-    )
+    """Texts as in the cache."""
+    tensors = {name: texts, **{key.replace("_scale", ".scale"): parts for key, parts in more.items()}}
+    per_token = {key: torch.cat(list(parts)) for key, parts in tensors.items()}
+    return StoredStates(np.array(list(map(len, texts))), per_token, {})
 
 
 def naive_score(model: AnswerModel, Q: Matrix, A: Matrix, sharpness: float) -> float:  # noqa: N803

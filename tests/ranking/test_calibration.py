@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.calibration import Calibration, margins
 from ap_ranker.ranking.checkpoint import load_checkpoint, read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.encodings import fingerprint
+from ap_ranker.ranking.rule import Calibration, margins
 
 numbers = st.floats(-10, 10)
 lists = st.lists(numbers, min_size=1, max_size=8)

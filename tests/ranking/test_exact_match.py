@@ -14,12 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ap_ranker.ranking.bm25 import BM25, LONGEST, MOST_TIMES
-from ap_ranker.ranking.calibration import Calibration
+from ap_ranker.ranking.checkpoint import SEEN, find_trained, seen_lines
 from ap_ranker.ranking.decision import Decision
-from ap_ranker.ranking.exact_match import is_exact_match
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import Signals, Weights
-from ap_ranker.ranking.trained_questions import SEEN, find_trained, seen_lines
+from ap_ranker.ranking.rule import Calibration, Signals, Weights
+from ap_ranker.ranking.wordings import is_exact_match
 
 STORED = [[text] for text in TEXTS[::2]]
 STRICT = {"model": Calibration(1.0, 1.0, -1.0, {"0.9": 0.99, "0.99": 0.9999})}

@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.data.split import DEV
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.checkpoint import SEEN
 from ap_ranker.ranking.hub import push
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.trained_questions import SEEN
 
 FOUR = {"config.json", "model.safetensors", "tokenizer.json", "README.md"}
 

@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from naive import rule as naive
 
-from ap_ranker.ranking.calibration import Calibration, margins
-from ap_ranker.ranking.rule import Signals, Weights, rank
-from ap_ranker.ranking.same_answer import same_answer
+from ap_ranker.ranking.rule import Calibration, Signals, Weights, margins, rank, same_answer
 
 WORDS = [
     "The parcel arrives on Monday.",

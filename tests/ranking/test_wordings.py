@@ -34,7 +34,7 @@ def ranker(tmp_path: Path) -> Ranker:
 
 def scored(ranker: Ranker, wordings: Sequence[Sequence[str]] | None, batch_size: int = 64) -> list[float]:
     """What the answers are ranked by, as if the question were no wording of any, word for word."""
-    signals = ranker.score_entries(QUESTION, ANSWERS, wordings, batch_size=batch_size).signals
+    signals = ranker.score_entries(QUESTION, ANSWERS, wordings, batch_size=batch_size)
     scores: list[float] = rank(replace(signals, exact=None), ranker.decision().weights).scores.tolist()
     return scores
 
@@ -55,8 +55,8 @@ def naive(ranker: Ranker, wordings: Sequence[Sequence[str]]) -> list[float]:
 def test_the_best_wording_counts_beside_the_answer(ranker: Ranker) -> None:
     entries = ranker.score_entries(QUESTION, ANSWERS, WORDINGS, batch_size=2)
     assert scored(ranker, WORDINGS, batch_size=2) == pytest.approx(naive(ranker, WORDINGS), abs=1e-5)
-    assert entries.wordings[3] == QUESTION
-    assert entries.wordings[1] is None
+    assert entries.matched[3] == QUESTION
+    assert entries.matched[1] is None
 
 
 def test_ranking_names_the_wording(ranker: Ranker) -> None:
@@ -65,7 +65,7 @@ def test_ranking_names_the_wording(ranker: Ranker) -> None:
     scores = scored(ranker, WORDINGS)
     assert ranked[0].index == 3  # the question is its wording, word for word
     assert [answer.score for answer in ranked] == [max(scores), *sorted(scores[:3], reverse=True)]
-    assert all(answer.wording == entries.wordings[answer.index] for answer in ranked)
+    assert all(answer.wording == entries.matched[answer.index] for answer in ranked)
 
 
 def test_without_wordings_or_their_weight_the_model_alone_decides(ranker: Ranker) -> None:

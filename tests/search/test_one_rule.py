@@ -29,7 +29,6 @@ from ap_ranker.models.base import States
 from ap_ranker.models.registry import build_model, complete_options
 from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.calibration import Calibration
 from ap_ranker.ranking.checkpoint import (
     CheckpointConfig,
     read_checkpoint_config,
@@ -37,6 +36,7 @@ from ap_ranker.ranking.checkpoint import (
     write_checkpoint_config,
 )
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Calibration
 from ap_ranker.ranking.text_encoder import TextEncoder
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.text.keys import question_key

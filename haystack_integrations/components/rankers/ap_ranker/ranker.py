@@ -21,11 +21,10 @@ from ap_ranker.models.spec import Family
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo
 from ap_ranker.ranking.decision import check_limits
-from ap_ranker.ranking.exact_match import is_exact_match
 from ap_ranker.ranking.explanation import Explanation, no_attention
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
-from ap_ranker.ranking.wordings import MATCHED
+from ap_ranker.ranking.wordings import MATCHED, is_exact_match
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
     CheckpointComponent,
@@ -248,7 +247,7 @@ class AnswerRanker(CheckpointComponent):
         question, texts = self._question(query), self._texts.texts(candidates)
         self._trace(ranker, question, texts)
         decision = ranker.decision(fuse_scores=self.fuse_scores)
-        entries = ranker.score_entries(
+        signals = ranker.score_entries(
             question,
             texts,
             self._wordings(candidates),
@@ -257,12 +256,12 @@ class AnswerRanker(CheckpointComponent):
             parts=[(document.content or "", str(document.meta.get("answer", ""))) for document in candidates],
         )
         limits = {"score_threshold": score_threshold, "precision": precision}
-        answers = decision.answers(entries.signals, top_k=top_k, scale_score=scale_score, **limits)
+        answers = decision.answers(signals, top_k=top_k, scale_score=scale_score, **limits)
         best = []
         for row, score in answers:
             document = candidates[row]
             meta: dict[str, Any] = {}
-            if (wording := entries.wordings[row]) is not None:
+            if (wording := signals.matched[row]) is not None:
                 meta[MATCHED] = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
             if self.explain:
                 weights = ranker.attention_weights(question, texts[row])
