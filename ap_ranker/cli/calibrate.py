@@ -46,7 +46,7 @@ def calibrate(
     json_file: options.JsonFile = None,
 ) -> None:
     """Fit the probability that an answer is right, and thresholds below which no answer is returned."""
-    from ap_ranker.ranking.calibration import key
+    from ap_ranker.ranking.rule import key
     from ap_ranker.training.calibrate import SCORES
     from ap_ranker.training.calibrate import calibrate as run
 

@@ -121,5 +121,5 @@ def score_wordings(
         found = vectors.best(vector, lists, ranker.embed_questions)[0] if any(lists) else None
         seconds += time.perf_counter() - started
         results.append(None if found is None else found.astype(np.float64))
-    seconds, n_bytes = scores.question_seconds + seconds, scores.bytes_per_answer + n_bytes / max(1, len(ranked))
-    return replace(scores, wordings=results, question_seconds=seconds, bytes_per_answer=n_bytes)
+    seconds, size = scores.question_seconds + seconds, scores.bytes_per_answer + n_bytes / max(1, len(ranked))
+    return replace(scores, wordings=results, question_seconds=seconds, bytes_per_answer=size)

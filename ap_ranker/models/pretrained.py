@@ -17,7 +17,7 @@ from torch import Tensor
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.weights import check_finite
 from ap_ranker.settings import read_fields, settings
-from ap_ranker.text.subwords import SubwordTokenizer
+from ap_ranker.text.tokenizer import SubwordTokenizer
 
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 CONFIG = "config.json"

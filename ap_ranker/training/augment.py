@@ -67,7 +67,7 @@ def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequ
 
 def find_neighbours(data: Dataset, vectors: PretrainedVectors, most: int) -> dict[str, list[str]]:
     """The nearest words of each word of the data, by cosine, among these and the vectors' `most` first ones."""
-    texts = [each.text for each in (*data.questions, *data.answers)]
+    texts = [*(question.text for question in data.questions), *(answer.text for answer in data.answers)]
     own = [word for word in dict.fromkeys(word for text in texts for word in split_words(text)) if word.isalpha()]
     words = list(dict.fromkeys([*own, *(word.lower() for word in vectors.words[:most] if word.isalpha())]))
     table = vectors.table(["[PAD]", "[UNK]", *words], np.random.default_rng(0))[2:]

@@ -162,9 +162,9 @@ def compare(
     baselines = {"BM25": evaluation_set.bm25_each[MEASURE]} | {name: each[name] for name in names if name in each}
     p_values: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for baseline, values in baselines.items():
-        others = [label for label in runs if label != baseline]
-        corrected = holm([randomisation_test(each[label], values) for label in others])
-        for label, p_value in zip(others, corrected, strict=True):
+        rivals = [label for label in runs if label != baseline]
+        corrected = holm([randomisation_test(each[label], values) for label in rivals])
+        for label, p_value in zip(rivals, corrected, strict=True):
             p_values[label][baseline] = p_value
     results = []
     for label, own in runs.items():

@@ -98,7 +98,7 @@ class AnswerTrainer(Trainer):
         pairs: Any = batches.pairs
         # The same batches in every process: each computes its share of a batch.
         self.batches: DataLoader[Any] = DataLoader(pairs, sampler=sampler, collate_fn=batches, **settings)
-        self.batches.set_epoch = sampler.set_epoch  # type: ignore[attr-defined]  # called before each epoch
+        self.batches.set_epoch = sampler.set_epoch  # called before each epoch
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         return self.batches
@@ -125,8 +125,9 @@ class AnswerTrainer(Trainer):
         assert objective.loss is not None
         scores = model(**inputs, mask=wanted, classes=self.classes if objective.classes else 2)
         temperature = self.ranker.model.temperature if config.temperature is None else config.temperature
-        at, lesson = (self.recipe.margin, temperature), (teacher, config.teacher_temperature, config.teacher_weight)
-        return objective.loss(ScoredBatch(scores, labels, target, *at, self.classes, *lesson))
+        margin, heat, weight = self.recipe.margin, config.teacher_temperature, config.teacher_weight
+        batch = ScoredBatch(scores, labels, target, margin, temperature, self.classes, teacher, heat, weight)
+        return objective.loss(batch)
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
         scores = self.dev.timed_scores(self.ranker)

@@ -265,11 +265,11 @@ def _copies(data: Data) -> Iterator[Fault]:
             yield "repeated-row", row.place, f"as {where(first.place, row.place)}: {quote(row.get('question'))}"
     pairs = [one for one in data.asked if one.layout == Layout.pairs]
     copies = {id(copy) for _, copy in repeats(pairs, lambda one: f"{one.split} {one.text}\0{one.right}")}
-    for first, asked in repeats(data.asked, lambda asked: f"{asked.split} {normalized(asked.text)}"):
-        differ = first.right != asked.right
+    for before, asked in repeats(data.asked, lambda asked: f"{asked.split} {normalized(asked.text)}"):
+        differ = before.right != asked.right
         if differ or id(asked) not in copies:
-            kind = "several-answers" if differ and first.right and asked.right else "repeated-question"
-            yield kind, asked.place, f"as {where(first.place, asked.place)}: {quote(asked.text)}"
+            kind = "several-answers" if differ and before.right and asked.right else "repeated-question"
+            yield kind, asked.place, f"as {where(before.place, asked.place)}: {quote(asked.text)}"
 
 
 def _near_answers(data: Data) -> Iterator[Fault]:
