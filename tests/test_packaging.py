@@ -18,13 +18,13 @@ from oldest import declared, lowest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from ap_ranker.text.languages import SEGMENTERS
+
 CODE = sorted(path for tree in ("ap_ranker", "haystack_integrations") for path in (ROOT / tree).rglob("*.py"))
 TESTS = sorted(path for tree in ("tests", "examples", "benchmarks") for path in (ROOT / tree).rglob("*.py"))
 EXTRAS = sorted(set(declared()) - {"", "dev", "docs"})
 
 INDIRECT = {
-    "pypdf": "Haystack's converter of PDF files reads with it",
-    "python-pptx": "Haystack's converter of presentations reads with it",
     "sudachidict-small": "sudachipy reads it",
     "accelerate": "the Trainer of transformers imports it",
     "elasticsearch-haystack": "the pipelines of Elasticsearch name its components",
@@ -39,6 +39,7 @@ DOORS = {
     "ap_ranker/web/owner": "ap_ranker/cli/serve.py",
     "ap_ranker/evaluation/explanation_page.py": "ap_ranker/evaluation/plots.py",
     "ap_ranker/training/compare.py": "ap_ranker/evaluation/plots.py",
+    "ap_ranker/training/tune.py": "ap_ranker/training/space.py",
 }
 """A file or folder that needs an extra from its first line, and the file that asks for the extra before."""
 
@@ -111,19 +112,25 @@ def test_what_is_declared_is_imported() -> None:
     assert names("", *EXTRAS) - used == INDIRECT.keys()
 
 
+def told_by(path: Path) -> set[str]:
+    """The extras that a file's messages name, or the table of segmenters of which one message names each."""
+    told = set(re.findall(r"pip install \"ap-ranker\[(\w+)\]", path.read_text(encoding="utf-8")))
+    return told | ({each.extra for each in SEGMENTERS.values()} if path.stem == "languages" else set())
+
+
 @pytest.mark.parametrize("path", CODE, ids=lambda path: str(path.relative_to(ROOT)))
 def test_an_optional_import_names_its_extra(path: Path) -> None:
     """The file that imports it, or the only one that leads there, tells how to install what is missing."""
     place = path.relative_to(ROOT)
     door = ROOT / DOORS.get(str(place), DOORS.get(str(place.parent), str(place)))
-    told = set(re.findall(r'pip install "ap-ranker\[(\w+)\]"', door.read_text(encoding="utf-8")))
+    told = told_by(door)
     for module, brought_by in third_party(path):
         if not brought_by & names(""):
             assert brought_by & names(*told), f"{module}: nothing tells how to install {set(brought_by)}"
 
 
 def test_messages_name_extras_that_exist() -> None:
-    told = {name for path in CODE for name in re.findall(r"ap-ranker\[(\w+)\]", path.read_text(encoding="utf-8"))}
+    told = {name for path in CODE for name in told_by(path)}
     assert told == set(EXTRAS)
 
 
@@ -131,6 +138,7 @@ WITHOUT_EXTRAS = """
 import pkgutil, sys
 sys.modules.update(dict.fromkeys(sys.argv[1:]))  # as if these were not installed
 import ap_ranker
+from ap_ranker.text.languages import SEGMENTERS
 from ap_ranker.errors import InputError
 for module in pkgutil.walk_packages(ap_ranker.__path__, "ap_ranker."):
     try:

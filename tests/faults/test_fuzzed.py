@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from conftest import TEXTS, write_checkpoint
 
-from ap_ranker.cli.serve import _listen
 from ap_ranker.data.audit.fix import fix
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.reader import read_dataset
@@ -22,6 +21,7 @@ from ap_ranker.ranking.encode import encode_corpus
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training.config import read_training_config
+from ap_ranker.web.serve import _listen
 
 
 @pytest.mark.parametrize(
