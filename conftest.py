@@ -29,6 +29,7 @@ from ap_ranker.models import transformer_encoder
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs, Recipe
+from ap_ranker.ranking import loaded_checkpoints
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import TOKENIZER, CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.quantization import StateDtype
@@ -54,6 +55,7 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPath
     """The user's cache is a folder that no other test uses; it is there once something is kept."""
     folder = tmp_path_factory.getbasetemp() / f"cache-{uuid.uuid4().hex}"
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    loaded_checkpoints._loaded.clear()  # rankers of another test may live on, and would share what they encoded
     return folder
 
 

@@ -39,7 +39,7 @@ LARGEST = 10**6  # of options and other sizes: a hundred times the largest value
 
 def model_spec(name: str) -> ModelSpec:
     """Look up a model; InputError, which lists the known ones, if the name is unknown."""
-    if name not in MODELS:
+    if not isinstance(name, str) or name not in MODELS:
         known = f"expected one of {', '.join(sorted(MODELS))}"
         raise InputError(f"Unknown model {one_line(repr(name))}: {known}.{did_you_mean(name, MODELS)}")
     return MODELS[name]

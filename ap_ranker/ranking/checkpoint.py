@@ -167,7 +167,9 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
         found = one_line(repr(version), 80)
         raise InputError(f"{path}: expected format version {expected}, found {found}. {advice}")
     if isinstance(fits := values.get("calibration"), dict):
-        values["calibration"] = {kind: read_fields(Calibration, fit, f"{path}: {kind}") for kind, fit in fits.items()}
+        values["calibration"] = {
+            kind: read_fields(Calibration, fit, f"{path}: {one_line(kind, 40)}") for kind, fit in fits.items()
+        }
     config = read_fields(CheckpointConfig, values, path)
     refuse_code(config.encoder, path)
     return config

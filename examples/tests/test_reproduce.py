@@ -265,11 +265,11 @@ def test_scores_together_are_the_single_ones(checkpoint: Path, pairs: Dataset) -
         assert report.fusion == pytest.approx(alone.measures([one.scores + 0.5 * bm25 for one, bm25 in pairs_]))
         assert 0 < report.seconds_per_question < 1
         assert alone.report_of(scores).fusion is None
-        assert ranker.config is not None and ranker.config.bm25_weight != -100.0
-        fused = replace(ranker.config, bm25_weight=-100.0)  # of a checkpoint: what `report` takes
+        assert ranker.config is not None and ranker.config.bm25_weight != 100.0
+        fused = replace(ranker.config, bm25_weight=100.0)  # of a checkpoint: what `report` takes
         with patch.object(ranker, "config", fused):
-            assert alone.report_of(scores, Weights(bm25=-100.0)).fusion == pytest.approx(alone.report(ranker).fusion)
-    assert evaluation_sets[0].report_of(results[0], Weights(bm25=-100.0)).fusion != pytest.approx(
+            assert alone.report_of(scores, Weights(bm25=100.0)).fusion == pytest.approx(alone.report(ranker).fusion)
+    assert evaluation_sets[0].report_of(results[0], Weights(bm25=100.0)).fusion != pytest.approx(
         evaluation_sets[0].report(ranker).fusion
     )
 

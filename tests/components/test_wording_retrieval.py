@@ -231,7 +231,7 @@ def test_documents_deleted_between_the_scores_and_the_search(store: BM25SDocumen
     rows = np.arange(SIZE) + min(store._latest(store._words).rows)
     leg = Leg(rows, np.linspace(0, 1, SIZE))
     store.delete_documents([str(SIZE - 1)])
-    vector = [1.0] * store._latest(Documents.vectors).scorer.size
+    vector = [1.0] * store._latest(Documents.vectors).scorer.matrix.shape[1]
     for found in (store.hybrid_retrieval("xyzzy", vector, None, 1, 0, leg), store.bm25_retrieval("x", wordings=leg)):
         assert [d.id for d in found if d.meta["wording_rank"] == 1] == [str(SIZE - 2)]
 

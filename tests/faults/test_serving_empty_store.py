@@ -58,7 +58,7 @@ def test_plain_hayhooks_says_how_to_fill_the_store(pipeline: Path) -> None:
     assert response.status_code == 500
     detail = response.json()["detail"]
     assert "Expected documents in the store" in detail
-    assert "ap-ranker index FAQ.csv --pipeline FILE" in detail
+    assert "ap-ranker index" in detail
 
 
 def test_a_store_that_holds_documents_may_find_none(pipeline: Path) -> None:

@@ -9,7 +9,7 @@ from haystack import Document, component, default_from_dict
 from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import BasicTypes, check_number, file_list
@@ -37,6 +37,9 @@ class AnswerSearch(BasicTypes):
 
     def __init__(self, retriever: BM25SRetriever | HybridRetriever, ranker: AnswerRanker) -> None:
         """Create the component without loading anything: the retriever, and the ranker of what it finds."""
+        for name, part in (("retriever", retriever), ("ranker", ranker)):
+            if not hasattr(part, "warm_up"):  # of a YAML file whose `type` is missing
+                raise InputError(f"{name}: expected a component with its type, found {one_line(repr(part), 80)}.")
         self.retriever, self.ranker = retriever, ranker
 
     @component.output_types(documents=list[Document])
