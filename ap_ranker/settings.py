@@ -68,7 +68,7 @@ def sentence(error: ValidationError, names: list[str]) -> str:
     loc = [str(part) for part in found["loc"] if not str(part).endswith("]")]
     if loc and isinstance(found["loc"][0], int) and found["loc"][0] < len(names):  # a positional argument
         loc[0] = names[found["loc"][0]]
-    place = ".".join(loc)
+    place = one_line(".".join(loc), 80)
     if found["type"] == "value_error":  # of a validator of ours, which has said everything
         return ": ".join(filter(None, (place, str(found["ctx"]["error"]))))
     if found["type"] in ("unexpected_keyword_argument", "extra_forbidden"):

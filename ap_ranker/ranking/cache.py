@@ -45,7 +45,8 @@ class EncodingCache:
         self.dtype = dtype
         self._entries: OrderedDict[str, QuantizedStates] = OrderedDict()
         self._bytes = self._hits = self._misses = 0
-        self._lock, self._encoding = threading.Lock(), threading.Lock()
+        self._lock, self._ended = threading.Lock(), threading.Condition()
+        self._encoding: set[str] = set()  # texts that a thread is encoding
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy begins empty, with the same limit and dtype."""
@@ -84,16 +85,26 @@ class EncodingCache:
     ) -> list[tuple[list[int], QuantizedStates]]:
         """The states of distinct texts in parts, each with the indices of its texts; `encode` those not cached.
 
-        One thread encodes at a time: the others then find its texts, or encode them if it failed.
+        Of several threads that need a text, one encodes it: the others then find it, or encode it if that failed.
         """
-        with self._encoding:
+        with self._ended:
+            while not self._encoding.isdisjoint(texts):
+                self._ended.wait()
             with self._lock:
                 cached = {index: self._entries[text] for index, text in enumerate(texts) if text in self._entries}
-            parts = [([*cached], QuantizedStates.joined([*cached.values()]))] if cached else []
-            if new := [index for index in range(len(texts)) if index not in cached]:
+            new = [index for index in range(len(texts)) if index not in cached]
+            claimed = {texts[index] for index in new}
+            self._encoding |= claimed
+        parts = [([*cached], QuantizedStates.joined([*cached.values()]))] if cached else []
+        try:
+            if new:
                 encoded = QuantizedStates.quantize(encode(new), self.dtype or StateDtype.float32)
                 self.put([texts[index] for index in new], encoded)
                 parts.append((new, encoded))
+        finally:
+            with self._ended:
+                self._encoding -= claimed
+                self._ended.notify_all()
         return parts
 
     def info(self) -> CacheInfo:

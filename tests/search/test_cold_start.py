@@ -16,6 +16,7 @@ import pytest
 from command_line import run as command
 from conftest import TEXTS, write_checkpoint
 
+from ap_ranker.ranking import loaded_checkpoints
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.search.setup import SearchSetup, search_faq, set_up
 from ap_ranker.threads import wait_without_spinning
@@ -97,6 +98,7 @@ def test_the_command_keeps_encodings_and_can_be_told_not_to(faq: Path, model: st
     without = command(*options, "--no-cache", folder=faq.parent)
     assert without.code == 0, without.errors
     assert not own_cache.exists()
+    loaded_checkpoints._loaded.clear()  # as in a process of its own
     found = command(*options, folder=faq.parent)
     assert json.loads(found.output) == json.loads(without.output)
     assert list((own_cache / "ap-ranker" / "encodings").rglob("keys.npy"))
