@@ -1,5 +1,7 @@
 """How a text becomes words: the one reading of BM25, known wordings, synonyms and suggestions.
 
+Models cut the same plain characters into tokens (`tokenizer.py`).
+
     text --plain--> characters --lower--> case --split--> words --stem, fold--> forms of each word
 
 1. Characters are made plain (`ap_ranker.text.characters`).
