@@ -15,7 +15,7 @@ from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device, whole_numbers
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_text_atomically
-from ap_ranker.training.data import read_training_data
+from ap_ranker.training.training_data import read_training_data
 
 if TYPE_CHECKING:
     from ap_ranker.data.dataset import Dataset

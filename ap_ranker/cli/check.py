@@ -113,7 +113,7 @@ def _print_recall(
     """Print what BM25 finds for the dev questions, without and with a stemmer."""
     from ap_ranker.evaluation.word_search import bm25_recall
     from ap_ranker.ranking.bm25 import bm25_name
-    from ap_ranker.training.data import read_training_data
+    from ap_ranker.training.training_data import read_training_data
 
     _, development = read_training_data(data, dev, answers, settings, columns=columns)
     for each in (None, settings.language):

@@ -21,7 +21,7 @@ from ap_ranker.evaluation.markdown import markdown_table, spread
 from ap_ranker.evaluation.plots import check_plotting
 from ap_ranker.files import write_text_atomically
 from ap_ranker.processes import process_count
-from ap_ranker.training.data import read_training_data
+from ap_ranker.training.training_data import read_training_data
 
 if TYPE_CHECKING:
     from ap_ranker.evaluation.evaluation_report import EvaluationReport
@@ -48,7 +48,7 @@ def tune(
 ) -> None:
     """Search for the settings with the best MRR on the dev questions."""
     from ap_ranker.training.config import read_training_config
-    from ap_ranker.training.space import read_space
+    from ap_ranker.training.search_space import read_space
 
     if process_count() > 1:
         raise InputError(f"Expected one process, found {process_count()}: start ap-ranker tune without torchrun.")

@@ -15,7 +15,7 @@ from ap_ranker.cli.console import ProgressBars, console, describe
 from ap_ranker.cli.options import TrainingOptions, argument, command_line, option
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_number
-from ap_ranker.training.data import read_questions, read_training_data
+from ap_ranker.training.training_data import read_questions, read_training_data
 
 if TYPE_CHECKING:
     from ap_ranker.data.dataset import Dataset

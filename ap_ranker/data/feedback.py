@@ -24,7 +24,7 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     Raises:
         InputError: the file cannot be read, or the data's candidates were judged one by one.
     """
-    from ap_ranker.text.near import near_any  # takes a second to load
+    from ap_ranker.text.near_copies import near_any  # takes a second to load
 
     rows = read_feedback(path)
     if training.judged:

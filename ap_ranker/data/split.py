@@ -16,7 +16,7 @@ from ap_ranker.data.reader import Layout, find_layout, read_pairs
 from ap_ranker.data.tables import read_named_table
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_directory, csv_text, restore
-from ap_ranker.text.near import near_groups
+from ap_ranker.text.near_copies import near_groups
 
 DEV = "dev.jsonl"
 """The file of a checkpoint with the dev questions that training has set aside; it is not pushed to the hub."""

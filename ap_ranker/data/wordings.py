@@ -16,7 +16,7 @@ from ap_ranker.data.tables import read_named_table
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 from ap_ranker.text.keys import normalized
-from ap_ranker.watched import Watched
+from ap_ranker.watched_file import Watched
 
 MOST_ANSWERS = 100_000
 """Maximum number of answers whose wordings are kept at hand: every search asks for the same ones."""

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
-from ap_ranker.models.encoders import Convolution
+from ap_ranker.models.layers import Convolution
 from ap_ranker.models.operations import max_pool
 from ap_ranker.models.spec import WINDOW, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch

@@ -27,7 +27,7 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from ap_ranker.models.base import Attention, CosineModel, States, StoredStates, WordModel
-from ap_ranker.models.encoders import BiLSTM, Convolution, FramedWords
+from ap_ranker.models.layers import BiLSTM, Convolution, FramedWords
 from ap_ranker.models.operations import masked_softmax, row_and_column_max
 from ap_ranker.models.private_operators import int8_products, multiplies_int8
 from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Bounds, Inputs, ModelSpec, Option, Options, Recipe

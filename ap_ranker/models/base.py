@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from ap_ranker.models.encoders import WordEmbedding
+from ap_ranker.models.layers import WordEmbedding
 from ap_ranker.models.operations import gesd, unit
 from ap_ranker.models.spec import DROPOUT, Bounds, Inputs, Option, Options
 from ap_ranker.models.statistics import CorpusStatistics

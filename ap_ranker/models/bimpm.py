@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
-from ap_ranker.models.encoders import LSTM, BiLSTM
+from ap_ranker.models.layers import LSTM, BiLSTM
 from ap_ranker.models.operations import ends_pool, last_pool, unit
 from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import PairModel, States, hidden_layer
-from ap_ranker.models.encoders import Convolution
+from ap_ranker.models.layers import Convolution
 from ap_ranker.models.operations import masked_softmax, max_pool, unit
 from ap_ranker.models.spec import DROPOUT, SHARE, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch

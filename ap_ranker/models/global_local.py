@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import Attention, CosineModel, Siamese, States, WordModel
-from ap_ranker.models.encoders import BiLSTM
+from ap_ranker.models.layers import BiLSTM
 from ap_ranker.models.operations import masked_softmax, mean_pool, unit
 from ap_ranker.models.spec import DROPOUT, HIDDEN, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.models.statistics import bag_cosine, first_occurrence

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
-from ap_ranker.models.encoders import LSTM
+from ap_ranker.models.layers import LSTM
 from ap_ranker.models.operations import in_float32, last_pool
 from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.models.statistics import CorpusStatistics, first_occurrence

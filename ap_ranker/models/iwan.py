@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
-from ap_ranker.models.encoders import BiLSTM
+from ap_ranker.models.layers import BiLSTM
 from ap_ranker.models.operations import align, masked_softmax, mean_pool
 from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch

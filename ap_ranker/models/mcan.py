@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import CLASSIFIER, Classifier, States
-from ap_ranker.models.encoders import LSTM
+from ap_ranker.models.layers import LSTM
 from ap_ranker.models.operations import align, masked_softmax, max_pool, mean_pool
 from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch

@@ -43,7 +43,7 @@ import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import SIMILARITY, Attention, CosineModel, PairModel, Siamese, States
-from ap_ranker.models.encoders import BiLSTM, Convolution
+from ap_ranker.models.layers import BiLSTM, Convolution
 from ap_ranker.models.operations import ends_pool, gesd, masked_softmax, max_pool, mean_pool, unit
 from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.batch import TokenBatch

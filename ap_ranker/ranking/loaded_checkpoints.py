@@ -18,8 +18,8 @@ from ap_ranker.files import file_version
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS, CheckpointConfig, load_checkpoint
-from ap_ranker.ranking.encodings import KeptEncodings, Manifest, fingerprint, known_fingerprint
 from ap_ranker.ranking.quantization import StateDtype
+from ap_ranker.ranking.stored_encodings import KeptEncodings, Manifest, fingerprint, known_fingerprint
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.tokenizer import AnyTokenizer
 

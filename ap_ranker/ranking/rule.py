@@ -177,10 +177,10 @@ def same_answer(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def _is_near(one: str, other: str) -> bool:
-    """Whether texts are equal but for case, punctuation and white space, or near (`text/near.py`)."""
+    """Whether texts are equal but for case, punctuation and white space, or near (`text/near_copies.py`)."""
     if one == other:
         return True
-    from ap_ranker.text.near import NEAR  # loads scipy
+    from ap_ranker.text.near_copies import NEAR  # loads scipy
 
     grams, others = _grams(one), _grams(other)
     return len(grams & others) >= NEAR * len(grams | others) - 1e-9
@@ -189,7 +189,7 @@ def _is_near(one: str, other: str) -> bool:
 @lru_cache(maxsize=1_000)  # of a long answer 25 KB
 def _grams(text: str) -> frozenset[int]:
     """The 5-grams of a text, as hashes; a shorter text is one."""
-    from ap_ranker.text.near import SIZE, near_key
+    from ap_ranker.text.near_copies import SIZE, near_key
 
     bare = near_key(text)
     return frozenset(hash(bare[start : start + SIZE]) for start in range(max(1, len(bare) - SIZE + 1)))

@@ -17,9 +17,9 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig
-from ap_ranker.ranking.encodings import Encodings, KeptEncodings
 from ap_ranker.ranking.loaded_checkpoints import LoadedCheckpoint
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
+from ap_ranker.ranking.stored_encodings import Encodings, KeptEncodings
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.batch import TokenBatch
 from ap_ranker.text.keys import without_repetition

@@ -13,7 +13,7 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.batch import PAD, UNKNOWN
 from ap_ranker.text.characters import UNSPACED, Span, plain, read_spans, symbols_apart
 from ap_ranker.text.languages import Segmenter, find_segmenter
-from ap_ranker.text.nearest import NearestWords
+from ap_ranker.text.nearest_word import NearestWords
 from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
 
 PAD_TOKEN = "[PAD]"

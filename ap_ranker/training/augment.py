@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from ap_ranker.data.dataset import Dataset, Question
-from ap_ranker.text.near import near_any
+from ap_ranker.text.near_copies import near_any
 from ap_ranker.text.tokenizer import split_words
 from ap_ranker.text.word_vectors import PretrainedVectors
 

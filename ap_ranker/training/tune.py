@@ -33,7 +33,7 @@ from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.progress import quiet
-from ap_ranker.training.space import OPTION, Space, Values, configure
+from ap_ranker.training.search_space import OPTION, Space, Values, configure
 from ap_ranker.training.train import TrainingResult, train
 
 # isort: split

@@ -115,7 +115,7 @@ def group(
 
     Without `embed`, only questions that are nearly equal are grouped; `known` are questions that the FAQ knows.
     """
-    from ap_ranker.text.near import near_groups  # takes a second to load
+    from ap_ranker.text.near_copies import near_groups  # takes a second to load
 
     asked = Counter(one.text for one in reversed(unanswered))
     texts = list(asked)[:MOST]

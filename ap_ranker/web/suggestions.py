@@ -16,7 +16,7 @@ from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import find_stores
 from ap_ranker.text.characters import fold
 from ap_ranker.text.keys import bare
-from ap_ranker.watched import Watched
+from ap_ranker.watched_file import Watched
 
 if TYPE_CHECKING:
     from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore

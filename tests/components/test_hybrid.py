@@ -35,8 +35,8 @@ from ap_ranker.cli.main import app
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
-from ap_ranker.ranking.encodings import fingerprint
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.stored_encodings import fingerprint
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25Scores, BM25SRetriever, HybridRetriever

@@ -30,7 +30,7 @@ from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.bm25 import BM25_SCORE
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
-from ap_ranker.ranking.encode import encode_corpus
+from ap_ranker.ranking.encode_corpus import encode_corpus
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Calibration
 from haystack_integrations.components.rankers.ap_ranker import ABCNNRanker, AnswerRanker, APRanker, GlobalLocalRanker

@@ -14,7 +14,7 @@ import traceback
 MODULES = [
     "ap_ranker.cli.epoch_lines",
     "ap_ranker.evaluation.calibration_fit",
-    "ap_ranker.ranking.encode",
+    "ap_ranker.ranking.encode_corpus",
     "ap_ranker.web.app",
     "ap_ranker.training.card",
     "ap_ranker.training.train",

@@ -18,7 +18,7 @@ from ap_ranker.data.split import split_questions
 from ap_ranker.errors import InputError
 from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.data import read_training_data
+from ap_ranker.training.training_data import read_training_data
 
 
 def grams(text: str) -> set[str]:

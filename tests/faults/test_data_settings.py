@@ -18,7 +18,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS, complete_options
 from ap_ranker.training.compare import Contender
 from ap_ranker.training.config import TrainingConfig, read_training_config
-from ap_ranker.training.space import FIXED, read_space
+from ap_ranker.training.search_space import FIXED, read_space
 
 FOUND = {f.name: re.match(r"Annotated\[(int|float), Field\(", str(f.type)) for f in fields(TrainingConfig)}
 NUMBERS = {name: found[1] for name, found in FOUND.items() if found}

@@ -17,7 +17,7 @@ from ap_ranker.data.faq import read_faq
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.tables import read_table
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.encode import encode_corpus
+from ap_ranker.ranking.encode_corpus import encode_corpus
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training.config import read_training_config

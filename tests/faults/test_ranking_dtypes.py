@@ -11,7 +11,7 @@ import torch
 from conftest import TEXTS, write_checkpoint
 
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.encode import encode_corpus
+from ap_ranker.ranking.encode_corpus import encode_corpus
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.ranker import Ranker
 

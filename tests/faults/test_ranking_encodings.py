@@ -15,10 +15,10 @@ from conftest import TEXTS, write_checkpoint
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import States
-from ap_ranker.ranking.encode import encode_corpus
-from ap_ranker.ranking.encodings import MANIFEST
+from ap_ranker.ranking.encode_corpus import encode_corpus
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.stored_encodings import MANIFEST
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,10 @@ import pytest
 from conftest import ROOT, TEXTS, write_checkpoint
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking import encode as module
-from ap_ranker.ranking.encode import encode_corpus
-from ap_ranker.ranking.encodings import MANIFEST, Encodings, fingerprint
+from ap_ranker.ranking import encode_corpus as module
+from ap_ranker.ranking.encode_corpus import encode_corpus
 from ap_ranker.ranking.quantization import StateDtype
+from ap_ranker.ranking.stored_encodings import MANIFEST, Encodings, fingerprint
 
 CORPUS = [f"{a} {b} {c}" for a in ("where", "my", "bike") for b in ("parcel", "money") for c in ("fits", "battery")]
 
@@ -40,7 +40,7 @@ def go(tmp_path: Path) -> Path:
 SCRIPT = textwrap.dedent("""
     import sys, time
     from pathlib import Path
-    from ap_ranker.ranking.encode import encode_corpus
+    from ap_ranker.ranking.encode_corpus import encode_corpus
     from ap_ranker.ranking.quantization import StateDtype
     checkpoint, output, go, dtype, *texts = sys.argv[1:]
     print("ready", flush=True)

@@ -8,7 +8,7 @@ import pytest
 from conftest import TEXTS, write_checkpoint
 
 from ap_ranker.ranking.bm25 import BM25
-from ap_ranker.ranking.encode import encode_corpus
+from ap_ranker.ranking.encode_corpus import encode_corpus
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import split_words
 

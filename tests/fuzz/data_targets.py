@@ -36,7 +36,7 @@ from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs
 from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training.config import TrainingConfig, read_training_config
-from ap_ranker.training.space import configure, read_space
+from ap_ranker.training.search_space import configure, read_space
 from ap_ranker.web.clicks import FeedbackFile
 
 from .mutations import mutate_folder

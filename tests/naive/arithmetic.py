@@ -7,7 +7,7 @@ from math import exp, sqrt, tanh
 from torch import Tensor, nn
 
 from ap_ranker.models.base import AnswerModel
-from ap_ranker.models.encoders import BiLSTM
+from ap_ranker.models.layers import BiLSTM
 
 Vector = list[float]
 Matrix = list[Vector]

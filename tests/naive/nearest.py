@@ -1,4 +1,4 @@
-"""The rules of `ap_ranker/text/nearest.py`, each tried on every known word."""
+"""The rules of `ap_ranker/text/nearest_word.py`, each tried on every known word."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from ap_ranker.models.spec import Inputs
 from ap_ranker.models.transformer_encoder import multiplies_bfloat16
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
-from ap_ranker.ranking.encode import encode_corpus
+from ap_ranker.ranking.encode_corpus import encode_corpus
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import WordTokenizer

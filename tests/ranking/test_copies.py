@@ -13,7 +13,7 @@ import torch
 from conftest import TEXTS, make_model, write_checkpoint
 
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.encode import encode_corpus
+from ap_ranker.ranking.encode_corpus import encode_corpus
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import WordTokenizer

@@ -15,10 +15,10 @@ import pytest
 import torch
 from conftest import TEXTS, write_checkpoint
 
-from ap_ranker.ranking import encodings as module
-from ap_ranker.ranking.encodings import fingerprint, known_fingerprint
+from ap_ranker.ranking import stored_encodings as module
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.stored_encodings import fingerprint, known_fingerprint
 
 QUESTION = "Where is my parcel?"
 

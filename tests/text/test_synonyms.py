@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ap_ranker.errors import InputError
 from ap_ranker.text.synonyms import MOST, Synonyms, read_synonyms
-from ap_ranker.watched import Watched
+from ap_ranker.watched_file import Watched
 
 
 @pytest.fixture

@@ -24,11 +24,11 @@ from ap_ranker.ranking.rule import Weights
 from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.training.batches import HIGHEST, Batches
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.data import read_questions
 from ap_ranker.training.distill import distill
 from ap_ranker.training.objectives import IGNORE, ScoredBatch, distillation
 from ap_ranker.training.teacher import Teacher, TeacherScores
 from ap_ranker.training.train import train
+from ap_ranker.training.training_data import read_questions
 
 NAN = math.nan
 

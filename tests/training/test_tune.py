@@ -21,7 +21,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.word_vectors import WordVectors
 from ap_ranker.training import tune as module
 from ap_ranker.training.config import TrainingConfig, read_training_config
-from ap_ranker.training.space import Space, configure
+from ap_ranker.training.search_space import Space, configure
 from ap_ranker.training.train import train
 from ap_ranker.training.tune import Search, Trial, tune
 

@@ -20,7 +20,7 @@ from ap_ranker.ranking.bm25 import BM25, K1, B, check_parameters
 from ap_ranker.text.languages import check_language
 from ap_ranker.text.synonyms import Synonyms, read_synonyms
 from ap_ranker.threads import in_thread
-from ap_ranker.watched import Watched
+from ap_ranker.watched_file import Watched
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Leg, find, to_array
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments, Version

@@ -51,7 +51,7 @@ def read_questions(path: Path, dev: Dataset) -> list[str]:
     Raises:
         InputError: the file cannot be read, has no such column, or has a row without a question.
     """
-    from ap_ranker.text.near import near_any  # takes a second to load
+    from ap_ranker.text.near_copies import near_any  # takes a second to load
 
     table = read_named_table(path, guess=False)
     table.require("question")

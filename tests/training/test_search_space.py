@@ -8,7 +8,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 
 from ap_ranker.errors import InputError
 from ap_ranker.training.config import TrainingConfig, read_training_config
-from ap_ranker.training.space import Space, configure, read_space
+from ap_ranker.training.search_space import Space, configure, read_space
 
 BASE = TrainingConfig("ap-cnn", {"filters": 8}, epochs=2)
 

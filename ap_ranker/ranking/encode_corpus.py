@@ -11,9 +11,9 @@ from ap_ranker.errors import InputError
 from ap_ranker.files import WriteError, writing
 from ap_ranker.processes import process_count, process_number
 from ap_ranker.ranking.checkpoint import find_checkpoint
-from ap_ranker.ranking.encodings import Manifest, begin_encodings, text_key, write_shard
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.stored_encodings import Manifest, begin_encodings, text_key, write_shard
 
 SHARD = 2048
 """Minimum number of texts per shard: an interrupted run may lose as many, and keeps as many in memory."""

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from naive.nearest import plainly
 
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.text import nearest
-from ap_ranker.text.nearest import NearestWords
+from ap_ranker.text import nearest_word
+from ap_ranker.text.nearest_word import NearestWords
 from ap_ranker.text.tokenizer import UNKNOWN_TOKEN, WordTokenizer, split_words
 
 KNOWN = ["the", "number", "head", "plate", "languages", "rust", "return", "lamp", "account", "oil", "12v", "amount"]
@@ -74,7 +74,7 @@ def test_what_is_no_word_takes_no_time() -> None:
 
 
 def test_a_full_memory_of_words_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nearest, "KEPT", 2)
+    monkeypatch.setattr(nearest_word, "KEPT", 2)
     words = NearestWords(KNOWN)
     unknown = ["retrun", "acount", "rusting", "retrun", "zebra", "acount"]
     assert [words.read(word) for word in unknown] == [

@@ -4,7 +4,7 @@ import pytest
 import torch
 from naive.arithmetic import bilstm, lstm
 
-from ap_ranker.models.encoders import LSTM, BiLSTM, Convolution
+from ap_ranker.models.layers import LSTM, BiLSTM, Convolution
 from ap_ranker.models.registry import build_model
 from ap_ranker.models.spec import Inputs
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ap_ranker.text.keys import bare
-from ap_ranker.text.near import NEAR, near_pairs
+from ap_ranker.text.near_copies import NEAR, near_pairs
 
 
 def grams(text: str) -> set[str]:
