@@ -10,6 +10,7 @@ import yaml
 from conftest import ROOT, TEXTS, settings_of
 from haystack import Document
 from haystack.components.preprocessors import DocumentSplitter
+from refusals import absent
 from typer.testing import CliRunner, Result
 
 from ap_ranker.cli.main import app
@@ -107,7 +108,7 @@ def test_a_pipeline_that_names_its_documents(tmp_path: Path, checkpoint: Path, s
     found += [ask("bike", "--pipeline", pipeline, "--documents", tmp_path / "other.csv", "--json")]
     answers = [[answer["answer"] for answer in json.loads(result.stdout)["answers"]] for result in found]
     assert answers == [["In the shed."], ["On its way."]]
-    assert "FAQ.csv" in str(ask("bike", "--pipeline", pipeline).exception)
+    assert not absent("FAQ.csv", ask("bike", "--pipeline", pipeline).exception)
 
 
 @pytest.mark.parametrize("top_k", [0, -1])

@@ -17,6 +17,7 @@ import pytest
 import snowballstemmer
 from conftest import ROOT
 from haystack import Document, Pipeline
+from refusals import absent, assert_refusal, refused
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
@@ -203,7 +204,7 @@ def test_a_killed_server_loses_and_duplicates_nothing(search: Search) -> None:
             raise ConnectionError
 
     search.proxy.after = kill
-    with pytest.raises(InputError, match="Start the server"), report_store_errors(search.indexing, "here"):
+    with refused("docker compose up"), report_store_errors(search.indexing, "here"):
         mirror(store, new, batch=10)
     assert search.server.process is None
     search.proxy.after = lambda method, path: None
@@ -235,7 +236,7 @@ def test_a_dropped_connection_loses_and_duplicates_nothing(search: Search, batch
             raise ConnectionError
 
     search.proxy.after = drop
-    with pytest.raises(InputError, match="Start the server"), report_store_errors(search.indexing, "here"):
+    with refused("docker compose up"), report_store_errors(search.indexing, "here"):
         mirror(store, new, batch=5)
     search.proxy.after = lambda method, path: None
     held = set(search.documents())
@@ -325,7 +326,7 @@ def test_not_deleted(search: Search) -> None:
     failed = {"errors": True, "items": [{"delete": {"_id": "1", "status": 429, "error": {"type": "busy"}}}]}
     search.proxy.before = lambda method, path: (200, dict(failed)) if "/_bulk" in path else None
     message = failure(search, "index", str(write(search.folder / "faq.csv", FAQ[:2])))
-    assert "Expected 1 old entries to be deleted, found 1 still stored" in message
+    assert not absent("1 … 1", message)
     search.proxy.before = lambda method, path: None
     assert counts(index(search, FAQ[:2])) == [0, 0, 1, 2]
 
@@ -345,8 +346,7 @@ def test_time_out_while_searching(search: Search, checkpoint: Path) -> None:
     search.write_pipelines(checkpoint, request_timeout=0.5)
     search.proxy.before = lambda method, path: time.sleep(2) if "/_search" in path else None
     result = CliRunner().invoke(app, ["ask", "parcel", "--pipeline", str(search.searching)])
-    assert isinstance(result.exception, InputError), result.exception
-    assert "raise request_timeout" in str(result.exception)
+    assert_refusal("request_timeout", result.exception)
 
 
 def test_wrong_index_name(search: Search, checkpoint: Path) -> None:
@@ -376,10 +376,9 @@ def test_mapping_without_the_mark(search: Search) -> None:
         pytest.skip("this stand-in finds documents by fields that its mapping leaves out, too")
     search.request("PUT", search.index, {"mappings": {"dynamic": False, "properties": {"content": {"type": "text"}}}})
     faq = str(write(search.folder / "faq.csv", FAQ))
-    assert "Add it (ap_ranker_key: {type: long}), or choose another index" in failure(search, "index", faq)
+    assert not absent("ap_ranker_key … {type: long}", failure(search, "index", faq))
 
 
 def test_empty_index(search: Search) -> None:
     result = CliRunner().invoke(app, ["ask", "parcel", "--pipeline", str(search.searching)])
-    assert isinstance(result.exception, InputError)
-    assert "found none. Give --documents, or write them with `ap-ranker index`" in str(result.exception)
+    assert_refusal("--documents … ap-ranker index", result.exception)
