@@ -346,10 +346,7 @@ def test_the_commit_tells_uncommitted_changes(tmp_path: Path) -> None:
         assert origin.current_commit(results) == head.strip() + "+"
 
 
-@pytest.mark.parametrize(
-    ("name", "facts"),
-    [("squad", "insuranceqa … wikiqa"), ("wikiqa", "nowhere")],
-)
+@pytest.mark.parametrize(("name", "facts"), [("squad", "insuranceqa … wikiqa"), ("wikiqa", "nowhere")])
 def test_mistakes(tmp_path: Path, name: str, facts: str) -> None:
     config, _ = toy(tmp_path, name)
     with refused(facts):

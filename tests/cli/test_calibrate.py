@@ -98,7 +98,7 @@ def test_data_without_unanswerable_questions(folder: Path, options: tuple[object
         (["ranker", "dev.csv", "--precision", "high"], "--precision … high"),
         (["ranker", "dev.csv", "--precision", "0.9,95"], "precisions … [0.9, 95.0]"),
         (["ranker", "dev.csv", "--share", "0.2"], "dev.csv … share"),
-        (["ranker", "all.csv", "--share", "1"], "share … 0 … 1 … 1"),
+        (["ranker", "all.csv", "--share", "1"], "share … 0 … 1 … 1.0"),
         (["some/model", "dev.csv"], "some/model"),
         (["ranker", "nowhere.csv"], "nowhere.csv"),
         ([".", "dev.csv"], "config.json"),

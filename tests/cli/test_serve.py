@@ -67,10 +67,7 @@ def test_the_names_it_answers_to(
 
 
 def test_a_server_that_does_not_start(folder: Path) -> None:
-    with (
-        refused("status 2"),
-        served("--pipeline", "none.yaml", folder=folder),
-    ):
+    with refused("status 2"), served("--pipeline", "none.yaml", folder=folder):
         raise AssertionError
 
 

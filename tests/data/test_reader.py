@@ -111,22 +111,13 @@ def test_matched_text_of_a_stored_question(tmp_path: Path, match: Match, text: s
 @pytest.mark.parametrize(
     ("files", "facts"),
     [
-        (
-            {"train_csv": "question,reply,x\nq,a,b\n"},
-            "question, reply, x … --columns",
-        ),
+        ({"train_csv": "question,reply,x\nq,a,b\n"}, "question, reply, x … --columns"),
         ({"train_csv": "question,answer\nq,\n"}, "train.csv, line 2 … answer"),
         ({"train_csv": "question,answer\n ,a\n"}, "line 2 … question"),
         ({"train_csv": "question,answer,label\nq,a,fine\n"}, "line 2 … 1 … 0 … 'fine'"),
-        (
-            {"train_csv": "question,answer,label\nq,a,Good\nq,b,1\n"},
-            "line 3 … Good, PotentiallyUseful, Bad … '1'",
-        ),
+        ({"train_csv": "question,answer,label\nq,a,Good\nq,b,1\n"}, "line 3 … Good, PotentiallyUseful, Bad … '1'"),
         ({"train_csv": "qid,question,answer_ids\n1,q,x w\n"}, "line 2 … 'w'"),
-        (
-            {"train_csv": "qid,question,answer_ids\n1,q,\n"},
-            "line 2 … answer_ids",
-        ),
+        ({"train_csv": "qid,question,answer_ids\n1,q,\n"}, "line 2 … answer_ids"),
         ({"train_csv": "qid,question,answer_ids\n1,q,x\n1,r,x\n"}, "line 3 … qid … '1'"),
         (
             {"train_csv": "qid,question,answer_ids\n1,q,x\n", "train__pools_csv": "qid,candidate_ids\n2,x\n"},

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import run
 from conftest import ROOT
-from refusals import refused
+from refusals import absent, refused
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.reader import read_dataset
@@ -69,7 +69,7 @@ def test_the_command(faq: Path, tmp_path: Path) -> None:
     assert "Wrote data: " in result.output
     before = sorted((path, path.read_bytes()) for path in (tmp_path / "data").iterdir())
     again = run("split", "FAQ.csv", "--output", "data", "--seed", 2, folder=tmp_path)
-    assert (again.code, "data: expected a folder that does not exist yet" in again.errors) == (2, True)
+    assert (again.code, absent("data … --output", again.errors)) == (2, [])
     assert sorted((path, path.read_bytes()) for path in (tmp_path / "data").iterdir()) == before
 
 

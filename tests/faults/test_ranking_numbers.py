@@ -66,8 +66,5 @@ def test_a_batch_holds_a_positive_number_of_texts(checkpoint: Path, batch_size: 
 def test_a_score_that_was_never_made_is_no_number(checkpoint: Path) -> None:
     """Whatever a source of states may leave out: never whatever the memory held before."""
     ranker = Ranker.from_pretrained(checkpoint, "cpu")
-    with (
-        patch.object(ranker, "_kept_states", lambda answers, batch_size, *, rounded: iter(())),
-        refused("6 … 6"),
-    ):
+    with patch.object(ranker, "_kept_states", lambda answers, batch_size, *, rounded: iter(())), refused("6 … 6"):
         ranker.score(TEXTS[0], TEXTS)

@@ -144,10 +144,7 @@ def test_without_the_librarys_files_states_are_averaged(tmp_path: Path) -> None:
     [
         (Dense(32, 16), "Transformer, Pooling, Normalize … Dense"),
         (Pooling(32, pooling_mode="max"), "mean … cls … max"),
-        (
-            Pooling(32, pooling_mode=("cls", "mean")),
-            "mean … cls … cls … mean",
-        ),
+        (Pooling(32, pooling_mode=("cls", "mean")), "mean … cls … cls … mean"),
     ],
 )
 def test_encoders_that_cannot_be_read(part: Any, facts: str, tmp_path: Path) -> None:

@@ -139,11 +139,7 @@ def test_the_four_files_and_nothing_else(hub: Hub, folder: Path, tmp_path: Path,
         ("/commit/", 403, "permission … acme/faq"),
         ("/commit/", 404, "acme/faq"),
         ("/preupload/", 413, "acme/faq … 413 … too bad"),
-        (
-            "/validate-yaml",
-            400,
-            "README.md … too bad",
-        ),
+        ("/validate-yaml", 400, "README.md … too bad"),
     ],
 )
 def test_the_hub_refuses(hub: Hub, folder: Path, at: str, status: int, facts: str) -> None:

@@ -66,10 +66,7 @@ def test_the_example(tmp_path: Path) -> None:
         ("options: [a]", "space.yaml, options … options.NAME"),
         ("seed: [1, 2]", "space.yaml, seed"),
         ("match: [both, answer]", "space.yaml, match"),
-        (
-            "dev_share: [0.1, 0.2]",
-            "space.yaml, dev_share",
-        ),
+        ("dev_share: [0.1, 0.2]", "space.yaml, dev_share"),
         ("dev_questions: [5, 9]", "space.yaml, dev_questions"),
         ("epochs: []", "space.yaml, epochs … choices"),
         ("epochs: 3", "space.yaml, epochs … low … high … 3"),
@@ -91,10 +88,7 @@ def test_the_example(tmp_path: Path) -> None:
         ("epochs: {low: 1, high: 9, step: 1.5}", "space.yaml, epochs … step … 1.5"),
         ("learning_rate: {low: 0.1, high: .inf}", "high … inf"),
         ("learning_rate: {low: .nan, high: 1}", "low … nan"),
-        (
-            "learning_rate: {low: 1e-4, high: 1}",
-            "low … '1e-4' … 1.0e-4",
-        ),
+        ("learning_rate: {low: 1e-4, high: 1}", "low … '1e-4' … 1.0e-4"),
         ("learning_rate: [1e-4, 0.1]", "1.0e-4"),
         ("options.dropout: [1e-1]", "'1e-1'"),
         ("learning_rate: [-0.1, 0.1]", "learning_rate … 0 … -0.1"),
@@ -105,10 +99,7 @@ def test_the_example(tmp_path: Path) -> None:
         ("model: [ap-cnn, ap-cn]", "space.yaml, model … 'ap-cn'"),
         ("options.filters: [3]\nmodel: [ap-cn]", "space.yaml, model … 'ap-cn'"),
         ("model: {low: a, high: b}", "space.yaml, model … low … 'a'"),
-        (
-            "model: [qa-bilstm, ap-bilstm]\noptions.filters: [3]",
-            "options.filters … qa-bilstm",
-        ),
+        ("model: [qa-bilstm, ap-bilstm]\noptions.filters: [3]", "options.filters … qa-bilstm"),
     ],
 )
 def test_mistakes(tmp_path: Path, text: str, facts: str) -> None:

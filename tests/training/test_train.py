@@ -562,9 +562,6 @@ def test_nothing_to_learn_from(tmp_path: Path) -> None:
 def test_nothing_to_choose_the_epoch_by(tmp_path: Path) -> None:
     """Said before anything is read, which may take minutes."""
     dev = Dataset("d", DATA.answers, [Question("1", "q", (), (0, 1), (0, 0))], judged=True)
-    with (
-        patch("ap_ranker.training.train.initialize_model", side_effect=AssertionError),
-        refused("d … right … 1"),
-    ):
+    with patch("ap_ranker.training.train.initialize_model", side_effect=AssertionError), refused("d … right … 1"):
         train(DATA, dev, tmp_path / "c", settings("ap-cnn"))
     assert not (tmp_path / "c").exists()

@@ -238,7 +238,7 @@ def test_settings_that_training_refuses(error: Exception, tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("diverging")
 def test_no_trial_succeeds(tmp_path: Path) -> None:
-    with refused("2"):
+    with refused("2 … diverged"):
         search(tmp_path / "out", 2, {"learning_rate": CategoricalDistribution((10.0,))}, replace(BASE, optimizer="sgd"))
 
 
@@ -274,10 +274,7 @@ def test_what_mattered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "facts"),
     [
-        (
-            {"space": {"learning_rate": CategoricalDistribution((0.02,))}},
-            "space learning_rate, space options.filters",
-        ),
+        ({"space": {"learning_rate": CategoricalDistribution((0.02,))}}, "space learning_rate, space options.filters"),
         ({"base": replace(BASE, epochs=3)}, "setting epochs"),
         ({"base": replace(BASE, seed=2)}, "setting seed"),
         ({"data": replace(DATA, questions=DATA.questions[1:])}, "data training questions"),
