@@ -28,6 +28,15 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     return f" Did you mean {similar[0]!r}?" if similar else ""
 
 
+def check_known(what: str, name: object, known: Iterable[str]) -> None:
+    """Refuse (InputError) a name that is none of the known ones, and suggest the one that is most like it."""
+    names = list(known)
+    if name not in names:
+        listed = ", ".join(names) or "none at all"
+        found = f"{one_line(repr(name))}.{did_you_mean(name, names)}"
+        raise InputError(f"Expected {what} to be one of {listed}, found {found}")
+
+
 @contextmanager
 def extra_for(who: str, extra: str) -> Iterator[None]:
     """Import what an extra brings: without it, an InputError says `who` needs it, and how to install it."""

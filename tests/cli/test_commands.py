@@ -189,48 +189,6 @@ def test_an_existing_checkpoint_is_not_replaced_unasked(folder: Path) -> None:
     assert (other.code, "holds something else" in other.errors) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "facts"),
-    [
-        (["train", "nowhere.csv", "--output", "x"], "nowhere.csv"),
-        (["train", "bad.csv", "--output", "x"], "bad.csv, line 3 … answer"),
-        (["train", "one.csv", "--output", "x"], "one.csv … 1"),
-        (["train", "faq.csv", "--output", "x", "--model", "bert"], "bert"),
-        (["train", "faq.csv", "--output", "x", "--recipe", "my"], "recipe … 'ours' … 'paper' … 'my'"),
-        (["train", "faq.csv", "--output", "x", "--objective", "mse"], "objective … softmax … hinge … mse"),
-        (["train", "faq.csv", "--output", "x", "--embeddings", "no.txt"], "no.txt"),
-        (["train", "faq.csv", "--output", "x", "--device", "cuda:99"], "cuda:99"),
-        (["train", "faq.csv", "--output", "x", "--resume"], "x.training"),
-        (["models", "bert"], "bert"),
-        (["compare", "faq.csv", "--models", "ap-cnn", "--output", "x"], "faq.csv … test.* … --test"),
-        (
-            ["compare", "faq.csv", "--models", "ap-cnn", "--output", "x", "--config", "settings.yaml"],
-            "settings.yaml … options … --models NAME:option=value",
-        ),
-        (["encode", "ranker", "faq.csv", "--output", "x", "--dtype", "int2"], "float32, float16, int8, int4"),
-        (["encode", "ranker", "settings.yaml", "--output", "x"], "settings.yaml"),
-        (["evaluate", "ranker", "faq.csv", "--dtype", "int2"], "float32, float16, int8, int4 … int2"),
-        (["evaluate", "ranker", "faq.csv", "--no-pools", "--pools", "p.csv"], "--pools … --no-pools"),
-        (["evaluate", "nowhere", "faq.csv"], "nowhere"),
-        (["ask", "q", "--documents", "faq.csv", "--pipeline", "no.yaml"], "no.yaml"),
-        (["ask", "q", "--documents", "faq.csv", "--pipeline", "settings.yaml"], "settings.yaml"),
-        (
-            ["ask", "help", "--documents", "faq.csv", "--pipeline", "search.yaml", "--precision", "0.9"],
-            "ap-ranker calibrate ranker DEV --precision 0.9",
-        ),
-        (["ask", "q", "--documents", "faq.csv", "--pipeline", "search.yaml", "--top-k", "0"], "--top-k … 0"),
-    ],
-)
-def test_a_users_mistake_is_one_message(folder: Path, arguments: list[str], facts: str) -> None:
-    (folder / "bad.csv").write_text("question,answer\nq,a\nr,\n")
-    (folder / "one.csv").write_text("question,answer\nq,a\nQ,b\n")
-    result = run(*arguments, folder=folder)
-    assert result.code == 2
-    assert not absent(facts, result.errors)
-    assert "Traceback" not in result.errors + result.output
-    assert not (folder / "x").exists()
-
-
 def test_a_users_mistake_ends_the_process(folder: Path) -> None:
     """With the exit code and the message that `main` gives within one."""
     arguments = ("evaluate", "nowhere", "faq.csv")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 from command_line import run
-from conftest import TEXTS
+from conftest import ROOT, TEXTS, settings_of
 from refusals import absent
 
 PAIRS = "".join(
@@ -32,6 +34,8 @@ FILES = {
     "nobody.csv": "question,answer_ids,answerable\nWhere?,,no\nWhen?,,no\n",
     "answers.csv": "aid,answer\n1,Here.\n2,There.\n",
     "FAQ.json": '[{"question": "Where?", "answer": "Here."}]',
+    "one.csv": "question,answer\nq,a\nQ,b\n",
+    "settings.yaml": "model: ap-cnn\noptions: {filters: 8}\n",
     "broken.yaml": "components: [",
     "not_a_pipeline.yaml": "model: ap-cnn\n",
 }
@@ -62,7 +66,25 @@ MISTAKES = {
     "train nobody.csv --output new": "answer_ids … answerable: no",
     "evaluate checkpoint wrong.csv": "wrong.csv … 1 … label",
     "check FAQ.json": ".jsonl",
+    "train nowhere.csv --output new": "'nowhere.csv'",
+    "train gap.csv --output new": "gap.csv, line 3 … 'Antwort'",
+    "train one.csv --output new": "one.csv … 1",
+    "train FAQ.csv --dev . --output new": "dev.*",
+    "train FAQ.csv --config . --output new": "folder",
+    "train FAQ.csv --embeddings /dev/zero --output new": "/dev/zero … device",
+    "encode checkpoint settings.yaml --output new": "settings.yaml",
+    "check pipe.csv": "pipe.csv … pipe",
+    "check . --fix fixed.csv": "--fix … documents",
     # Names and numbers
+    "nonsense": "nonsense",
+    "models bert": "'bert'",
+    "train FAQ.csv --output new --recipe my": "recipe … 'ours' … 'paper' … 'my'",
+    "train FAQ.csv --output new --objective mse": "objective … softmax, hinge … 'mse'",
+    "train FAQ.csv --output new --resume": "new.training",
+    "encode checkpoint FAQ.csv --output new --dtype int2": "float32, float16, int8, int4 … 'int2'",
+    "evaluate checkpoint FAQ.csv --dtype int2": "float32, float16, int8, int4 … 'int2'",
+    "evaluate nowhere FAQ.csv": "'nowhere'",
+    "ask Where? --documents FAQ.csv --pipeline search.yaml --top-k 0": "--top-k … 0",
     "": "ap-ranker serve FAQ.csv",
     "trian FAQ.csv": "'train' … ap-ranker --help",
     "train FAQ.csv": "'--output' … ap-ranker train --help",
@@ -87,6 +109,13 @@ MISTAKES = {
     "ask Where? --documents FAQ.csv --model checkpoints/faq2": "ap-ranker train DATA --output DIR",
     "ask Where? --documents FAQ.csv --pipeline broken.yaml": "broken.yaml … Haystack",
     "ask Where? --documents FAQ.csv --pipeline not_a_pipeline.yaml": "inputs: query: component.socket",
+    "ask Where? --documents FAQ.csv --pipeline none.yaml": "'none.yaml'",
+    "ask Where? --documents FAQ.csv --pipeline search.yaml --precision 0.9": "ap-ranker calibrate checkpoint DEV "
+    "--precision 0.9",
+    "compare FAQ.csv --models ap-cnn --output new": "FAQ.csv … test.* … --test",
+    "compare FAQ.csv --models ap-cnn --output new --config settings.yaml": "settings.yaml … options … --models "
+    "NAME:option=value",
+    "evaluate checkpoint FAQ.csv --no-pools --pools p.csv": "--pools … --no-pools",
     "calibrate checkpoint FAQ.csv": "--precision",
     "calibrate checkpoint": "ap-ranker calibrate checkpoint DEV",
     "split FAQ.csv --output checkpoint": "checkpoint … --output",
@@ -102,6 +131,10 @@ def place(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
         (folder / name).write_text(text)
     (folder / "latin.csv").write_bytes("Frage,Antwort\nGrüße?,Größe.\n".encode("latin-1"))
     (folder / "empty").mkdir()
+    os.mkfifo(folder / "pipe.csv")
+    pipeline = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
+    settings_of(pipeline)["ranker"]["model"] = "checkpoint"
+    (folder / "search.yaml").write_text(yaml.safe_dump(pipeline))
     shutil.copytree(checkpoint, folder / "checkpoint")
     return folder
 
