@@ -84,7 +84,7 @@ MISTAKES = {
     "encode checkpoint FAQ.csv --output new --dtype int2": "float32, float16, int8, int4 … 'int2'",
     "evaluate checkpoint FAQ.csv --dtype int2": "float32, float16, int8, int4 … 'int2'",
     "evaluate nowhere FAQ.csv": "'nowhere'",
-    "ask Where? --documents FAQ.csv --pipeline search.yaml --top-k 0": "--top-k … 0",
+    "ask Where? --documents FAQ.csv --pipeline search.yaml --top-k 0": "--top-k … 1",
     "": "ap-ranker serve FAQ.csv",
     "trian FAQ.csv": "'train' … ap-ranker --help",
     "train FAQ.csv": "'--output' … ap-ranker train --help",
