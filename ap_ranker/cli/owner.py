@@ -14,7 +14,6 @@ from ap_ranker.data.faq import read_faq, write_entries
 from ap_ranker.data.feedback import helpful_answers
 from ap_ranker.errors import InputError
 from ap_ranker.files import writing
-from ap_ranker.safe_open import require_ending, require_file
 from ap_ranker.web.changes import Action, Change, apply_changes, read_changes
 from ap_ranker.web.question_log import Outcome, read_question_log
 
@@ -67,8 +66,8 @@ def gaps(
 
 
 def _check_output(output: Path | None, faq: Path | None = None) -> None:
-    if output is not None:
-        require_ending(output, ".csv")
+    if output is not None and output.suffix != ".csv":
+        raise InputError(f"Expected --output ending in .csv, found {str(output)!r}.")
     if output is not None and faq is not None and output.exists() and output.samefile(faq):
         raise InputError(f"{output}: expected another file than the FAQ itself. Choose another --output.")
 
@@ -84,7 +83,8 @@ def changes(
     ] = None,
 ) -> None:
     """List the changes of the owner's page, or write the FAQ with all of them into a new file."""
-    require_file(file)
+    if not file.is_file():
+        raise InputError(f"{file}: expected a file of changes, found none. Name it with --changes.")
     _check_output(output, faq)
     known = read_changes(file)
     changed = apply_changes(read_faq(faq, columns), known)
@@ -122,7 +122,8 @@ def wordings(
         return
     from ap_ranker.web.clicks import FeedbackFile
 
-    require_file(file)
+    if not file.is_file():
+        raise InputError(f"{file}: expected a feedback file, found none.")
     with writing(file):
         removed = FeedbackFile(file).remove(remove)
     if not removed:

@@ -84,7 +84,7 @@ def test_another_architecture_is_refused(checkpoint: Path) -> None:
     with refused("qa-cnn … ap-cnn"):
         settings_of_start(TrainingConfig("qa-cnn"), start)
     larger = settings_of_start(TrainingConfig("ap-cnn", {"filters": 9}), start)
-    with refused("filters"):
+    with refused("tiny … [9, 9] … [12, 12]"):
         initialize_from(start, OTHER, larger, larger.model_options, torch.device("cpu"), lambda *_: None)
     with refused("--start … --embeddings"):
         settings_of_start(replace(TrainingConfig("ap-cnn"), embeddings="encoder"), start)
