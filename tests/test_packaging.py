@@ -115,7 +115,7 @@ def test_what_is_declared_is_imported() -> None:
 
 def told_by(path: Path) -> set[str]:
     """The extras that a file's messages name, or the table of segmenters of which one message names each."""
-    told = set(re.findall(r"pip install \"ap-ranker\[(\w+)\]", path.read_text(encoding="utf-8")))
+    told = set(re.findall(r'(?:pip install "ap-ranker\[|extra_for\(.*, ")(\w+)', path.read_text(encoding="utf-8")))
     return told | ({each.extra for each in SEGMENTERS.values()} if path.stem == "languages" else set())
 
 
