@@ -130,7 +130,7 @@ def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
 def test_places_that_cannot_be(place: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
-    with pytest.raises(InputError, match=rf"cannot be written \(.*({reason})"):
+    with pytest.raises(InputError, match=reason):
         write_text_atomically(tmp_path / place, "x")
 
 

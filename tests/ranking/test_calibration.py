@@ -63,7 +63,7 @@ def test_thresholds() -> None:
 
 @pytest.mark.parametrize("wrong", [(-1.0, 0.0, 0.0), (0.0, -1.0, 0.0), (0.0, 0.0, math.nan), (math.inf, 0.0, 0.0)])
 def test_no_calibration_turns_the_order_around(wrong: tuple[float, float, float]) -> None:
-    with pytest.raises(InputError, match=r"Expected (score|margin|bias) to be"):
+    with pytest.raises(InputError, match=r"score|margin|bias"):
         Calibration(*wrong, {})
 
 
