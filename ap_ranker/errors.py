@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -25,3 +26,45 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     """The known name that is most like this one, as a question after a sentence; empty if none is."""
     similar = get_close_matches(str(name), list(known), n=1)
     return f" Did you mean {similar[0]!r}?" if similar else ""
+
+
+def check_known(what: str, name: object, known: Iterable[str]) -> None:
+    """Refuse (InputError) a name that is none of the known ones, and suggest the one that is most like it."""
+    names = list(known)
+    if name not in names:
+        listed = ", ".join(names) or "none at all"
+        found = f"{one_line(repr(name))}.{did_you_mean(name, names)}"
+        raise InputError(f"Expected {what} to be one of {listed}, found {found}")
+
+
+@contextmanager
+def extra_for(who: str, extra: str) -> Iterator[None]:
+    """Import what an extra brings: without it, an InputError says `who` needs it, and how to install it."""
+    try:
+        yield
+    except ImportError as error:
+        install = f'pip install "ap-ranker[{extra}]"'
+        raise InputError(f"{who} an extra, found no {error.name or 'such package'}: {install}") from error
+
+
+@contextmanager
+def library_errors(
+    expected: str, kinds: tuple[type[Exception], ...] = (Exception,), advice: str = ""
+) -> Iterator[None]:
+    """Turn what a library raises into an InputError, with its reason: many raise any type for a damaged file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except kinds as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else one_line(error)
+        raise InputError(f"{expected} ({reason}).{advice}") from error
+
+
+@contextmanager
+def told_at(place: object) -> Iterator[None]:
+    """Begin the message of an InputError, or of a library's ValueError, with the place."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(f"{place}: {error}") from error

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, cast
 import yaml
 from yaml.constructor import SafeConstructor
 
-from ap_ranker.errors import InputError, did_you_mean, one_line
+from ap_ranker.errors import InputError, did_you_mean, library_errors, one_line, told_at
 
 MAX_RATIO = 50
 """Maximum growth of a compressed file. The texts of the public benchmarks grow three- to fivefold, word vectors and
@@ -78,19 +78,24 @@ def save_as(path: Path) -> str:
     return f" Save it as {successor}." if successor else ""
 
 
+def require_ending(path: Path, *endings: str) -> None:
+    """Refuse (InputError) a name with another ending, which stands for another format."""
+    if path.suffix.lower() not in endings:
+        raise InputError(f"{path}: expected a name ending in {', '.join(endings)}.{save_as(path)}")
+
+
 def open_file(path: Path) -> BinaryIO:
     """Open a regular file (InputError: another) for reading bytes; one whose name ends in `.gz` is decompressed."""
     require_file(path)
     if path.suffix != ".gz":
         return path.open("rb")
     read = 0
-    try:
-        with gzip.open(path) as file:  # read in vain first: decompressing is much faster than what follows
-            while piece := file.read(2**20):
-                read += len(piece)
-                check_growth(path, read)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: expected a complete gzip file, found a damaged one ({error}).") from error
+    expected = f"{path}: expected a complete gzip file, found a damaged one"
+    # Read in vain first: decompressing is much faster than what follows.
+    with library_errors(expected, (gzip.BadGzipFile, EOFError, zlib.error)), gzip.open(path) as file:
+        while piece := file.read(2**20):
+            read += len(piece)
+            check_growth(path, read)
     return cast(BinaryIO, gzip.open(path))
 
 
@@ -105,12 +110,13 @@ def check_growth(path: Path, read: int) -> None:
 
 def check_zip(content: bytes, path: Path, expected: str) -> None:
     """Refuse (InputError) a file that is no zip archive, as the `expected` document is, or that grows too much."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            size = sum(part.file_size for part in archive.infolist())  # zipfile reads no more than is declared
-    except (zipfile.BadZipFile, ValueError, struct.error, NotImplementedError) as error:
-        found = f"found another or a damaged file ({one_line(error)})"
-        raise InputError(f"{path}: expected {expected}, {found}. Save it again in its program.") from error
+    found = f"{path}: expected {expected}, found another or a damaged file"
+    kinds = (zipfile.BadZipFile, ValueError, struct.error, NotImplementedError)
+    with (
+        library_errors(found, kinds, advice=" Save it again in its program."),
+        zipfile.ZipFile(io.BytesIO(content)) as archive,
+    ):
+        size = sum(part.file_size for part in archive.infolist())  # zipfile reads no more than is declared
     check_growth(path, size)
 
 
@@ -143,20 +149,14 @@ def read_yaml_text(path: Path) -> str:
 
 def parse_yaml(text: str, where: object) -> Any:
     """Parse a YAML text; the message of an InputError begins with `where`."""
-    try:
+    # PyYAML raises all kinds for a number, a date or a tag that it cannot convert, and for what is nested too deeply.
+    with told_at(where), library_errors("expected settings in YAML"):
         node = yaml.compose(text, yaml.SafeLoader)
         if node is None:
             return None
         if _expanded_size(node, {}) > MAX_NODES:
             raise InputError(f"expected at most {MAX_NODES:,} values with aliases expanded, found more.")
         return SafeConstructor().construct_document(node)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from error
-    except RecursionError as error:
-        raise InputError(f"{where}: expected settings in YAML, found them nested too deeply.") from error
-    # PyYAML raises these for a number, a date or a tag that it cannot convert.
-    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-        raise InputError(f"{where}: expected settings in YAML ({error}).") from error
 
 
 def _expanded_size(node: yaml.Node, sizes: dict[int, float]) -> float:

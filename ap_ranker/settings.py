@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast, dataclass_transform
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
-from ap_ranker.errors import InputError, did_you_mean, one_line
+from ap_ranker.errors import InputError, did_you_mean, one_line, told_at
 
 T = TypeVar("T")
 
@@ -45,10 +45,8 @@ def read_fields(cls: type[T], values: Any, where: str | Path) -> T:
     """An instance of a `settings` class from what a file holds; the message of an InputError begins with `where`."""
     if not isinstance(values, Mapping):
         raise InputError(f"{where}: expected names with values, found {one_line(repr(values), 80)}.")
-    try:
+    with told_at(where):
         return cls(**{str(name): value for name, value in values.items()})
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from error
 
 
 def checked(is_valid: Callable[[Any], bool], expected: str) -> AfterValidator:

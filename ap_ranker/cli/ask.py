@@ -21,12 +21,12 @@ from ap_ranker.threads import wait_without_spinning
 def ask(
     questions: Annotated[list[str], argument("One or more questions, each in quotes.")],
     search: SearchOptions,
-    top_k: Annotated[int | None, option("Maximum number of answers; by default, the pipeline's own setting.")] = None,
+    top_k: Annotated[
+        int | None, option("Maximum number of answers; by default, the pipeline's own setting.", min=1)
+    ] = None,
     as_json: Annotated[bool, option("Print JSON.", "--json")] = False,
 ) -> None:
     """Ask a FAQ or documents questions and print the best answers."""
-    if top_k is not None and top_k <= 0:
-        raise InputError(f"Expected --top-k above 0, found {top_k}.")
     asked = _joined(questions)
     if not all(text.strip() for text in asked):
         raise InputError("Expected a question, found an empty text.")

@@ -100,6 +100,7 @@ def synonyms(
     columns: Columns = None,
 ) -> None:
     """Search questions by words without and with synonyms, and show which right answers rise and fall."""
+    from ap_ranker.data.dataset import answerable
     from ap_ranker.data.reader import read_dataset
     from ap_ranker.evaluation.word_search import SYNONYMS_DEPTH, preview
     from ap_ranker.text.languages import check_language
@@ -109,8 +110,8 @@ def synonyms(
         check_language(language)
     known = read_synonyms(file, language)
     data = read_dataset(questions, "dev", answers=documents, columns=columns)
-    if data.judged or not data.answerable:
-        raise InputError(f"{questions}: expected questions with right answers of {documents}, found none.")
+    data.require_shared_answers("Name questions that a FAQ answers.")
+    answerable(data)
     result = preview(data, known)
     rising = sum(each.rises for each in result.moved)
     rows: list[list[str | Text]] = []

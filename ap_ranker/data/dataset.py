@@ -116,17 +116,21 @@ class Dataset:
         left_out = {"questions whose candidates are all right left out": len(self.questions) - len(kept)}
         return replace(self, questions=kept, notes=self.notes + Counter(left_out))
 
+    def require_shared_answers(self, advice: str) -> None:
+        """Refuse (InputError) candidates that were judged for each question: other answers are unknown, not wrong."""
+        if self.judged:
+            raise InputError(
+                f"{self.name}: expected answers that all questions share, found candidates judged for each question; "
+                f"others are unknown, not wrong. {advice}"
+            )
+
     def without_pools(self) -> Dataset:
         """Ignore the data's pools: every answer is a candidate of every question, as in a search.
 
         Raises:
             InputError: candidates were judged one by one, so other answers are unknown, not wrong.
         """
-        if self.judged:
-            raise InputError(
-                f"{self.name}: expected questions with pools of shared answers, found candidates judged for each "
-                "question: other answers are unknown, so they cannot be ranked. Leave out --no-pools."
-            )
+        self.require_shared_answers("Leave out --no-pools.")
         return replace(self, questions=[replace(question, candidates=None) for question in self.questions])
 
 

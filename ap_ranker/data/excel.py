@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ap_ranker.data.rows import Row, as_text, check_columns, rows_of
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError, extra_for, library_errors, one_line
 from ap_ranker.safe_open import check_zip
 
 logger = logging.getLogger(__name__)
@@ -32,13 +32,11 @@ def read_excel(content: bytes, path: Path) -> Iterator[Row]:
     A sheet of one column, such as a cover, is read only if no other has more. The header is the first row with any
     text; titles above it are left out. A formula counts as the value that Excel stored with it.
     """
-    try:
+    with extra_for(f"{path}: Excel files need", "excel"):
         import openpyxl
-    except ImportError as error:
-        raise InputError(f'{path}: Excel files need an extra: pip install "ap-ranker[excel]"') from error
 
     check_zip(content, path, "an Excel workbook (.xlsx) without a password")
-    try:
+    with library_errors(f"{path}: expected an Excel workbook (.xlsx), found a damaged one"):
         book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
         for fewest in (2, 1):
             for sheet in book.worksheets:
@@ -48,11 +46,6 @@ def read_excel(content: bytes, path: Path) -> Iterator[Row]:
                 if len(beginning) == 2 and _filled(beginning[0][1]) >= fewest:
                     yield from rows_of(_values(chain(beginning, records), f"{path}, sheet {sheet.title!r}"), path)
                     return
-    except InputError:
-        raise
-    except Exception as error:  # openpyxl raises any type for a damaged file
-        found = f"a damaged one ({one_line(error)})"
-        raise InputError(f"{path}: expected an Excel workbook (.xlsx), found {found}.") from error
 
 
 def _records(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[Record]:

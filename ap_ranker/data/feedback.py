@@ -27,11 +27,7 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     from ap_ranker.text.near_copies import near_any  # takes a second to load
 
     rows = read_feedback(path)
-    if training.judged:
-        raise InputError(
-            f"{path}: feedback adds to data whose answers are shared by all questions, found candidates judged for "
-            f"each question in {training.name}. It has the same columns: append its lines to that file instead."
-        )
+    training.require_shared_answers(f"Append the lines of {path}, which has the same columns, instead.")
     row_of = {answer.text: i for i, answer in enumerate(training.answers)}
     held_out = near_any({row.need("question") for row in rows}, {question.text for question in dev.questions})
     votes: Counter[tuple[str, int]] = Counter()

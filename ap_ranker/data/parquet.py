@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.rows import Row, check_columns, rows_of
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, extra_for, library_errors
 from ap_ranker.safe_open import check_growth
 
 if TYPE_CHECKING:
@@ -21,20 +21,16 @@ _AT_ONCE = 256
 
 def read_parquet(content: bytes, path: Path) -> Iterator[Row]:
     """Read the rows of a Parquet file; errors as for `read_table`."""
-    try:
+    with extra_for(f"{path}: Parquet files need", "parquet"):
         import pyarrow
         import pyarrow.parquet
-    except ImportError as error:
-        raise InputError(f'{path}: Parquet files need an extra: pip install "ap-ranker[parquet]"') from error
 
-    try:
+    with library_errors(f"{path}: expected a Parquet file", (pyarrow.ArrowException, OSError, OverflowError)):
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
         check_columns(file.schema_arrow.names, path)
         groups = range(file.metadata.num_row_groups)
         check_growth(path, sum(file.metadata.row_group(group).total_byte_size for group in groups))
         yield from rows_of(_records(file, path), path)
-    except (pyarrow.ArrowException, OSError, OverflowError) as error:
-        raise InputError(f"{path}: expected a Parquet file ({error}).") from error
 
 
 def _records(file: pyarrow.parquet.ParquetFile, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -84,12 +84,10 @@ def read_dataset(
     table = read_named_table(source, columns)
     layout = find_layout(table)
     if layout == Layout.judged:
+        judged = _judged(table)
         if answers is not None:
-            raise InputError(
-                f"{source}: its candidates were judged one by one (label), so all answers of {answers} cannot be "
-                "candidates: those that were not judged are unknown, not wrong. Leave out --answers."
-            )
-        return _judged(table)
+            judged.require_shared_answers("Leave out --answers.")
+        return judged
     if layout == Layout.by_id:
         stored = read_named_table(answers or find_answers(source), guess=False)
         data = _by_id(table, stored, read_named_table(pools, guess=False) if pools else None, match)

@@ -22,7 +22,7 @@ from typing import Any, Literal, NoReturn
 from ap_ranker.data.excel import read_excel
 from ap_ranker.data.parquet import read_parquet
 from ap_ranker.data.rows import Row, as_text, check_columns
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError, library_errors, one_line
 from ap_ranker.files import csv_text
 from ap_ranker.safe_open import decode, open_file, require_file, save_as
 
@@ -211,15 +211,11 @@ def _read_jsonl(content: bytes, path: Path) -> Iterator[Row]:
 
 def _json_object(line: str, place: str) -> dict[str, Any]:
     example = 'a JSON object, such as {"question": "...", "answer": "..."}'
-    try:
+    with library_errors(f"{place}: expected {example}, found invalid JSON", (ValueError, RecursionError)):
         # Numbers stay texts: Python does not parse an id of 5,000 digits.
         record = json.loads(
             line, parse_int=str, parse_float=str, parse_constant=_no_number, object_pairs_hook=_no_name_twice
         )
-    except RecursionError as error:
-        raise InputError(f"{place}: expected {example}, found one nested too deeply.") from error
-    except ValueError as error:
-        raise InputError(f"{place}: expected {example}, found invalid JSON ({error}).") from error
     if not isinstance(record, dict):
         raise InputError(f"{place}: expected {example}, found {type(record).__name__}.")
     check_columns(list(record), place)

@@ -151,11 +151,7 @@ def with_wordings_of(dataset: Dataset, path: str | Path) -> Dataset:
     Raises:
         InputError: the file cannot be read, or the data set is `judged`.
     """
-    if dataset.judged:
-        raise InputError(
-            f"{path}: expected known wordings of answers that all questions share, but each of {dataset.name} was "
-            "judged for one question. Leave out --wordings."
-        )
+    dataset.require_shared_answers("Leave out --wordings.")
     known = read_wordings(path)
     return _with(dataset, lambda answer: known.of(answer.id, *answer.parts))
 

@@ -10,11 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ap_ranker.documents.html import Converted, read_page, slugs
-from ap_ranker.errors import InputError, one_line
-from ap_ranker.safe_open import check_zip, decode, parse_yaml, save_as
-
-EXTRA = 'documents need an extra: pip install "ap-ranker[documents]"'
-
+from ap_ranker.errors import InputError, extra_for, library_errors
+from ap_ranker.safe_open import check_zip, decode, parse_yaml, require_ending
 
 _KINDS = {
     ".docx": "a Word document (.docx) without a password",
@@ -26,20 +23,14 @@ _KINDS = {
 
 def convert(content: bytes, path: Path) -> Converted:
     """Convert the content of a document, whose format the ending of its path tells; raises InputError."""
-    converter = FORMATS.get(path.suffix.lower())
-    if converter is None:
-        raise InputError(f"{path}: expected a document ending in {', '.join(FORMATS)}.{save_as(path)}")
-    try:
+    require_ending(path, *FORMATS)
+    converter = FORMATS[path.suffix.lower()]
+    expected = f"{path}: expected {_KINDS.get(path.suffix.lower(), 'a document')}, found another or a damaged file"
+    with (
+        library_errors(expected, advice=" Save it again in its program."),
+        extra_for(f"{path}: documents need", "documents"),
+    ):
         return converter(content, path)
-    except InputError:
-        raise
-    except ImportError as error:
-        raise InputError(f"{path}: {EXTRA}") from error
-    except RecursionError as error:
-        raise InputError(f"{path}: expected a document, found elements nested too deeply.") from error
-    except Exception as error:  # libraries raise any type for a damaged file
-        expected = f"{path}: expected {_KINDS.get(path.suffix.lower(), 'a document')}, found another or a damaged file"
-        raise InputError(f"{expected} ({one_line(error)}). Save it again in its program.") from error
 
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)

@@ -14,7 +14,7 @@ from ap_ranker.documents.markup_questions import DEFINITION, DETAILS, JSON_LD, M
 from ap_ranker.documents.sections import HEADING
 from ap_ranker.errors import InputError
 from ap_ranker.files import csv_text, write_text_atomically
-from ap_ranker.safe_open import require_file
+from ap_ranker.safe_open import require_ending, require_file
 from ap_ranker.text.keys import normalized, question_key
 
 COLUMNS = ("question", "answer", "source", "wordings")
@@ -87,8 +87,7 @@ def _without_copies(entries: Sequence[StatedEntry]) -> list[int]:
 
 def check_output(output: Path, *, overwrite: bool) -> None:
     """Refuse (InputError) a file that exists, unless it is to be replaced, and one that is not a CSV file."""
-    if output.suffix.lower() != ".csv":
-        raise InputError(f"{output}: expected a name ending in .csv for --output.")
+    require_ending(output, ".csv")
     if output.exists() and not overwrite:
         raise InputError(f"{output}: expected no file there yet, found one. Choose another --output, or --overwrite.")
 

@@ -15,6 +15,7 @@ from ap_ranker.evaluation.plots import check_plotting, save_figure
 from ap_ranker.files import write_text_atomically
 from ap_ranker.ranking.explanation import Explanation, Token, pieces
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.safe_open import require_ending
 
 COLUMNS, CHARACTER, LINE = 84, 0.0845, 0.3
 """Characters per line of a picture; width of a character at 10 points and height of a line, in inches."""
@@ -28,9 +29,8 @@ def write_explanation(
     Raises:
         InputError: the output cannot be written, the checkpoint cannot be loaded, or its model has no attention.
     """
-    picture = output.suffix == ".png"
-    if not picture and output.suffix != ".html":
-        raise InputError(f"Expected --output to end in .html (a page) or .png (a picture), found {str(output)!r}.")
+    require_ending(output, ".html", ".png")
+    picture = output.suffix.lower() == ".png"
     if not output.parent.is_dir():
         raise InputError(f"{output}: expected an existing folder, found no {str(output.parent)!r}.")
     if picture:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import extra_for
 from ap_ranker.files import atomic_file
 
 if TYPE_CHECKING:
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 def check_plotting() -> None:
     """Refuse a missing matplotlib before hours of training rather than after them."""
-    try:
+    with extra_for("A plot needs", "plot"):
         import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise InputError('A plot needs an extra: pip install "ap-ranker[plot]"') from error
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field
 from torch import Tensor
 
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError, library_errors, one_line
 from ap_ranker.models.weights import check_finite
 from ap_ranker.settings import read_fields, settings
 from ap_ranker.text.tokenizer import SubwordTokenizer
@@ -59,21 +59,16 @@ def find_encoder(name: str) -> Path:
 @contextmanager
 def _transformers(expected: str) -> Iterator[None]:
     """Where transformers is asked: one thread at a time, without its progress bar, and its errors are InputErrors."""
-    with _lock:
-        try:
-            from transformers.utils import logging
+    with _lock, library_errors(expected):
+        from transformers.utils import logging
 
-            was_enabled = logging.is_progress_bar_enabled()
-            logging.disable_progress_bar()
-            try:
-                yield
-            finally:
-                if was_enabled:
-                    logging.enable_progress_bar()
-        except InputError:
-            raise
-        except Exception as error:  # all kinds
-            raise InputError(f"{expected} ({one_line(error)}).") from error
+        was_enabled = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()
+        try:
+            yield
+        finally:
+            if was_enabled:
+                logging.enable_progress_bar()
 
 
 def read_encoder_config(folder: Path) -> dict[str, Any]:

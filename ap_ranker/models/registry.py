@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from ap_ranker.errors import InputError, did_you_mean, one_line
+from ap_ranker.errors import InputError, check_known, one_line
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.spec import Inputs, ModelSpec, Options
 
@@ -39,9 +39,7 @@ LARGEST = 10**6  # of options and other sizes: a hundred times the largest value
 
 def model_spec(name: str) -> ModelSpec:
     """Look up a model; InputError, which lists the known ones, if the name is unknown."""
-    if not isinstance(name, str) or name not in MODELS:
-        known = f"expected one of {', '.join(sorted(MODELS))}"
-        raise InputError(f"Unknown model {one_line(repr(name))}: {known}.{did_you_mean(name, MODELS)}")
+    check_known("model", name, sorted(MODELS))
     return MODELS[name]
 
 
@@ -49,10 +47,7 @@ def complete_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Merge options into the model's defaults; InputError if one is unknown, of a wrong type or out of bounds."""
     known = model_spec(name).options
     for key, value in options.items():
-        if key not in known:
-            raise InputError(
-                f"{name} has no option {one_line(repr(key))}: expected one of {', '.join(known) or 'none at all'}."
-            )
+        check_known(f"an option of {name}", key, known)
         if expected := known[key].refused(value):
             raise InputError(f"{name}: option {key!r} must be {expected}, found {one_line(repr(value))}.")
     return {key: option.default for key, option in known.items()} | dict(options)

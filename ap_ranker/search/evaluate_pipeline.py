@@ -63,11 +63,7 @@ def evaluate_pipeline(
             candidates of the data set were judged one by one.
     """
     questions = answerable(dataset)
-    if dataset.judged:
-        raise InputError(
-            f"{dataset.name}: expected questions about a FAQ, found candidates judged for each question: a search "
-            "finds others, whose labels are unknown. Leave out --pipeline."
-        )
+    dataset.require_shared_answers("Leave out --pipeline.")
     search = DeclaredPipeline.load(path)
     ranker = search.ranker()
     if ranker is not None and Path(ranker.model).resolve() != Path(checkpoint).resolve():

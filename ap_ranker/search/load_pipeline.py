@@ -41,10 +41,7 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
         raise InputError(
             f"No pipeline at {str(path)!r}. Name a YAML file; to have some: ap-ranker pipelines --output pipelines"
         )
-    try:
-        text = read_yaml_text(path)
-    except OSError as error:
-        raise InputError(f"{path}: expected a readable file ({error.strerror}).") from error
+    text = read_yaml_text(path)
     logging.getLogger("elastic_transport").setLevel(logging.ERROR)  # it would log each attempt
     try:
         declared = parse_yaml(text, path.name)

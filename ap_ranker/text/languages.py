@@ -16,7 +16,7 @@ from threading import Lock
 
 import regex
 
-from ap_ranker.errors import InputError, did_you_mean
+from ap_ranker.errors import InputError, check_known, did_you_mean, extra_for
 from ap_ranker.text.characters import UNSPACED
 
 Cut = Callable[[str], Iterable[str]]  # splits a run of characters into words, which together are the run
@@ -62,14 +62,9 @@ def find_segmenter(name: str | None) -> Segmenter | None:
     """Look up a segmenter by its name; InputError if it does not exist, or its package is not installed."""
     if name is None:
         return None
-    if name not in SEGMENTERS:
-        raise InputError(f"Unknown segmenter {name!r}: expected one of {', '.join(SEGMENTERS)}.")
-    try:
+    check_known("segmenter", name, SEGMENTERS)
+    with extra_for(f"The segmenter {name} needs", SEGMENTERS[name].extra):
         _loaded(name)
-    except ImportError as error:
-        raise InputError(
-            f'The segmenter {name} needs an extra: pip install "ap-ranker[{SEGMENTERS[name].extra}]"'
-        ) from error
     return Segmenter(name)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import extra_for
 from ap_ranker.text.batch import PAD
 
 MIN_COUNT, THRESHOLD = 5, 10.0
@@ -30,10 +30,8 @@ def phrase_words(token: str) -> list[str]:
 
 def learn_phrases(texts: Iterable[Sequence[str]]) -> tuple[list[str], list[str]]:
     """The phrases of the first and of the second pass, from texts that are split into words; needs gensim."""
-    try:
+    with extra_for("Phrases need", "phrases"):
         from gensim.models.phrases import Phrases as Pass
-    except ImportError as error:
-        raise InputError('Phrases need an extra: pip install "ap-ranker[phrases]"') from error
     # A phrase never contains a punctuation mark.
     runs = [list(run) for words in texts for is_word, run in groupby(words, _is_word) if is_word]
     phrases: list[list[str]] = []

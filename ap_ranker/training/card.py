@@ -17,6 +17,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import CARD, CheckpointConfig
+from ap_ranker.safe_open import decode
 from ap_ranker.training.batches import Batches
 
 HUB_METRICS = {"P@1": "precision", "MRR": "mrr", "MAP": "map", "nDCG@10": "ndcg"}
@@ -125,10 +126,7 @@ def card_with_calibration(folder: Path, text: str) -> str | None:
     path = folder / CARD
     if not path.is_file():
         return None
-    try:
-        card = path.read_bytes().decode("utf-8")  # read_text would change the line ends
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: expected UTF-8, found other bytes ({error.reason}). Save it as UTF-8.") from error
+    card = decode(path.read_bytes(), path)  # read_text would change the line ends
     section = calibration_block(text)
     renewed, found = re.subn(f"{BEGIN}.*?{END}", lambda _: section, card, count=1, flags=re.DOTALL)
     return renewed if found else f"{card.rstrip()}\n\n{section}\n"

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, check_known
 from ap_ranker.models.registry import complete_options, model_spec
 from ap_ranker.models.spec import Optimizer, Recipe, Schedule
 from ap_ranker.safe_open import parse_yaml, read_yaml_text
@@ -137,8 +137,8 @@ class TrainingConfig:
             check_language(self.language)
         # Those of the untrained baselines go with their models, and those that need a teacher with `ap-ranker distill`.
         known = [name for name, spec in OBJECTIVES.items() if spec.needs_gradient and not spec.needs_teacher]
-        if self.objective not in (None, *known):
-            raise InputError(f"Expected objective to be one of {', '.join(known)}, found {self.objective!r}.")
+        if self.objective is not None:
+            check_known("objective", self.objective, known)
         if not model_spec(self.model).pretrained and (self.epochs == 0 or self.effort != "normal"):
             raise InputError(
                 f"Expected epochs above 0 and effort: normal for {self.model}, found epochs: {self.epochs} and effort: "

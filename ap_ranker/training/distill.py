@@ -69,10 +69,10 @@ def distill(
 def _check_student(config: TrainingConfig) -> None:
     if config.objective is not None:
         raise InputError(f"Expected no objective, as a student learns from its teacher, found {config.objective}.")
-    if config.epochs == 0:
-        raise InputError("Expected epochs above 0, as a student learns, found 0.")
-    if model_spec(config.model).pretrained:
-        return
-    model = build_model(config.model, Inputs(["[PAD]", "[UNK]"], 2, 2), config.model_options)
-    if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise InputError(f"Expected a student that can learn, such as ap-cnn, found {config.model}, which only counts.")
+    learns = model_spec(config.model).pretrained
+    if not learns:
+        model = build_model(config.model, Inputs(["[PAD]", "[UNK]"], 2, 2), config.model_options)
+        learns = any(parameter.requires_grad for parameter in model.parameters())
+    if not learns or config.epochs == 0:
+        found = f"{config.model} with epochs: {config.epochs}"
+        raise InputError(f"Expected a student that can learn, such as ap-cnn, in epochs above 0, found {found}.")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import check_known
 
 POSITIVE, NEGATIVE, IGNORE = 1, 0, -1
 """The relevance of an answer to a question: right, counted as wrong, or nothing may be learnt from the pair."""
@@ -154,6 +154,5 @@ def objective_spec(name: str) -> ObjectiveSpec:
     Raises:
         InputError: an unknown name; lists the known ones.
     """
-    if name not in OBJECTIVES:
-        raise InputError(f"Unknown objective {one_line(repr(name))}: expected one of {', '.join(OBJECTIVES)}.")
+    check_known("objective", name, OBJECTIVES)
     return OBJECTIVES[name]

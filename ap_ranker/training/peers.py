@@ -18,7 +18,7 @@ import torch
 from transformers import TrainingArguments, set_seed
 
 from ap_ranker.data.dataset import Dataset
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, check_known, extra_for
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.files import atomic_directory
@@ -116,14 +116,11 @@ PEERS: dict[str, type[Peer]] = {"bi-encoder": FineTunedBiEncoder, "cross-encoder
 
 def check_fine_tuning(names: Sequence[str]) -> None:
     """Refuse an unknown peer or a missing package before anything is trained."""
-    if unknown := [name for name in names if name not in PEERS]:
-        raise InputError(f"Expected peers among {', '.join(PEERS)}, found {unknown[0]!r}.")
-    try:
+    for name in names:
+        check_known("a peer", name, PEERS)
+    with extra_for("Training --peers needs", "peers"):
         for package in ("datasets", "sentence_transformers") if names else ():
             importlib.import_module(package)
-    except ImportError as error:
-        extra = 'pip install "ap-ranker[peers]", or leave out --peers.'
-        raise InputError(f"Training peers needs an extra, found no {error.name}: {extra}") from error
 
 
 def train_or_load_peer(

@@ -8,15 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, extra_for, told_at
 from ap_ranker.models.registry import complete_options, model_spec
 from ap_ranker.settings import settings, yaml_hint
 from ap_ranker.training.config import TrainingConfig, read_settings
 
-try:
+with extra_for("A search for settings needs", "tune"):
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-except ImportError as missing:
-    raise InputError('A search for settings needs an extra: pip install "ap-ranker[tune]"') from missing
 
 OPTION = "options."
 """Prefix of a model's own options."""
@@ -59,10 +57,8 @@ def read_space(path: Path, base: TrainingConfig) -> Space:
     models = [str(name) for name in named] if isinstance(named, list) and named else [base.model]
     space = {}
     for name, entry in sorted(entries.items(), key=lambda item: item[0] != "model"):  # report a wrong model first
-        try:
+        with told_at(f"{path}, {name}"):
             space[name] = _values(name, entry, models, base)
-        except ValueError as error:  # ours, or optuna's
-            raise InputError(f"{path}, {name}: {error}") from error
     return space
 
 

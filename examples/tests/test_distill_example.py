@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, TEXTS, imported, write_encoder
+from refusals import refused
 
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.errors import InputError
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train
 
@@ -68,13 +68,13 @@ def test_the_committed_rows_are_valid(run: ModuleType) -> None:
 
 def test_a_row_without_taught_is_named(run: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "rows.yaml").write_text("one: {model: ap-cnn}\n")
-    with pytest.raises(InputError, match=r"rows.yaml, one: expected settings with 'taught: true'"):
+    with refused("rows.yaml, one … taught: true"):
         run.read_students(tmp_path / "rows.yaml", None)
 
 
 def test_words_of_an_unknown_row_are_refused(run: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "rows.yaml").write_text("bag: {taught: true, model: bow-idf}\none: {taught: true, words_of: big}\n")
-    with pytest.raises(InputError, match=r"rows.yaml, one: expected words_of among bag, found 'big'"):
+    with refused("rows.yaml, one … words_of … bag … big"):
         run.read_students(tmp_path / "rows.yaml", None)
 
 

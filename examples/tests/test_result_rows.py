@@ -5,9 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
+from refusals import refused
 from result_rows import ResultRow
-
-from ap_ranker.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,6 @@ def test_what_was_measured_alike_grows_by_its_seeds(tmp_path: Path) -> None:
 @pytest.mark.parametrize("other", ["[1]", "{", '[{"data": "a"}]', '{"data": "a"}', "3"])
 def test_another_file_is_left_alone(other: str, tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text(other)
-    with pytest.raises(InputError, match=r"results\.json: expected the list of rows"):
+    with refused("results.json"):
         measured("a", 1, 0.5).add(tmp_path, render)
     assert (tmp_path / "results.json").read_text() == other

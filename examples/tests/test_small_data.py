@@ -19,12 +19,12 @@ import yaml
 from conftest import ROOT, imported
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 from sampling import draw, read_covid, read_folder
 from tables import Row, render
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import DEFAULT_MATCH
-from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training import train as train_module
@@ -204,30 +204,30 @@ def test_the_methods_are_what_their_names_say(run: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "facts"),
     [
-        ("a: {model: ap-cnn}", r"methods\.yaml, a: expected settings with 'embeddings: none'"),
-        ("a: 3", r"methods\.yaml, a: expected settings with"),
-        ("a: {embeddings: none, epoch: 3}", r"methods\.yaml, a: Unknown name 'epoch'"),
+        ("a: {model: ap-cnn}", "methods.yaml, a … embeddings: none"),
+        ("a: 3", "methods.yaml, a"),
+        ("a: {embeddings: none, epoch: 3}", "methods.yaml, a … 'epoch'"),
     ],
 )
-def test_bad_methods(run: ModuleType, tmp_path: Path, text: str, message: str) -> None:
+def test_bad_methods(run: ModuleType, tmp_path: Path, text: str, facts: str) -> None:
     (tmp_path / "methods.yaml").write_text(text)
-    with pytest.raises(InputError, match=message):
+    with refused(facts):
         run.read_methods(tmp_path / "methods.yaml")
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "facts"),
     [
-        ({}, "Expected a folder with --data or a file with --covid, found neither"),
-        ({"data": Path("faq"), "sizes": "50,many"}, "Expected --sizes as whole numbers above 0 .*; found '50,many'"),
-        ({"data": Path("faq"), "seeds": "0"}, "Expected --seeds as whole numbers above 0 .*; found '0'"),
-        ({"data": Path("faq"), "methods": "glove,bert"}, "Expected --methods among scratch, .*; found 'bert'"),
+        ({}, "--data … --covid"),
+        ({"data": Path("faq"), "sizes": "50,many"}, "--sizes … 0 … 50,many"),
+        ({"data": Path("faq"), "seeds": "0"}, "--seeds … '0'"),
+        ({"data": Path("faq"), "methods": "glove,bert"}, "--methods … scratch … bert"),
     ],
 )
-def test_mistakes(run: ModuleType, given: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_mistakes(run: ModuleType, given: dict[str, Any], facts: str) -> None:
+    with refused(facts):
         run.command(**{"sizes": "50", "seeds": "1", **given})
 
 
@@ -264,7 +264,7 @@ def test_a_toy_run_twice(run: ModuleType, tmp_path: Path) -> None:
         with pytest.raises(AssertionError, match="trained again"):
             again(seeds="3")
         (tmp_path / "methods.yaml").write_text(METHODS.replace("epochs: 1", "epochs: 2"))
-        with pytest.raises(InputError, match="expected a run with the same settings, found another epochs"):
+        with refused("epochs"):
             again()
 
 
@@ -279,7 +279,7 @@ def test_another_draw_is_another_run(run: ModuleType, tmp_path: Path) -> None:
     settings = replace(method.config, seed=1)
     with patch.object(train_module, "train", side_effect=AssertionError("trained again")):
         assert train_or_load(draw(parts.training, 6, 1), parts.dev, folder, settings) is not None
-        with pytest.raises(InputError, match="found another data"):
+        with refused("data"):
             train_or_load(draw(parts.training, 6, 2), parts.dev, folder, settings)
 
 
@@ -307,5 +307,5 @@ def test_methods_that_start_from_a_checkpoint(run: ModuleType, tmp_path: Path) -
         again(start=first, sizes="12")
     data = draw(read_covid(tmp_path / "messy.csv", DEFAULT_MATCH).training, 12, 1)
     settings = run.read_methods(tmp_path / "methods.yaml")["tiny"].config
-    with pytest.raises(InputError, match=r"found another .*start"):
+    with refused("start"):
         train_or_load(data, data, second, replace(settings, seed=1))

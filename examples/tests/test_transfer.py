@@ -10,10 +10,10 @@ from types import ModuleType
 import pytest
 from conftest import ROOT, imported
 from protocols import read_parts
+from refusals import refused
 
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.errors import InputError
 
 HEADER = "qid\tquestion\tanswer\tlabel\n"
 
@@ -62,7 +62,7 @@ def test_parts_stay_apart_and_answers_right(combine: ModuleType, tmp_path: Path)
 
 def test_a_folder_of_an_unknown_name(combine: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    with pytest.raises(InputError, match="other: expected a file, or a folder named insuranceqa, wikiqa"):
+    with refused("other … insuranceqa … wikiqa"):
         combine.command([tmp_path / "other"], tmp_path / "combined")
     assert not (tmp_path / "combined").exists()
 
@@ -71,7 +71,7 @@ def test_a_folder_that_holds_something_stays(combine: ModuleType, tmp_path: Path
     target = tmp_path / "combined"
     target.mkdir()
     (target / "mine.txt").write_text("mine", "utf-8")
-    with pytest.raises(InputError, match="combined: expected a folder that does not exist yet"):
+    with refused("combined"):
         combine.command(write_sources(tmp_path), target)
     assert [file.name for file in target.iterdir()] == ["mine.txt"]
 

@@ -10,6 +10,7 @@ import yaml
 from conftest import ROOT, TEXTS, settings_of
 from haystack import Document
 from haystack.components.preprocessors import DocumentSplitter
+from refusals import absent
 from typer.testing import CliRunner, Result
 
 from ap_ranker.cli.main import app
@@ -107,13 +108,12 @@ def test_a_pipeline_that_names_its_documents(tmp_path: Path, checkpoint: Path, s
     found += [ask("bike", "--pipeline", pipeline, "--documents", tmp_path / "other.csv", "--json")]
     answers = [[answer["answer"] for answer in json.loads(result.stdout)["answers"]] for result in found]
     assert answers == [["In the shed."], ["On its way."]]
-    assert "FAQ.csv" in str(ask("bike", "--pipeline", pipeline).exception)
+    assert not absent("FAQ.csv", ask("bike", "--pipeline", pipeline).exception)
 
 
 @pytest.mark.parametrize("top_k", [0, -1])
 def test_no_answers_are_none_to_ask_for(pipeline: Path, top_k: int) -> None:
-    result = ask("q", "--pipeline", pipeline, "--top-k", top_k)
-    assert isinstance(result.exception, InputError)
+    assert ask("q", "--pipeline", pipeline, "--top-k", top_k).exit_code == 2
 
 
 @pytest.mark.parametrize("precision", ["nan", "-1", "2", "inf"])

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from conftest import write_checkpoint
+from refusals import absent, refused
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import outcome, rank, top_answers
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
@@ -51,7 +51,7 @@ def test_calibrate(folder: Path) -> None:
     before = read_checkpoint_config(folder / "ranker")
     files = ("--json", "numbers.json", "--plot", "reliability.png")
     printed = run("ranker", ".", "--test", ".", "--precision", "0.3,0.6", *files)
-    assert "6 of 36 questions of dev.csv have no right answer." in printed
+    assert not absent("6 … 36 … dev.csv", printed)
     assert "36 questions of dev.csv, fitted to them" in printed
     assert "12 questions of test.csv" in printed
     config = read_checkpoint_config(folder / "ranker")
@@ -85,7 +85,7 @@ def test_calibrate(folder: Path) -> None:
 @pytest.mark.parametrize(("options", "shown"), [((), "10%"), (("--share", 0.3), "30%")])
 def test_data_without_unanswerable_questions(folder: Path, options: tuple[object, ...], shown: str) -> None:
     printed = run("ranker", "all.csv", "--json", "numbers.json", *options)
-    assert "All 30 questions of all.csv have a right answer. Each is counted again with its right answers" in printed
+    assert not absent("30 … all.csv", printed)
     assert f"count as {shown} of the questions" in printed
     assert "all.csv, fitted to them; each is counted again" in (folder / "ranker" / "README.md").read_text()
     everything = json.loads((folder / "numbers.json").read_text())["dev"]["model"]["thresholds"]["-"]
@@ -93,29 +93,28 @@ def test_data_without_unanswerable_questions(folder: Path, options: tuple[object
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "facts"),
     [
-        (["ranker", "dev.csv", "--precision", "high"], "numbers such as 0.9,0.95; found 'high'"),
-        (["ranker", "dev.csv", "--precision", "0.9,95"], "between 0 and 1, such as 0.9; found [0.9, 95.0]"),
-        (["ranker", "dev.csv", "--share", "0.2"], "dev.csv: it has questions without a right answer, so share"),
-        (["ranker", "all.csv", "--share", "1"], "Expected a share above 0 and below 1, found 1"),
-        (["some/model", "dev.csv"], "Expected a checkpoint folder on this machine"),
-        (["ranker", "nowhere.csv"], "No file at 'nowhere.csv'"),
-        ([".", "dev.csv"], "expected a checkpoint"),
+        (["ranker", "dev.csv", "--precision", "high"], "--precision … high"),
+        (["ranker", "dev.csv", "--precision", "0.9,95"], "precisions … [0.9, 95.0]"),
+        (["ranker", "dev.csv", "--share", "0.2"], "dev.csv … share"),
+        (["ranker", "all.csv", "--share", "1"], "share … 0 … 1 … 1.0"),
+        (["some/model", "dev.csv"], "some/model"),
+        (["ranker", "nowhere.csv"], "nowhere.csv"),
+        ([".", "dev.csv"], "config.json"),
     ],
 )
-def test_mistakes_change_nothing(folder: Path, arguments: list[str], message: str) -> None:
+def test_mistakes_change_nothing(folder: Path, arguments: list[str], facts: str) -> None:
     before = (folder / "ranker" / "config.json").read_bytes()
-    with pytest.raises(InputError) as error:
+    with refused(facts):
         run(*arguments)
-    assert message in str(error.value)
     assert (folder / "ranker" / "config.json").read_bytes() == before
 
 
 def test_too_few_questions(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"few\.csv: expected at least 20 questions .* for precision 0\.8, found 5"):
+    with refused("few.csv … 20 … 0.8 … 5"):
         run("ranker", "few.csv")
-    with pytest.raises(InputError, match=r"all\.csv: expected at least 59 questions .* precision 0\.95, found 30"):
+    with refused("all.csv … 59 … 0.95 … 30"):
         run("ranker", "all.csv", "--precision", "0.8,0.95")
     assert read_checkpoint_config(folder / "ranker").calibration == {}
 
@@ -130,7 +129,7 @@ def test_a_precision_that_is_not_reached(folder: Path) -> None:
 
 def test_a_precision_that_was_not_asked_for_is_left_out(folder: Path) -> None:
     printed = run("ranker", "all.csv")
-    assert "precision 0.95 left out: it needs 59 questions, found 30." in printed
+    assert not absent("0.95 … 59 … 30", printed)
     assert "Candidates: 3 per question." in printed
     assert "only 3 candidates per question" in printed
 
@@ -145,8 +144,8 @@ def test_pairs_are_ranked_among_the_faq(folder: Path) -> None:
     assert "Candidates: 3 per question." in printed
     printed = run("ranker", "pairs.csv", "--precision", "0.6")
     assert "Candidates: 2 per question." in printed
-    assert "only the 2 answers of pairs.csv" in printed
-    assert "name the FAQ with --answers FAQ.csv" in printed
+    assert not absent("2 … pairs.csv", printed)
+    assert not absent("--answers FAQ.csv", printed)
 
 
 def test_as_a_function(folder: Path) -> None:
@@ -156,5 +155,5 @@ def test_as_a_function(folder: Path) -> None:
     assert (measured.n_questions, measured.unanswerable, measured.hidden_share) == (30, 0, 0.2)
     run("ranker", "all.csv", "--share", 0.2, "--precision", "0.3,0.6", "--json", "numbers.json")
     assert report.as_json() == json.loads((folder / "numbers.json").read_text())
-    with pytest.raises(InputError, match=r"Expected precisions between 0 and 1, such as 0\.9; found \[95\]"):
+    with refused("precisions … [95]"):
         calibrate("ranker", data, precisions=[95])

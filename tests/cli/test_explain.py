@@ -11,10 +11,10 @@ from conftest import write_checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import imread
+from refusals import assert_refusal
 from typer.testing import CliRunner, Result
 
 from ap_ranker.cli.main import app
-from ap_ranker.errors import InputError
 from ap_ranker.evaluation.explanation_page import page
 from ap_ranker.ranking.explanation import Explanation, Token, pieces
 from ap_ranker.ranking.ranker import Ranker
@@ -144,18 +144,16 @@ def test_the_picture(checkpoint: Path, tmp_path: Path, answer: str) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "picture.png"]
 
 
-def mistake(checkpoint: Path, output: Path) -> str:
-    result = run(checkpoint, output)
-    assert isinstance(result.exception, InputError)
+def mistake(facts: str, checkpoint: Path, output: Path) -> None:
+    assert_refusal(facts, run(checkpoint, output).exception)
     assert not output.exists()
-    return str(result.exception)
 
 
 def test_mistakes(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert mistake(checkpoint, tmp_path / "page.pdf").startswith("Expected --output to end in .html")
-    assert "expected an existing folder" in mistake(checkpoint, tmp_path / "no" / "page.html")
-    assert "No checkpoint folder at" in mistake(tmp_path / "no", tmp_path / "page.html")
-    assert "found qa-cnn" in mistake(write_checkpoint("qa-cnn", tmp_path / "qa"), tmp_path / "page.html")
+    mistake("page.pdf … .html, .png", checkpoint, tmp_path / "page.pdf")
+    mistake(f"page.html … {str(tmp_path / 'no')!r}", checkpoint, tmp_path / "no" / "page.html")
+    mistake(f"{tmp_path / 'no'}", tmp_path / "no", tmp_path / "page.html")
+    mistake("qa-cnn", write_checkpoint("qa-cnn", tmp_path / "qa"), tmp_path / "page.html")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert 'pip install "ap-ranker[plot]"' in mistake(checkpoint, tmp_path / "page.png")
+    mistake('pip install "ap-ranker[plot]"', checkpoint, tmp_path / "page.png")
     assert run(checkpoint, tmp_path / "page.html").exit_code == 0

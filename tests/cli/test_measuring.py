@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import run
 from conftest import ROOT
+from refusals import absent
 from test_documentation import commands
 
 from ap_ranker.data.reader import read_dataset
@@ -56,7 +57,7 @@ def test_questions_that_training_sets_aside_calibrate_it(folder: Path) -> None:
     assert f"Candidates: {TOPICS} per question." in printed
     assert "seen in training" not in printed
     assert set(read_checkpoint_config(folder / "c").calibration) >= {"model"}
-    assert "needs 59 questions" in ok("calibrate", "c", folder=folder)
+    assert not absent("59", ok("calibrate", "c", folder=folder))
     (folder / "FAQ.csv").rename(folder / "moved.csv")
     lost = run("calibrate", "c", folder=folder)
     assert (lost.code, "--answers FAQ.csv" in lost.errors) == (2, True)
@@ -68,7 +69,7 @@ def test_no_questions_are_kept_if_the_user_has_them(folder: Path) -> None:
     ok("train", "FAQ.csv", "--dev", "QUESTIONS.csv", "--config", "settings.yaml", "--output", "c", folder=folder)
     assert not (folder / "c" / DEV).exists()
     result = run("calibrate", "c", folder=folder)
-    assert (result.code, "expected questions that training has set aside" in result.errors) == (2, True)
+    assert (result.code, absent("dev.jsonl … ap-ranker calibrate", result.errors)) == (2, [])
 
 
 def test_questions_seen_in_training_are_named_and_left_out_beside(folder: Path) -> None:
@@ -89,9 +90,7 @@ def test_questions_seen_in_training_are_named_and_left_out_beside(folder: Path) 
     assert alone["new"]["model"] is None
     for row in ("model", "bm25"):
         assert numbers["new"][row] == pytest.approx(alone[row])
-    assert f"the candidates were only the {len(new)} answers of new.csv" in ok(
-        "evaluate", "c", "new.csv", folder=folder
-    )
+    assert not absent(f"{len(new)} … new.csv", ok("evaluate", "c", "new.csv", folder=folder))
 
 
 @pytest.mark.slow

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 from command_line import run
-from conftest import TEXTS
+from conftest import ROOT, TEXTS, settings_of
+from refusals import absent
 
 PAIRS = "".join(
     f"{question},{answer.replace(',', '')}\n" for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)
@@ -31,68 +34,94 @@ FILES = {
     "nobody.csv": "question,answer_ids,answerable\nWhere?,,no\nWhen?,,no\n",
     "answers.csv": "aid,answer\n1,Here.\n2,There.\n",
     "FAQ.json": '[{"question": "Where?", "answer": "Here."}]',
+    "one.csv": "question,answer\nq,a\nQ,b\n",
+    "settings.yaml": "model: ap-cnn\noptions: {filters: 8}\n",
     "broken.yaml": "components: [",
     "not_a_pipeline.yaml": "model: ap-cnn\n",
 }
 MISTAKES = {
     # Files
-    "ask Where? --documents FQA.csv": "No file at 'FQA.csv'. Did you mean 'FAQ.csv'?",
-    "ask Where? --documents faq/questions.csv": "No file at 'faq/questions.csv'. Check the path.",
-    "ask Where? --documents FAQ.xls": "Save it as .xlsx.",
-    "check FAQ.xls": "Save it as .xlsx.",
-    "ask Where? --documents manual.doc": "Save it as .docx.",
-    "ask Where? --documents manual.docx": "Save it again in its program.",
-    "ask Where? --documents empty.csv": "expected at least one row of data, found none",
-    "ask Where? --documents empty": "expected files ending in .md,",
-    "ask Where? --documents latin.csv": "Save the file as UTF-8 (in Excel: CSV UTF-8) and try again.",
-    "ask Where? --documents quotes.csv": "Are its quotation marks closed?",
-    "ask Where? --documents fields.csv": "line 2: expected 2 fields (question, answer), found 3",
-    "ask Where? --documents answers.jsonl": 'expected a JSON object, such as {"question": "...", "answer": "..."}',
-    "ask Where? --documents other.csv": "Name yours: --columns QUESTION,ANSWER.",
-    "train other.csv --output new": "If two of these hold questions and answers, name them: --columns QUESTION,ANSWER.",
-    "train FAQ.csv --columns Frage,Antwort --output new": "found no 'Frage' in question, answer",
-    "ask Where? --documents title.csv": "Line 1 must hold the names of the columns.",
-    "ask Where? --documents headless.csv": "Write a line above it: question,answer",
-    "ask Where? --documents gap.csv": "in column 'Antwort', found nothing. Write it, or remove the row;",
-    "train wrong.csv --output new": "wrong.csv: expected questions with a right answer, found none among 2, as no "
-    "label is 1. Label the right answers 1, or check which column holds the labels.",
-    "train wrong.csv --dev FAQ.csv --output new": "wrong.csv: expected questions with a right answer, found none",
-    "train FAQ.csv --dev wrong.csv --output new": "wrong.csv: expected questions with a right answer, found none",
-    "train bad.csv --output new": "found none among 2, as no label is Good. Label the right answers Good, or",
-    "train nobody.csv --output new": "as none names an answer. Name right ones in answer_ids, without answerable: no.",
-    "evaluate checkpoint wrong.csv": "Label the right answers 1, or check which column holds the labels.",
-    "check FAQ.json": "Write one JSON object per line, and name it .jsonl.",
+    "ask Where? --documents FQA.csv": "'FQA.csv' … 'FAQ.csv'",
+    "ask Where? --documents faq/questions.csv": "'faq/questions.csv'",
+    "ask Where? --documents FAQ.xls": ".xlsx",
+    "check FAQ.xls": ".xlsx",
+    "ask Where? --documents manual.doc": ".docx",
+    "ask Where? --documents manual.docx": "manual.docx",
+    "ask Where? --documents empty.csv": "empty.csv … row … none",
+    "ask Where? --documents empty": "empty … .md",
+    "ask Where? --documents latin.csv": "latin.csv, line 2 … UTF-8 … CSV UTF-8",
+    "ask Where? --documents quotes.csv": "quotes.csv, line 3 … quotation marks",
+    "ask Where? --documents fields.csv": "fields.csv, line 2 … 2 … question, answer … 3",
+    "ask Where? --documents answers.jsonl": 'answers.jsonl, line 1 … {"question": "...", "answer": "..."}',
+    "ask Where? --documents other.csv": "--columns QUESTION,ANSWER",
+    "train other.csv --output new": "--columns QUESTION,ANSWER",
+    "train FAQ.csv --columns Frage,Antwort --output new": "'Frage' … question, answer",
+    "ask Where? --documents title.csv": "title.csv … Line 1",
+    "ask Where? --documents headless.csv": "headless.csv … question,answer",
+    "ask Where? --documents gap.csv": "gap.csv, line 3 … 'Antwort'",
+    "train wrong.csv --output new": "wrong.csv … 2 … 1 … label",
+    "train wrong.csv --dev FAQ.csv --output new": "wrong.csv … none",
+    "train FAQ.csv --dev wrong.csv --output new": "wrong.csv … none",
+    "train bad.csv --output new": "bad.csv … 2 … Good … label",
+    "train nobody.csv --output new": "answer_ids … answerable: no",
+    "evaluate checkpoint wrong.csv": "wrong.csv … 1 … label",
+    "check FAQ.json": ".jsonl",
+    "train nowhere.csv --output new": "'nowhere.csv'",
+    "train gap.csv --output new": "gap.csv, line 3 … 'Antwort'",
+    "train one.csv --output new": "one.csv … 1",
+    "train FAQ.csv --dev . --output new": "dev.*",
+    "train FAQ.csv --config . --output new": "folder",
+    "train FAQ.csv --embeddings /dev/zero --output new": "/dev/zero … device",
+    "encode checkpoint settings.yaml --output new": "settings.yaml",
+    "check pipe.csv": "pipe.csv … pipe",
+    "check . --fix fixed.csv": "--fix … documents",
     # Names and numbers
-    "": "Name a command, such as: ap-ranker serve FAQ.csv",
-    "trian FAQ.csv": "Did you mean 'train'? See ap-ranker --help.",
-    "train FAQ.csv": "Missing option '--output'. See ap-ranker train --help.",
-    "train FAQ.csv --output new --modle ap-cnn": "(Possible options: --dev, --encoder, --model)",
-    "train FAQ.csv --output new --model ap-transfomer": "Did you mean 'ap-transformer'?",
-    "train FAQ.csv --output new --model ap-cnn --epochs ten": "Input should be a valid integer",
-    "train FAQ.csv --output new --model ap-cnn --device cuda:9": "Try auto.",
-    "train FAQ.csv --output new --model ap-cnn --embeddings glove.txt": "expected a GloVe, word2vec or fastText file",
-    "train FAQ.csv --output checkpoint": "add --overwrite to replace it.",
-    "ask Where? --documents FAQ.csv --model checkpoint --precision 90": "between 0 and 1, such as 0.9, found 90.",
-    "ask Where? --documents FAQ.csv --model checkpoint --precision 0.9": "Calibrate it: ap-ranker calibrate",
-    "ask Where? --documents FAQ.csv --language englisch": "Did you mean 'english'?",
-    "train FAQ.csv --output new --language chinese": "or null, as for Chinese, Japanese and Korean; found 'chinese'.",
+    "nonsense": "nonsense",
+    "models bert": "'bert'",
+    "train FAQ.csv --output new --recipe my": "recipe … 'ours' … 'paper' … 'my'",
+    "train FAQ.csv --output new --objective mse": "objective … softmax, hinge … 'mse'",
+    "train FAQ.csv --output new --resume": "new.training",
+    "encode checkpoint FAQ.csv --output new --dtype int2": "float32, float16, int8, int4 … 'int2'",
+    "evaluate checkpoint FAQ.csv --dtype int2": "float32, float16, int8, int4 … 'int2'",
+    "evaluate nowhere FAQ.csv": "'nowhere'",
+    "ask Where? --documents FAQ.csv --pipeline search.yaml --top-k 0": "--top-k … 1",
+    "": "ap-ranker serve FAQ.csv",
+    "trian FAQ.csv": "'train' … ap-ranker --help",
+    "train FAQ.csv": "'--output' … ap-ranker train --help",
+    "train FAQ.csv --output new --modle ap-cnn": "--dev, --encoder, --model",
+    "train FAQ.csv --output new --model ap-transfomer": "'ap-transformer'",
+    "train FAQ.csv --output new --model ap-cnn --epochs ten": "--epochs … integer",
+    "train FAQ.csv --output new --model ap-cnn --device cuda:9": "cuda:9 … auto",
+    "train FAQ.csv --output new --model ap-cnn --embeddings glove.txt": "glove.txt … GloVe … word2vec … fastText",
+    "train FAQ.csv --output checkpoint": "checkpoint … --overwrite",
+    "ask Where? --documents FAQ.csv --model checkpoint --precision 90": "0.9 … 90",
+    "ask Where? --documents FAQ.csv --model checkpoint --precision 0.9": "ap-ranker calibrate",
+    "ask Where? --documents FAQ.csv --language englisch": "'english'",
+    "train FAQ.csv --output new --language chinese": "null … 'chinese'",
     # What goes where
-    "ask Where?": "Name a FAQ or a folder with --documents",
-    "ask 'Where is it?' FAQ.csv": "name it with --documents FAQ.csv",
-    "ask '' --documents FAQ.csv": "Expected a question, found an empty text.",
-    "serve FAQ.csv --documents FAQ.csv": "Expected the documents once",
-    "serve": "Name a FAQ or a folder with --documents",
-    "evaluate FAQ.csv checkpoint": "the folder that `ap-ranker train` wrote, found a file.",
-    "evaluate checkpoint": "Missing argument 'data'. See ap-ranker evaluate --help.",
-    "ask Where? --documents FAQ.csv --model checkpoints/faq2": "Train one with: ap-ranker train DATA --output DIR",
-    "ask Where? --documents FAQ.csv --pipeline broken.yaml": "broken.yaml: expected a Haystack pipeline",
-    "ask Where? --documents FAQ.csv --pipeline not_a_pipeline.yaml": "expected 'inputs: query: component.socket'",
-    "calibrate checkpoint FAQ.csv": "Add questions, or choose a lower --precision.",
-    "calibrate checkpoint": "Name some: ap-ranker calibrate checkpoint DEV",
-    "split FAQ.csv --output checkpoint": "Choose another --output.",
-    "explain checkpoint": "See ap-ranker explain --help.",
+    "ask Where?": "--documents",
+    "ask 'Where is it?' FAQ.csv": "--documents FAQ.csv",
+    "ask '' --documents FAQ.csv": "question … empty",
+    "serve FAQ.csv --documents FAQ.csv": "FAQ.csv … --documents FAQ.csv",
+    "serve": "--documents",
+    "evaluate FAQ.csv checkpoint": "`ap-ranker train` … file",
+    "evaluate checkpoint": "'data' … ap-ranker evaluate --help",
+    "ask Where? --documents FAQ.csv --model checkpoints/faq2": "ap-ranker train DATA --output DIR",
+    "ask Where? --documents FAQ.csv --pipeline broken.yaml": "broken.yaml … Haystack",
+    "ask Where? --documents FAQ.csv --pipeline not_a_pipeline.yaml": "inputs: query: component.socket",
+    "ask Where? --documents FAQ.csv --pipeline none.yaml": "'none.yaml'",
+    "ask Where? --documents FAQ.csv --pipeline search.yaml --precision 0.9": "ap-ranker calibrate checkpoint DEV "
+    "--precision 0.9",
+    "compare FAQ.csv --models ap-cnn --output new": "FAQ.csv … test.* … --test",
+    "compare FAQ.csv --models ap-cnn --output new --config settings.yaml": "settings.yaml … options … --models "
+    "NAME:option=value",
+    "evaluate checkpoint FAQ.csv --no-pools --pools p.csv": "--pools … --no-pools",
+    "calibrate checkpoint FAQ.csv": "--precision",
+    "calibrate checkpoint": "ap-ranker calibrate checkpoint DEV",
+    "split FAQ.csv --output checkpoint": "checkpoint … --output",
+    "explain checkpoint": "ap-ranker explain --help",
 }
-"""What is typed -> the remedy, in the only sentence that is printed."""
+"""What is typed -> where the fault and what the remedy is, in the only sentence that is printed."""
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +131,10 @@ def place(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
         (folder / name).write_text(text)
     (folder / "latin.csv").write_bytes("Frage,Antwort\nGrüße?,Größe.\n".encode("latin-1"))
     (folder / "empty").mkdir()
+    os.mkfifo(folder / "pipe.csv")
+    pipeline = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
+    settings_of(pipeline)["ranker"]["model"] = "checkpoint"
+    (folder / "search.yaml").write_text(yaml.safe_dump(pipeline))
     shutil.copytree(checkpoint, folder / "checkpoint")
     return folder
 
@@ -111,7 +144,7 @@ def test_a_mistake(typed: str, place: Path) -> None:
     before = sorted(path.name for path in place.iterdir())
     ended = run(*shlex.split(typed), folder=place)
     assert ended.code == 2
-    assert MISTAKES[typed] in ended.errors
+    assert not absent(MISTAKES[typed], ended.errors)
     assert ended.errors.startswith("Error: ")
     assert len(ended.errors.strip().splitlines()) <= 2, ended.errors
     assert "Traceback" not in ended.errors
@@ -121,5 +154,5 @@ def test_a_mistake(typed: str, place: Path) -> None:
 def test_words_without_quotes_are_one_question(place: Path) -> None:
     ended = run("ask", "where", "is", "my", "parcel", "--documents", "FAQ.csv", "--model", "checkpoint", folder=place)
     assert ended.code == 0
-    assert 'Taken as one question: "where is my parcel"' in ended.errors
+    assert not absent('"where is my parcel"', ended.errors)
     assert "\nwhere is my parcel\n" in ended.output

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from command_line import run
+from refusals import refused
 
 from ap_ranker.cli.options import whole_numbers
-from ap_ranker.errors import InputError
 
 
 def test_numbers_keep_their_order_and_stand_once() -> None:
@@ -16,7 +16,7 @@ def test_numbers_keep_their_order_and_stand_once() -> None:
 
 @pytest.mark.parametrize("text", ["", "1,", "1,x", "2.5", "1,0", "-3"])
 def test_other_things_are_refused(text: str) -> None:
-    with pytest.raises(InputError, match=f"Expected --seeds as whole numbers above 0 .*; found '{text}'"):
+    with refused(f"--seeds … '{text}'"):
         whole_numbers("--seeds", text)
 
 

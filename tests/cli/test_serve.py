@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import ROOT, settings_of
+from refusals import absent, assert_refusal, refused
 from typer.testing import CliRunner, Result
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
@@ -19,7 +20,6 @@ from starlette.testclient import TestClient
 
 from ap_ranker.cli import serve as serve_module
 from ap_ranker.cli.main import app
-from ap_ranker.errors import InputError
 
 
 @pytest.fixture
@@ -67,24 +67,20 @@ def test_the_names_it_answers_to(
 
 
 def test_a_server_that_does_not_start(folder: Path) -> None:
-    with (
-        pytest.raises(InputError, match="found that it ended with status 2"),
-        served("--pipeline", "none.yaml", folder=folder),
-    ):
+    with refused("status 2"), served("--pipeline", "none.yaml", folder=folder):
         raise AssertionError
 
 
 def test_the_missing_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve_module.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r'pip install "ap-ranker\[serve\]"'):
+    with refused('pip install "ap-ranker[serve]"'):
         raise run().exception or AssertionError
 
 
 def test_a_port_that_is_taken(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         error = run("--port", str(taken.getsockname()[1])).exception
-    assert isinstance(error, InputError)
-    assert "cannot be used (Address already in use). Choose others with --host and --port." in str(error)
+    assert_refusal("Address already in use … --host … --port", error)
 
 
 def test_wordings_without_a_ranker_that_uses_them(folder: Path) -> None:
@@ -97,18 +93,16 @@ def test_wordings_without_a_ranker_that_uses_them(folder: Path) -> None:
     (folder / "search.yaml").write_text(yaml.safe_dump(declared))
     assert run().exit_code == 0
     error = run("--wordings", "faq.csv").exception
-    assert isinstance(error, InputError)
-    assert "expected a ranker of ap-ranker, which uses known wordings, found none" in str(error)
+    assert_refusal("search.yaml … ranker … wordings", error)
 
 
 def test_what_is_wrong_is_said_before_it_listens(folder: Path) -> None:
-    assert "expected documents in" in str(run(documents=False).exception)
-    assert "ends in .jsonl" in str(run("--feedback", "feedback.txt").exception)
-    assert "calibrated for precision 0.9" in str(run("--precision", "0.9").exception)
+    assert not absent("documents … none", run(documents=False).exception)
+    assert not absent(".jsonl … feedback.txt", run("--feedback", "feedback.txt").exception)
+    assert not absent("0.9", run("--precision", "0.9").exception)
     declared = yaml.safe_load((folder / "search.yaml").read_text())
     settings_of(declared)["ranker"]["model"] = "nowhere"
     (folder / "search.yaml").write_text(yaml.safe_dump(declared))
     (folder / "faq.csv").write_text("question,answer\nnothing,like the warm-up\n")
     result = run()
-    assert isinstance(result.exception, InputError)
-    assert "nowhere" in str(result.exception)
+    assert_refusal("nowhere", result.exception)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from conftest import write_encoder
+from refusals import refused
 from typer.testing import CliRunner, Result
 
 from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
@@ -74,5 +74,5 @@ def test_an_encoder_by_its_name(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     options = read_checkpoint_config(folder / "c").options
     assert (options["encoder"], options["size"]) == (str(encoder), 4)
-    with pytest.raises(InputError, match="qa-cnn has no option 'encoder'"):
+    with refused("qa-cnn … encoder"):
         train("--model", "qa-cnn", "--encoder", encoder, "--output", "d")

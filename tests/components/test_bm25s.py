@@ -40,6 +40,7 @@ from haystack.testing import document_store_async as async_suite
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from killed import killed_while
+from refusals import refused
 
 import ap_ranker
 from ap_ranker.errors import InputError
@@ -262,7 +263,7 @@ def test_meta_that_json_cannot_hold(tmp_path: Path) -> None:
     document = Document(id="late", content="x", meta={"when": datetime(2020, 1, 1)})
     with opened(tmp_path) as store:
         store.write_documents(DOCUMENTS)
-        with pytest.raises(InputError, match="'late': expected meta that JSON can hold"):
+        with refused("late … JSON"):
             store.write_documents([Document(id="early", content="y"), document])
         assert store.filter_documents() == DOCUMENTS
     memory = BM25SDocumentStore()
@@ -656,23 +657,22 @@ def no_database(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "facts"),
     [
-        (foreign_file, "expected a folder, or nothing yet, found a file"),
-        (foreign_folder, r"found 0.txt, 1.txt, 2.txt, 3.txt, 4.txt, .... Choose another path."),
-        (other_database, "found another database"),
-        (no_database, "file is not a database"),
+        (foreign_file, "file"),
+        (foreign_folder, "0.txt, 1.txt, 2.txt, 3.txt, 4.txt"),
+        (other_database, "database"),
+        (no_database, "database"),
     ],
 )
-def test_a_foreign_folder_is_left_alone(tmp_path: Path, make: Callable[[Path], None], message: str) -> None:
+def test_a_foreign_folder_is_left_alone(tmp_path: Path, make: Callable[[Path], None], facts: str) -> None:
     place = tmp_path / "place"
     make(place)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     store = BM25SDocumentStore(place)
     for use in (store.count_documents, lambda: store.write_documents(DOCUMENTS), lambda: store.bm25_retrieval("x")):
-        with pytest.raises(InputError, match=message) as error:
+        with refused(f"{place} … {facts}"):
             use()
-        assert str(place) in str(error.value)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
@@ -680,7 +680,7 @@ def test_a_later_format_is_refused(saved: Path) -> None:
     connection = sqlite3.connect(saved / "documents.sqlite")
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(InputError, match=r"format 1, found .* format 99\). Update ap-ranker"):
+    with refused("format 1 … format 99 … ap-ranker"):
         BM25SDocumentStore(saved).count_documents()
 
 
@@ -690,13 +690,13 @@ def test_damaged_documents_are_named(saved: Path) -> None:
         connection.execute("UPDATE documents SET rest = '{' WHERE id = '3'")
         connection.commit()
         connection.close()
-        with pytest.raises(InputError, match=r"document '3' is damaged"):
+        with refused("3"):
             store.filter_documents()
     with opened(saved) as store:
         store.write_documents([Document(id=str(i), content="parcel " * 200) for i in range(10, 200)])
     whole = (saved / "documents.sqlite").read_bytes()
     (saved / "documents.sqlite").write_bytes(whole[: len(whole) // 2])
-    with opened(saved) as store, pytest.raises(InputError, match="cannot be read or written"):
+    with opened(saved) as store, refused("documents.sqlite"):
         store.filter_documents()
 
 
@@ -724,7 +724,7 @@ def test_a_damaged_index_is_named_and_can_be_deleted(saved: Path, name: str) -> 
     [index] = saved.glob("index-*")
     damage(index, name)
     with opened(saved) as store:
-        with pytest.raises(InputError, match=f"Delete the folder {re.escape(str(index))}; the next query builds"):
+        with refused(f"{index}"):
             store.bm25_retrieval(QUERY)
         for path in index.iterdir():
             path.unlink()
@@ -774,7 +774,7 @@ NUMBERS = {"data": (np.nan, np.inf), "indices": (-1, 10**6), "indptr": (-5, 10**
 def test_a_damaged_index_is_one_message(saved: Path, harm: Callable[[Path], None]) -> None:
     [index] = saved.glob("index-*")
     harm(index)
-    with opened(saved) as store, pytest.raises(InputError, match="Delete the folder") as error:
+    with opened(saved) as store, refused(f"{index}") as error:
         store.bm25_retrieval(QUERY)
     assert len(str(error.value)) < 1000
 
@@ -855,7 +855,7 @@ def test_store_to_and_from_dict(tmp_path: Path) -> None:
 def test_a_store_of_a_file(faq: Path) -> None:
     """It reads the file at the first use, once; what a program adds is there, too, in copies as well."""
     store = BM25SDocumentStore(documents=faq.name)
-    with pytest.raises(InputError, match=f"No FAQ at '{faq.name}'|No file at '{faq.name}'"):
+    with refused(f"{faq.name}"):
         store.count_documents()
     store = BM25SDocumentStore(documents=faq, language="english")
     unread = deepcopy(store)
@@ -868,7 +868,7 @@ def test_a_store_of_a_file(faq: Path) -> None:
         assert same.to_dict() == unread.to_dict()
         same.delete_all_documents()
         assert same.count_documents() == 0
-    with pytest.raises(InputError, match="No file at"):
+    with refused(f"{faq}"):
         unread.count_documents()
 
 
@@ -881,17 +881,17 @@ def test_a_store_of_a_folder_of_documents(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "facts"),
     [
-        ({"path": "index", "documents": "FAQ.csv"}, "found both: index and FAQ.csv"),
-        ({"k1": -0.1}, "k1 of 0 or more, found -0.1"),
-        ({"k1": float("nan")}, "k1 of 0 or more, found nan"),
-        ({"b": 1.1}, "b from 0 to 1, found 1.1"),
-        ({"language": "englisch"}, "one of arabic, .* english, .*, or null, .*; found 'englisch'"),
+        ({"path": "index", "documents": "FAQ.csv"}, "index … FAQ.csv"),
+        ({"k1": -0.1}, "k1 … 0 … -0.1"),
+        ({"k1": float("nan")}, "k1 … 0 … nan"),
+        ({"b": 1.1}, "b … 0 … 1 … 1.1"),
+        ({"language": "englisch"}, "arabic … english … null … 'englisch'"),
     ],
 )
-def test_store_parameters_are_checked(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_store_parameters_are_checked(options: dict[str, Any], facts: str) -> None:
+    with refused(facts):
         BM25SDocumentStore(**options)
 
 
@@ -939,10 +939,10 @@ def test_retriever_to_and_from_dict() -> None:
 
 
 def test_retriever_refuses_another_store_and_an_empty_result() -> None:
-    with pytest.raises(TypeError, match="must be a BM25SDocumentStore, but got InMemoryDocumentStore"):
+    with refused("BM25SDocumentStore … InMemoryDocumentStore", by=TypeError):
         BM25SRetriever(InMemoryDocumentStore())  # type: ignore[arg-type]
     for top_k in (0, -2):
-        with pytest.raises(ValueError, match=f"top_k must be greater than 0, but got {top_k}"):
+        with refused(f"top_k … 0 … {top_k}", by=ValueError):
             BM25SRetriever(BM25SDocumentStore(), top_k=top_k)
 
 
@@ -956,9 +956,9 @@ def test_run(store: BM25SDocumentStore) -> None:
     assert retriever.run(query=QUERY) == {"documents": everything[:2]}
     assert retriever.run(query=QUERY, top_k=9) == {"documents": everything}
     assert retriever.run(query=QUERY, top_k=0) == {"documents": []}
-    with pytest.raises(ValueError, match="top_k must be greater than or equal to 0, but got -1"):
+    with refused("top_k … 0 … -1", by=ValueError):
         retriever.run(query=QUERY, top_k=-1)
-    with pytest.raises(ValueError, match="Query should be a non-empty string"):
+    with refused("Query", by=ValueError):
         retriever.run(query="")
 
 

@@ -18,9 +18,9 @@ from haystack.components.retrievers.in_memory import InMemoryEmbeddingRetriever
 from haystack.components.writers import DocumentWriter
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.utils import ComponentDevice, Secret
+from refusals import refused
 
 import ap_ranker
-from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.stored_encodings import fingerprint
 from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder, APTextEmbedder
@@ -84,21 +84,21 @@ def test_other_texts_are_of_another_origin(bi_encoder: Path) -> None:
 def test_what_cannot_be_embedded(bi_encoder: Path) -> None:
     """As the embedders of Haystack."""
     for text in (DOCUMENTS, None, 3):
-        with pytest.raises(TypeError, match=r"APTextEmbedder expects a string as input.* use APDocumentEmbedder"):
+        with refused("APTextEmbedder … APDocumentEmbedder", by=TypeError):
             APTextEmbedder(model=bi_encoder).run(text)  # type: ignore[arg-type]
     for documents in ("text", [DOCUMENTS[0], "text"], None):
-        with pytest.raises(TypeError, match=r"APDocumentEmbedder expects a list of Documents .* use APTextEmbedder"):
+        with refused("APDocumentEmbedder … Documents … APTextEmbedder", by=TypeError):
             APDocumentEmbedder(model=bi_encoder).run(documents)  # type: ignore[arg-type]
     assert APDocumentEmbedder(model="never/loaded").run([]) == {"documents": []}
-    with pytest.raises(ValueError, match="batch_size must be a whole number >= 1, but got 0"):
+    with refused("batch_size … 1 … 0", by=ValueError):
         APDocumentEmbedder(model=bi_encoder, batch_size=0)
 
 
 @pytest.mark.parametrize("kind", EMBEDDERS)
 def test_a_model_without_vectors_is_refused_when_it_is_loaded(kind: Any, checkpoint: Path) -> None:
-    with pytest.raises(InputError, match="a vector for each text, such as ap-transformer, found ap-cnn"):
+    with refused("ap-transformer … ap-cnn"):
         kind(model=checkpoint, device=CPU).warm_up()
-    with pytest.raises(InputError, match="No checkpoint folder at 'no/such/place'"):
+    with refused("no/such/place"):
         kind(model="no/such/place").warm_up()
 
 

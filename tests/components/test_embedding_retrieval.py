@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import sqlite3
 import subprocess
 import sys
@@ -25,8 +24,8 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
 from haystack.errors import FilterError
 from killed import killed_while
+from refusals import absent, refused
 
-from ap_ranker.errors import InputError
 from haystack_integrations.components.retrievers.ap_ranker import BM25SEmbeddingRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, documents
 
@@ -133,7 +132,7 @@ def test_as_haystacks_in_memory_store(store: BM25SDocumentStore, caplog: pytest.
         assert {d.id: d.score for d in found} == pytest.approx({d.id: d.score for d in expected}, abs=LOSSLESS)
     for wrong in ([], [1, 2], ["a"]):
         for made in (store, theirs):
-            with pytest.raises(ValueError, match=r"query_embedding should be a non-empty list of floats\."):
+            with refused("query_embedding", by=ValueError):
                 made.embedding_retrieval(wrong)  # type: ignore[arg-type]
     for made in (store, theirs):
         with pytest.raises(DocumentStoreError):
@@ -141,14 +140,14 @@ def test_as_haystacks_in_memory_store(store: BM25SDocumentStore, caplog: pytest.
         made.write_documents([Document(id="short", embedding=[1.0, 2.0])])
         with pytest.raises(DocumentStoreError):
             made.embedding_retrieval(QUERY)
-    with pytest.raises(InputError, match=r"of one size, found 16 numbers in document '0' and 2 in 'short'. Embed all"):
+    with refused("16 … 0 … 2 … short"):
         store.embedding_retrieval(QUERY)
-    with pytest.raises(ValueError, match="finite floats"):
+    with refused("query_embedding", by=ValueError):
         store.embedding_retrieval([float("nan")] * SIZE)
     store.delete_all_documents()
     caplog.set_level(logging.WARNING)
     assert store.embedding_retrieval(QUERY) == []
-    assert "Expected documents with embeddings, found none" in caplog.text
+    assert not absent("embeddings … none", caplog.text)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +177,7 @@ def test_a_list_is_no_object_of_the_store(store: BM25SDocumentStore) -> None:
 @pytest.mark.parametrize("embedding", [[float("nan")], [float("inf")], [None], ["1"], [[1.0]], [True], [10**400]])
 def test_what_is_no_embedding_is_refused(store: BM25SDocumentStore, embedding: Any) -> None:
     store.write_documents(DOCUMENTS[:1])
-    with pytest.raises(InputError, match=r"Document 'bad': expected .* an embedding of numbers, found "):
+    with refused("bad"):
         store.write_documents([Document(id="bad", content="x", embedding=embedding)])
     assert store.filter_documents() == DOCUMENTS[:1]
 
@@ -252,7 +251,7 @@ def test_a_damaged_index_is_named_and_can_be_deleted(saved: Path, name: str) -> 
     index = only_vectors(saved)
     np.save(index / name, np.arange(3))
     with closing(BM25SDocumentStore(saved)) as store:
-        with pytest.raises(InputError, match=f"Delete the folder {re.escape(str(index))}; the next query builds"):
+        with refused(f"{index}"):
             store.embedding_retrieval(QUERY)
         assert store.bm25_retrieval("text")
         for path in index.iterdir():
@@ -271,7 +270,7 @@ def test_a_damaged_embedding_is_named(saved: Path, value: str) -> None:
     connection.close()
     with closing(BM25SDocumentStore(saved)) as store:
         for use in (store.filter_documents, lambda: store.embedding_retrieval(QUERY)):
-            with pytest.raises(InputError, match="document '3' is damaged"):
+            with refused("3"):
                 use()
         assert store.bm25_retrieval("text")
 
@@ -329,9 +328,7 @@ def test_only_missing_documents_are_embedded_and_stay_where_they_are(filled: BM2
     assert filled.embed_documents("one", embed) == revision == filled.revision(), "nothing is written"
     filled.write_documents([Document(id="new", content="new")])
     filled.update_by_filter({"field": "id", "operator": "==", "value": "3"}, {"embedded_by": "two"})
-    with pytest.raises(
-        InputError, match=r"expected the embeddings of one checkpoint \(one\), found .* another \(two\)"
-    ):
+    with refused("(one) … (two)"):
         filled.embed_documents("one", embed, replace_others=False)
     assert asked == []
     assert filled.embed_documents("one", embed) == filled.revision()
@@ -400,9 +397,9 @@ async def test_run(filled: BM25SDocumentStore) -> None:
         assert retriever.run(QUERY, **options) == {"documents": expected}
         found = await asyncio.gather(*(retriever.run_async(QUERY, **options) for _ in range(4)))
         assert all(result == {"documents": expected} for result in found)
-    with pytest.raises(ValueError, match="top_k must be greater than or equal to 0, but got -1"):
+    with refused("top_k … 0 … -1", by=ValueError):
         retriever.run(QUERY, top_k=-1)
-    with pytest.raises(TypeError, match="must be a BM25SDocumentStore, but got InMemoryDocumentStore"):
+    with refused("BM25SDocumentStore … InMemoryDocumentStore", by=TypeError):
         BM25SEmbeddingRetriever(InMemoryDocumentStore())  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"Expected documents in the store \(.*\), found none"):
+    with refused("in memory … none"):
         BM25SEmbeddingRetriever.from_dict(BM25SEmbeddingRetriever(BM25SDocumentStore()).to_dict()).run(QUERY)

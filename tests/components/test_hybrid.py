@@ -28,12 +28,12 @@ from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
 from haystack.utils import ComponentDevice
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refused
 from typer.testing import CliRunner
 
 import ap_ranker
 from ap_ranker.cli.main import app
 from ap_ranker.data.faq import DEFAULT_MATCH
-from ap_ranker.errors import InputError
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.stored_encodings import fingerprint
@@ -277,7 +277,7 @@ def test_a_checkpoint_trained_again_embeds_anew(store: BM25SDocumentStore, bi_en
         {str(i): cosine for i, cosine in enumerate(cosines.tolist())}, abs=0.02
     )
     for _ in range(2):
-        with pytest.raises(InputError, match=r"expected the embeddings of one checkpoint .* Restart this program"):
+        with refused("embeddings … checkpoint"):
             first.run(query=QUERY)
     assert second.run(query=QUERY)["documents"] == found
     assert hybrid(store, bi_encoder).run(query=QUERY)["documents"], "a new program may take over"
@@ -333,7 +333,7 @@ def test_an_empty_store(bi_encoder: Path) -> None:
     retriever = hybrid(BM25SDocumentStore(), bi_encoder)
     retriever.warm_up()
     assert retriever.run(query=QUERY) == {"documents": []}
-    with pytest.raises(InputError, match=r"Expected documents in the store \(in memory\), found none"):
+    with refused("in memory … none"):
         HybridRetriever.from_dict(retriever.to_dict()).run(query=QUERY)
 
 
@@ -369,20 +369,20 @@ def test_to_and_from_dict(tmp_path: Path) -> None:
 
 def test_what_is_refused(checkpoint: Path) -> None:
     store = BM25SDocumentStore()
-    with pytest.raises(TypeError, match="must be a BM25SDocumentStore, but got InMemoryDocumentStore"):
+    with refused("BM25SDocumentStore … InMemoryDocumentStore", by=TypeError):
         HybridRetriever(InMemoryDocumentStore(), model="m")  # type: ignore[arg-type]
     for name, value in (("top_k", 0), ("rank_all", -1), ("batch_size", 0)):
-        with pytest.raises(ValueError, match=name):
+        with refused(name, by=ValueError):
             hybrid(store, checkpoint, **{name: value})
     store.write_documents(DOCUMENTS)
-    with pytest.raises(InputError, match="a vector for each text, such as ap-transformer, found ap-cnn"):
+    with refused("ap-transformer … ap-cnn"):
         hybrid(store, checkpoint).warm_up()
 
 
 def test_an_empty_query(store: BM25SDocumentStore, bi_encoder: Path) -> None:
-    with pytest.raises(ValueError, match="Query should be a non-empty string"):
+    with refused("Query", by=ValueError):
         hybrid(store, bi_encoder).run(query="")
-    with pytest.raises(ValueError, match="top_k must be greater than or equal to 0, but got -1"):
+    with refused("top_k … 0 … -1", by=ValueError):
         hybrid(store, bi_encoder).run(query=QUERY, top_k=-1)
 
 
@@ -410,9 +410,9 @@ def test_bm25_scores_of_our_own_store(store: BM25SDocumentStore) -> None:
 
 
 def test_bm25_scores_of_nothing_to_ask() -> None:
-    with pytest.raises(InputError, match="expected a keyword retriever, found BM25SDocumentStore"):
+    with refused("BM25SDocumentStore"):
         BM25Scores(BM25SDocumentStore())
-    with pytest.raises(InputError, match="k1 of 0 or more"):
+    with refused("k1 … 0"):
         BM25Scores(BM25SRetriever(BM25SDocumentStore()), k1=-1)
 
 

@@ -8,8 +8,8 @@ import pytest
 from haystack import Document
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 
-from ap_ranker.errors import InputError
 from haystack_integrations.components.retrievers.ap_ranker import LuceneScores
 
 
@@ -23,7 +23,7 @@ def test_scores() -> None:
 
 
 def test_k1_out_of_range() -> None:
-    with pytest.raises(InputError, match="Expected a k1 of 0 or more, found -1"):
+    with refused("k1 … 0 … -1"):
         LuceneScores(k1=-1)
 
 

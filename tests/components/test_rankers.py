@@ -23,9 +23,9 @@ from haystack import Document, Pipeline
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.utils import ComponentDevice, Secret
+from refusals import absent, refused
 
 import ap_ranker
-from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.bm25 import BM25_SCORE
@@ -88,7 +88,7 @@ def raw_scores(checkpoint: Path, query: str, texts: list[str]) -> list[float]:
 
 @pytest.mark.parametrize("top_k", [0, -1])
 def test_init_invalid_top_k(component: Component, top_k: int) -> None:
-    with pytest.raises(ValueError, match=f"top_k must be a whole number >= 1, but got {top_k}"):
+    with refused(f"top_k … 1 … {top_k}", by=ValueError):
         component(model="m", top_k=top_k)
 
 
@@ -199,7 +199,7 @@ def test_from_dict_no_default_parameters(component: Component) -> None:
 
 
 def test_a_missing_checkpoint_is_named_when_it_is_loaded(component: Component) -> None:
-    with pytest.raises(InputError, match=r"No checkpoint folder at 'no/such/place'"):
+    with refused("no/such/place"):
         component(model="no/such/place").warm_up()
 
 
@@ -212,7 +212,7 @@ def test_re_export_is_the_same_class(component: Component) -> None:
 
 @pytest.mark.parametrize("top_k", [0, -1])
 def test_run_invalid_top_k(ranker: AnswerRanker, top_k: int) -> None:
-    with pytest.raises(ValueError, match=f"top_k must be a whole number >= 1, but got {top_k}"):
+    with refused(f"top_k … 1 … {top_k}", by=ValueError):
         ranker.run(query=QUERY, documents=DOCUMENTS, top_k=top_k)
 
 
@@ -348,12 +348,12 @@ def test_encodings_make_a_restart_warm(component: Component, checkpoint: Path, t
 
 def test_encodings_of_another_checkpoint(component: Component, checkpoint: Path, tmp_path: Path) -> None:
     encode_corpus(write_checkpoint("hyperqa", tmp_path / "other"), ["a"], tmp_path / "e", device="cpu")
-    with pytest.raises(InputError, match="expected states of this checkpoint"):
+    with refused("hyperqa"):
         component(model=checkpoint, device=CPU, encodings=tmp_path / "e").warm_up()
 
 
 def test_unknown_cache_dtype(component: Component) -> None:
-    with pytest.raises(ValueError, match="cache_dtype must be one of float32, float16, int8, int4, but got half"):
+    with refused("cache_dtype … float32, float16, int8, int4 … half", by=ValueError):
         component(model="m", cache_dtype="half")
 
 
@@ -518,7 +518,7 @@ def test_a_checkpoint_of_another_family_is_refused(component: Component, family:
         lambda: build(component, folder).run({"retriever": {"query": QUERY}, "ranker": {"query": QUERY}}),
     )
     for load in loads:
-        with pytest.raises(InputError, match=f"{folder}.* {component.family} .* {found} .*{family} .*AnswerRanker"):
+        with refused(f"{folder} … {component.family} … {found} … {family} … AnswerRanker"):
             load()
 
 
@@ -574,7 +574,7 @@ def test_scores_of_another_stemmer_are_added_with_a_warning(weighted: Path, capl
     results += [ranker.run(query=QUERY, documents=each)["documents"] for each in (stemmed, stemmed)]
     assert len({tuple((one.id, one.score) for one in each) for each in results}) == 1
     [warning] = [record.getMessage() for record in caplog.records]
-    assert f"those of language: english, and {weighted} was trained with language: null" in warning
+    assert not absent(f"language: english … {weighted} … language: null", warning)
 
 
 @pytest.mark.parametrize(("found", "warned"), [("english", False), (None, True), ("german", True)])
@@ -655,10 +655,8 @@ def test_a_model_without_attention_is_refused_when_it_is_loaded(model: str, tmp_
     folder = write_checkpoint(model, tmp_path / "c")
     ranker = AnswerRanker(model=folder, device=CPU, explain=True)
     for load in (ranker.warm_up, lambda: ranker.run(query=QUERY, documents=DOCUMENTS)):
-        with pytest.raises(InputError, match=r"ap-cnn, ap-bilstm.* found .*set explain to false") as error:
+        with refused(f"{folder} … ap-cnn, ap-bilstm … {model} … explain"):
             load()
-        assert str(folder) in str(error.value)
-        assert f"found {model}, which" in str(error.value)
 
 
 # --- probabilities ----------------------------------------------------------------------------------------------------
@@ -716,18 +714,18 @@ def test_a_precision_that_was_not_calibrated_is_refused(calibrated: Path, checkp
     for fuse, stored in ((False, "0.9"), (True, "0.8")):
         ranker = AnswerRanker(model=calibrated, device=CPU, precision=0.7, fuse_scores=fuse)
         for load in (ranker.warm_up, lambda ranker=ranker: ranker.run(query=QUERY, documents=DOCUMENTS)):
-            with pytest.raises(InputError, match=rf"calibrated for precision 0\.7, found one for {stored}\. "):
+            with refused(f"{calibrated} … 0.7 … {stored}"):
                 load()
-    with pytest.raises(InputError, match=r"found one without any\. Calibrate it: ap-ranker calibrate .* 0\.9"):
+    with refused("ap-ranker calibrate … 0.9"):
         AnswerRanker(model=checkpoint, device=CPU, precision=0.9).warm_up()
-    with pytest.raises(InputError, match=r"precision 0\.9, found one without any"):
+    with refused("0.9"):
         AnswerRanker(model=checkpoint, device=CPU).run(query=QUERY, documents=DOCUMENTS, precision=0.9)
 
 
 def test_one_of_score_threshold_and_precision(checkpoint: Path) -> None:
-    with pytest.raises(ValueError, match=r"found both: 0.5 and 0.9"):
+    with refused("0.5 … 0.9", by=ValueError):
         AnswerRanker(model="m", score_threshold=0.5, precision=0.9)
-    with pytest.raises(ValueError, match=r"found both: 0.0 and 0.9"):
+    with refused("0.0 … 0.9", by=ValueError):
         AnswerRanker(model=checkpoint, device=CPU).run(
             query=QUERY, documents=DOCUMENTS, score_threshold=0.0, precision=0.9
         )
@@ -765,10 +763,10 @@ def test_the_library_answers_as_the_component(calibrated: Path, fuse: bool, limi
 def test_the_library_says_that_there_is_no_answer(calibrated: Path) -> None:
     ranker = Ranker.from_pretrained(calibrated, "cpu")
     assert ranker.rank(QUERY, ["open the link"], score_threshold=1.0, scale_score=True) == []
-    with pytest.raises(InputError, match=rf"{calibrated}: expected a checkpoint calibrated for precision 0\.7"):
+    with refused(f"{calibrated} … 0.7"):
         ranker.rank(QUERY, ["open the link"], precision=0.7)
-    with pytest.raises(ValueError, match="found both"):
+    with refused("0.9 … 0.5", by=ValueError):
         ranker.rank(QUERY, ["open the link"], precision=0.9, score_threshold=0.5)
     for wrong in ([], [1.0, 2.0], [float("nan")]):
-        with pytest.raises(ValueError, match="must be 1 finite numbers"):
+        with refused("1 … finite", by=ValueError):
             ranker.rank(QUERY, ["open the link"], bm25_scores=wrong)

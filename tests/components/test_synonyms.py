@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from haystack import Document, Pipeline
+from refusals import absent, assert_refusal, refused
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
@@ -62,7 +63,7 @@ def test_wrong_lines_end_no_search_that_runs(file: Path, tmp_path: Path) -> None
     file.write_text("nothing\n")
     store = BM25SDocumentStore(synonyms=file)
     store.write_documents([Document(content=TEXTS[0])])
-    with pytest.raises(InputError, match=r"synonyms\.txt, line 1: expected words = other words"):
+    with refused("synonyms.txt, line 1 … ="):
         found(store, "SAP")
 
 
@@ -95,20 +96,19 @@ def test_the_preview_on_the_command_line(faq: Path, file: Path) -> None:
     questions = faq.parent / "dev.csv"
     result = run("synonyms", file, "--documents", faq, "--questions", questions)
     assert result.exit_code == 0, result.output
-    assert "3 of 4 questions have a synonym." in result.output
+    assert not absent("3 of 4", result.output)
     assert "Where is SAP?" in result.output
     _write(file, "wrong\n")
-    refused = run("synonyms", file, "--documents", faq, "--questions", questions).exception
-    assert isinstance(refused, InputError)
-    assert "line 1" in str(refused)
+    again = run("synonyms", file, "--documents", faq, "--questions", questions).exception
+    assert_refusal("line 1", again)
 
 
 def test_ask_searches_with_synonyms(faq: Path, file: Path, checkpoint: Path, tmp_path: Path) -> None:
     command = ["ask", "SAP?", "--documents", faq, "--model", checkpoint, "--json"]
     answers = json.loads(run(*command, "--synonyms", file).stdout)["answers"]
     assert TEXTS[0] in [answer["answer"] for answer in answers]
-    refused = run(*command, "--synonyms", tmp_path / "none.txt").exception
-    assert isinstance(refused, InputError)
+    again = run(*command, "--synonyms", tmp_path / "none.txt").exception
+    assert isinstance(again, InputError)
 
 
 def _write(path: Path, text: str) -> Path:

@@ -11,8 +11,8 @@ from threading import Event
 
 import pytest
 from haystack import Document
+from refusals import refused
 
-from ap_ranker.errors import InputError
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.folder_documents import KEPT
 
@@ -126,14 +126,14 @@ def test_killed_in_the_middle(store: BM25SDocumentStore) -> None:
 
 
 def test_what_cannot_be_brought_back(tmp_path: Path, store: BM25SDocumentStore) -> None:
-    with pytest.raises(InputError, match="expected version 7, found 1, 2"):
+    with refused("7 … 1, 2"):
         store.restore_version(7)
     new = BM25SDocumentStore(tmp_path / "new")
     new.keep_version()  # there is nothing to keep
-    with pytest.raises(InputError, match="expected an earlier version, found none"):
+    with refused("new"):
         new.restore_version()
-    with pytest.raises(InputError, match="found one in memory"):
+    with refused("in memory"):
         BM25SDocumentStore().restore_version()
     store.versions()[0].path.write_bytes(b"nothing")
-    with pytest.raises(InputError, match="damaged"):
+    with refused("damaged"):
         store.restore_version()

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from conftest import TEXTS, write_checkpoint
 from haystack import Document, Pipeline
+from refusals import refused
 
 from ap_ranker.data.faq import Match, read_faq
-from ap_ranker.errors import InputError
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
@@ -103,7 +103,7 @@ def test_a_file_may_be_added_before_and_after_loading(weighted: Path, tmp_path: 
 
 
 def test_a_missing_file_is_named_when_the_checkpoint_is_loaded(weighted: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.csv"):
+    with refused("none.csv"):
         AnswerRanker(model=weighted, wordings="none.csv").warm_up()
 
 

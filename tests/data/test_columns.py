@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import absent, refused
 from typer import BadParameter
 from typer.testing import CliRunner
 
@@ -60,7 +61,7 @@ def test_no_text_is_lost(columns: list[str], guess: bool) -> None:
     try:
         named = name_columns(table(columns), guess=guess)
     except InputError as error:
-        assert "expected one column" in str(error)
+        assert not absent("column", error)
         return
     assert sorted(named.rows[0].fields.values()) == sorted(f"<{name}>" for name in columns)
     assert list(named.rows[0].fields) == list(named.columns)
@@ -71,7 +72,7 @@ def test_two_columns_of_other_names(tmp_path: Path, caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.INFO):
         [entry] = read_faq(write(tmp_path, "Anliegen;Lösung", "Wo?;Hier."))
     assert (entry.question, entry.answer) == ("Wo?", "Hier.")
-    assert "its only two columns, 'Anliegen' and 'Lösung', are taken as question and answer" in caplog.text
+    assert not absent("'Anliegen' … 'Lösung' … question … answer", caplog.text)
 
 
 @pytest.mark.parametrize("header", ["reply,Question", "Question,reply"])
@@ -82,7 +83,7 @@ def test_one_of_two_columns_is_known(tmp_path: Path, header: str) -> None:
 
 def test_a_later_record_has_the_answer(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"question": "q", "x": "t"}\n{"question": "q", "x": "t", "answer": "a"}\n')
-    with pytest.raises(InputError, match="expected a column 'answer'"):
+    with refused("answer"):
         read_faq(tmp_path / "a.jsonl")
 
 
@@ -92,16 +93,16 @@ def test_answers_with_another_column_stay_answers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "columns", "message"),
+    ("header", "columns", "facts"),
     [
-        ("a,b,c", None, r"FAQ.csv: expected a column 'answer' .*found a, b, c. .*--columns QUESTION,ANSWER"),
-        ("Question,QUESTION,Answer", None, "expected one column 'question', found 'Question' and 'QUESTION'"),
-        ("a,b,c", ("a", "d"), "expected the columns 'a' and 'd' that --columns names, found no 'd' in a, b, c"),
-        ("qid,candidate_ids", None, "expected a column 'answer'"),
+        ("a,b,c", None, "FAQ.csv … answer … a, b, c … --columns QUESTION,ANSWER"),
+        ("Question,QUESTION,Answer", None, "question … 'Question' … 'QUESTION'"),
+        ("a,b,c", ("a", "d"), "--columns … 'd' … a, b, c"),
+        ("qid,candidate_ids", None, "answer"),
     ],
 )
-def test_columns_that_do_not_fit(tmp_path: Path, header: str, columns: tuple[str, str] | None, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_columns_that_do_not_fit(tmp_path: Path, header: str, columns: tuple[str, str] | None, facts: str) -> None:
+    with refused(facts):
         read_faq(write(tmp_path, header, header), columns)
 
 
@@ -111,7 +112,7 @@ def test_chosen_columns_come_before_those_of_the_name(tmp_path: Path) -> None:
 
 
 def test_messages_name_the_columns_of_the_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="line 2: expected text in column 'Antwort', found nothing"):
+    with refused("line 2 … Antwort"):
         read_faq(write(tmp_path, "Frage,Antwort", "Wo?,"))
 
 
@@ -132,7 +133,7 @@ def test_the_option(text: str, pair: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("text", ["", "a", "a,b,c", "a,a", "a,", '"a', "a\nb"])
 def test_a_bad_option(text: str) -> None:
-    with pytest.raises(BadParameter, match="expected two names of columns, such as Question,Answer"):
+    with refused("Question,Answer", by=BadParameter):
         ColumnNames.parse(text)
 
 
@@ -148,4 +149,4 @@ def test_the_command_takes_the_option(tmp_path: Path) -> None:
         )
     assert isinstance(check(path).exception, InputError)
     result = check(path, "--columns", "text,reply")
-    assert "3 question texts, 3 answer texts" in result.output
+    assert not absent("3 question texts … 3 answer texts", result.output)

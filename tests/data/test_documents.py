@@ -14,6 +14,7 @@ import pytest
 from handbook import FOUND, HELP, LEFT_OUT, pdf, write_handbook
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import absent, refused
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
@@ -135,22 +136,21 @@ def test_sentences_stay_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "facts"),
     [
-        ("a.docx", b"", "expected a Word document"),
-        ("a.pdf", b"", "expected a PDF file without a password, found another or a damaged file"),
-        ("a.pdf", pdf([[]]), r"expected text, found none: is it a scan\?"),
-        ("a.html", b"<html></html>", "expected text, found none"),
-        ("a.html", b"<div>" * 20_000 + b"deep", "found elements nested too deeply"),
-        ("a.txt", b"\xff\xfeh\0", "line 1: expected UTF-8 text, found the byte 0xff"),
-        ("a.odt", b"", "expected a document ending in .md"),
+        ("a.docx", b"", "Word"),
+        ("a.pdf", b"", "PDF … password"),
+        ("a.pdf", pdf([[]]), "scan"),
+        ("a.html", b"<html></html>", "none"),
+        ("a.html", b"<div>" * 20_000 + b"deep", "deeply"),
+        ("a.txt", b"\xff\xfeh\0", "line 1 … UTF-8 … 0xff"),
+        ("a.odt", b"", ".md"),
     ],
 )
-def test_one_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_one_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, facts: str) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=message) as caught:
+    with refused(f"{tmp_path / name} … {facts}"):
         read_entries(tmp_path / name)
-    assert str(tmp_path / name) in str(caught.value)
 
 
 @given(content=st.binary(max_size=300), ending=st.sampled_from(sorted(FORMATS)))
@@ -175,10 +175,10 @@ def test_damaged_documents(folder: Path, name: str, place: float, byte: bytes) -
 
 
 def test_nothing_to_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"expected files ending in .md, .*, found none that can be read\.$"):
+    with refused(".md … none"):
         read_documents(tmp_path)
     (tmp_path / "a.png").write_bytes(b"")
-    with pytest.raises(InputError, match=r"found none that can be read \(a.png: left out: its ending is not"):
+    with refused("none … a.png"):
         read_documents(tmp_path)
 
 
@@ -187,7 +187,7 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     (tmp_path / "a.md").write_text("# Title\n\ntext")
     monkeypatch.setitem(sys.modules, "markdownify", None)
-    with pytest.raises(InputError, match=r'a.md: documents need an extra: pip install "ap-ranker\[documents\]"'):
+    with refused('a.md … pip install "ap-ranker[documents]"'):
         read_documents(tmp_path / "a.md")
 
 
@@ -241,7 +241,7 @@ def test_chosen_columns_in_a_folder(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text("question,answer\nq,a\n")
     entries = read_documents(tmp_path, ("Anliegen", "Lösung")).entries
     assert [(entry.question, entry.answer) for entry in entries] == [("Wo?", "Hier."), ("q", "a")]
-    with pytest.raises(InputError, match="expected a table with the columns 'x' and 'y' that --columns names"):
+    with refused("'x' … 'y' … --columns"):
         read_documents(tmp_path, ("x", "y"))
 
 
@@ -251,9 +251,9 @@ def test_a_log_of_what_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixt
         (tmp_path / f"{i:02}.png").write_bytes(b"")
     with caplog.at_level(logging.INFO):
         read_entries(tmp_path)
-    assert "1 passages of 1 files" in caplog.text
+    assert not absent("1 passages … 1 files", caplog.text)
     assert caplog.text.count("left out: its ending") == SHOWN
-    assert f"2 more left out. List them: ap-ranker check {tmp_path}" in caplog.text
+    assert not absent(f"2 … ap-ranker check {tmp_path}", caplog.text)
 
 
 def check(*arguments: Any) -> Any:
@@ -268,5 +268,5 @@ def test_check_names_every_file_left_out(folder: Path, tmp_path: Path) -> None:
     assert '"place": "scan.pdf"' in (tmp_path / "found.json").read_text()
     (tmp_path / "a.html").write_text(HELP)
     assert "1 files, 0 left out" in check(tmp_path / "a.html").output
-    refused = check(tmp_path / "a.html", "--fix", tmp_path / "fixed.csv").exception
-    assert isinstance(refused, InputError)
+    again = check(tmp_path / "a.html", "--fix", tmp_path / "fixed.csv").exception
+    assert isinstance(again, InputError)

@@ -11,10 +11,10 @@ from typing import Any
 import openpyxl
 import pytest
 from openpyxl.styles import Font
+from refusals import absent, refused
 
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.tables import read_table
-from ap_ranker.errors import InputError
 
 
 def save(path: Path, *sheets: list[list[Any]]) -> Path:
@@ -59,7 +59,7 @@ def test_titles_and_covers_are_left_out(tmp_path: Path, caplog: pytest.LogCaptur
     rows = [["Our FAQ"], [], ["for everybody"], ["Nr", "Frage", "Antwort"], [1, "Wo?", "Hier."], [2, "Wann?", "Jetzt."]]
     path = save(tmp_path / "a.xlsx", cover, rows)
     assert [(entry.question, entry.answer) for entry in read_faq(path)] == [("Wo?", "Hier."), ("Wann?", "Jetzt.")]
-    assert "the names of the columns are in row 4; what stands above is left out" in caplog.text
+    assert not absent("row 4", caplog.text)
     assert read_table(path).rows[0].place.endswith("row 5")
 
 
@@ -108,7 +108,7 @@ def test_sizes_that_a_sheet_only_claims(tmp_path: Path) -> None:
     path = sheet(tmp_path / "a.xlsx", HEADER, row(2, cell("A2", "q"), cell("B2", "a")), before=claimed)
     assert [row.fields for row in read_table(path).rows] == [{"question": "q", "answer": "a"}]
     path = sheet(tmp_path / "b.xlsx", HEADER, row(10**12, cell("A1000000000000", "q")))
-    with pytest.raises(InputError, match=r"b.xlsx: expected at most 1,048,576 rows, found more"):
+    with refused("b.xlsx … 1,048,576"):
         read_table(path)
 
 
@@ -133,22 +133,22 @@ def many_references(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("make", [bomb, many_references])
 def test_files_that_would_fill_the_memory(tmp_path: Path, make: Any) -> None:
-    with pytest.raises(InputError, match=r"xlsx: expected a compressed file of [\d,]+ bytes to hold at most 50 times"):
+    with refused("xlsx … 50"):
         read_table(make(tmp_path))
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"),
+    ("rows", "facts"),
     [
-        ([["question", None, "answer"], ["q", "x", "a"]], "row 1: expected a name for each column, found none for col"),
-        ([["question", "answer", "answer"], ["q", "a", "b"]], "row 1: .*found 'answer' again"),
-        ([["question", "answer"], ["q", "a", "more"]], r"row 2: expected 2 cells \(question, answer\), found more"),
-        ([["question", "answer"]], "at least one row of data, found none"),
-        ([[]], "at least one row of data, found none"),
+        ([["question", None, "answer"], ["q", "x", "a"]], "row 1 … column 2"),
+        ([["question", "answer", "answer"], ["q", "a", "b"]], "row 1 … answer"),
+        ([["question", "answer"], ["q", "a", "more"]], "row 2 … 2 … question, answer"),
+        ([["question", "answer"]], "a.xlsx … row … none"),
+        ([[]], "a.xlsx … row … none"),
     ],
 )
-def test_sheets_that_are_no_table(tmp_path: Path, rows: list[list[Any]], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_sheets_that_are_no_table(tmp_path: Path, rows: list[list[Any]], facts: str) -> None:
+    with refused(facts):
         read_table(save(tmp_path / "a.xlsx", rows))
 
 
@@ -162,7 +162,7 @@ def an_archive() -> bytes:
 @pytest.mark.parametrize("content", [b"", b"PK\3\4 and no more", b"\xd0\xcf\x11\xe0 an old .xls", an_archive()])
 def test_other_files(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.xlsx").write_bytes(content)
-    with pytest.raises(InputError, match=r"a.xlsx: expected an Excel workbook \(.xlsx\).*found"):
+    with refused("a.xlsx … .xlsx"):
         read_table(tmp_path / "a.xlsx")
 
 
@@ -173,5 +173,5 @@ def test_damaged_parts(tmp_path: Path, part: str) -> None:
     with zipfile.ZipFile(tmp_path / "a.xlsx") as archive:
         [name] = [each for each in archive.namelist() if each.endswith(part) or (part in each and "rels" not in each)]
     with_part(tmp_path / "a.xlsx", name, b"<worksheet><sheetData><row r='1'><c")
-    with pytest.raises(InputError, match=r"a.xlsx: expected an Excel workbook \(.xlsx\), found a damaged one"):
+    with refused("a.xlsx … .xlsx … damaged"):
         read_table(tmp_path / "a.xlsx")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.wordings import read_with_wordings
-from ap_ranker.errors import InputError
 
 FAQ = (
     "question,answer,wordings\n"
@@ -78,7 +78,7 @@ def test_pairs_whose_answer_is_not_there_are_counted_and_named(folder: Path) -> 
     assert dict(data.notes) == {
         "pairs left out, because their answer is not in FAQ.csv: line 3; line 4; line 5; and 2 more": 5
     }
-    with pytest.raises(InputError, match=r"QUESTIONS\.csv: expected answers of FAQ\.csv, found none of them"):
+    with refused("QUESTIONS.csv … FAQ.csv"):
         read_dataset(asked(("q", "Other.")), "test", answers=Path("FAQ.csv"))
 
 
@@ -90,7 +90,7 @@ def test_the_two_files_may_name_their_columns_differently(folder: Path) -> None:
 
 def test_judged_candidates_have_no_faq(folder: Path) -> None:
     Path("judged.csv").write_text("question,answer,label\nq,a,1\nq,b,0\n")
-    with pytest.raises(InputError, match=r"judged one by one .* Leave out --answers"):
+    with refused("--answers"):
         read_dataset("judged.csv", "test", answers=Path("FAQ.csv"))
 
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 from ap_ranker.data.faq import Match, read_faq
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.split import split_questions
-from ap_ranker.errors import InputError
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -76,7 +76,7 @@ def test_folder_with_pools(tmp_path: Path) -> None:
     assert (train.questions[0].positives, train.questions[0].candidates) == ((1, 0), None)
     assert (dev.questions[0].positives, dev.questions[0].candidates) == ((2,), (2, 0))
     assert not dev.judged
-    with pytest.raises(InputError, match=r"expected a file test.\* .*, found answers.tsv, train.tsv"):
+    with refused("test.* … answers.tsv, train.tsv"):
         read_dataset(tmp_path, "test")
 
 
@@ -86,7 +86,7 @@ def test_pair_of_files(tmp_path: Path) -> None:
     write(tmp_path / "elsewhere", a_tsv=ANSWERS)
     data = read_dataset(tmp_path / "q.csv", "train", answers=tmp_path / "elsewhere" / "a.tsv")
     assert data.answers[data.questions[0].positives[0]].text == "third"
-    with pytest.raises(InputError, match=r"need a file of answers .* given with --answers"):
+    with refused("--answers"):
         read_dataset(tmp_path / "q.csv", "train")
 
 
@@ -109,51 +109,41 @@ def test_matched_text_of_a_stored_question(tmp_path: Path, match: Match, text: s
 
 
 @pytest.mark.parametrize(
-    ("files", "message"),
+    ("files", "facts"),
     [
-        (
-            {"train_csv": "question,reply,x\nq,a,b\n"},
-            r"expected the columns \(a\).*found question, reply, x.*--columns",
-        ),
-        ({"train_csv": "question,answer\nq,\n"}, "train.csv, line 2: expected text in column 'answer', found nothing"),
-        ({"train_csv": "question,answer\n ,a\n"}, "line 2: expected text in column 'question'"),
-        ({"train_csv": "question,answer,label\nq,a,fine\n"}, "line 2: expected a label 1 or 0 .*found 'fine'"),
-        (
-            {"train_csv": "question,answer,label\nq,a,Good\nq,b,1\n"},
-            "line 3: expected a label Good, PotentiallyUseful, Bad, as in the first row, found '1'",
-        ),
-        ({"train_csv": "qid,question,answer_ids\n1,q,x w\n"}, "line 2: expected ids of known answers .*found 'w'"),
-        (
-            {"train_csv": "qid,question,answer_ids\n1,q,\n"},
-            "line 2: expected text in column 'answer_ids', found nothing",
-        ),
-        ({"train_csv": "qid,question,answer_ids\n1,q,x\n1,r,x\n"}, "line 3: expected each qid once, found '1' again"),
+        ({"train_csv": "question,reply,x\nq,a,b\n"}, "question, reply, x … --columns"),
+        ({"train_csv": "question,answer\nq,\n"}, "train.csv, line 2 … answer"),
+        ({"train_csv": "question,answer\n ,a\n"}, "line 2 … question"),
+        ({"train_csv": "question,answer,label\nq,a,fine\n"}, "line 2 … 1 … 0 … 'fine'"),
+        ({"train_csv": "question,answer,label\nq,a,Good\nq,b,1\n"}, "line 3 … Good, PotentiallyUseful, Bad … '1'"),
+        ({"train_csv": "qid,question,answer_ids\n1,q,x w\n"}, "line 2 … 'w'"),
+        ({"train_csv": "qid,question,answer_ids\n1,q,\n"}, "line 2 … answer_ids"),
+        ({"train_csv": "qid,question,answer_ids\n1,q,x\n1,r,x\n"}, "line 3 … qid … '1'"),
         (
             {"train_csv": "qid,question,answer_ids\n1,q,x\n", "train__pools_csv": "qid,candidate_ids\n2,x\n"},
-            "expected a pool for question '1'",
+            "question … '1'",
         ),
         (
             {"train_csv": "qid,question,answer_ids\n1,q,x\n", "train__pools_csv": "qid,candidates\n1,x\n"},
-            "expected a column 'candidate_ids', found qid, candidates",
+            "candidate_ids … qid, candidates",
         ),
     ],
 )
-def test_bad_data(tmp_path: Path, files: dict[str, str], message: str) -> None:
+def test_bad_data(tmp_path: Path, files: dict[str, str], facts: str) -> None:
     write(tmp_path, answers_tsv=ANSWERS, **files)
-    with pytest.raises(InputError, match=message) as caught:
+    with refused(f"{tmp_path} … {facts}"):
         read_dataset(tmp_path, "train")
-    assert str(tmp_path) in str(caught.value)
 
 
 def test_answers_with_a_repeated_id(tmp_path: Path) -> None:
     write(tmp_path, answers_csv="aid,answer\nx,a\nx,b\n", train_csv="question,answer_ids\nq,x\n")
-    with pytest.raises(InputError, match=r"answers.csv, line 3: expected each aid once, found 'x' again"):
+    with refused("answers.csv, line 3 … aid … 'x'"):
         read_dataset(tmp_path, "train")
 
 
 def test_faq_without_answers(tmp_path: Path) -> None:
     write(tmp_path, faq_csv="question,reply,x\nq,a,b\n")
-    with pytest.raises(InputError, match=r"expected a column 'answer'.*found question, reply, x"):
+    with refused("answer … question, reply, x"):
         read_faq(tmp_path / "faq.csv")
 
 

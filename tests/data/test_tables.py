@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 
 from ap_ranker.data.tables import read_table, write_table
 from ap_ranker.errors import InputError
@@ -71,7 +72,7 @@ def test_the_delimiter_is_found(delimiter: str, ends: str, data: st.DataObject) 
 @pytest.mark.parametrize("header", ["question;answer,x", "a\tb;c", '"a;b";c,d'])
 def test_several_delimiters_are_refused(tmp_path: Path, header: str) -> None:
     (tmp_path / "a.csv").write_text(f"{header}\n1;2,3\n")
-    with pytest.raises(InputError, match=r"a.csv, line 1: expected .* semicolons, tabs or bars, found "):
+    with refused("a.csv, line 1"):
         read_table(tmp_path / "a.csv")
 
 
@@ -79,7 +80,7 @@ def test_cells_that_only_have_a_format_are_no_column(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("question;answer;;\nq;a;;\n;;;\n")
     assert [row.fields for row in read_table(tmp_path / "a.csv").rows] == [{"question": "q", "answer": "a"}]
     (tmp_path / "a.csv").write_text("question;answer;;\nq;a;;more\n")
-    with pytest.raises(InputError, match=r"line 2: expected 2 fields \(question, answer\), found 4"):
+    with refused("line 2 … 2 … question, answer … 4"):
         read_table(tmp_path / "a.csv")
 
 
@@ -95,28 +96,27 @@ def test_an_answer_longer_than_the_csv_modules_limit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "facts"),
     [
-        ("a.csv", b"", "at least one row of data, found none"),
-        ("a.csv", b"question,answer\n", "at least one row of data, found none"),
-        ("a.csv", b"question,answer\nq,a\nq,\xff\xfe\n", "line 3: expected UTF-8 text, found the byte 0xff"),
-        ("a.csv", b"question,answer\nq\n", r"line 2: expected 2 fields \(question, answer\), found 1"),
-        ("a.tsv", b"question\tanswer\nq\ta\tb\n", "line 2: expected 2 fields .* found 3"),
-        ("a.csv", b'question,answer\nq,"open\n', "line 2: not a valid record"),
-        ("a.jsonl", b'{"question": "q"\n', "line 1: expected a JSON object, such as .*, found invalid JSON"),
-        ("a.jsonl", b'["q"]\n', "line 1: expected a JSON object.*, found list"),
-        ("a.jsonl", b'{"a": 1, "b": 2}\n{"a": 1}\n', "line 2: .* missing b"),
-        ("a.parquet", b"nonsense", "expected a Parquet file"),
-        ("a.csv.gz", b"nonsense", "expected a complete gzip file"),
-        ("a.csv.gz", gzip.compress(b"question,answer\n" * 99, mtime=0)[:-9], "expected a complete gzip file"),
-        ("a.ods", b"PK", "expected a file ending in .csv, .tsv, .jsonl, .parquet, .xlsx"),
+        ("a.csv", b"", "row … none"),
+        ("a.csv", b"question,answer\n", "row … none"),
+        ("a.csv", b"question,answer\nq,a\nq,\xff\xfe\n", "line 3 … UTF-8 … 0xff"),
+        ("a.csv", b"question,answer\nq\n", "line 2 … 2 … question, answer … 1"),
+        ("a.tsv", b"question\tanswer\nq\ta\tb\n", "line 2 … 2 … 3"),
+        ("a.csv", b'question,answer\nq,"open\n', "line 2"),
+        ("a.jsonl", b'{"question": "q"\n', "line 1 … JSON"),
+        ("a.jsonl", b'["q"]\n', "line 1 … JSON … list"),
+        ("a.jsonl", b'{"a": 1, "b": 2}\n{"a": 1}\n', "line 2 … b"),
+        ("a.parquet", b"nonsense", "Parquet"),
+        ("a.csv.gz", b"nonsense", "gzip"),
+        ("a.csv.gz", gzip.compress(b"question,answer\n" * 99, mtime=0)[:-9], "gzip"),
+        ("a.ods", b"PK", ".csv, .tsv, .jsonl, .parquet, .xlsx"),
     ],
 )
-def test_bad_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_bad_files(tmp_path: Path, name: str, content: bytes, facts: str) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=message) as caught:
+    with refused(f"{tmp_path / name} … {facts}"):
         read_table(tmp_path / name)
-    assert str(tmp_path / name) in str(caught.value)
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1) | st.sampled_from(
@@ -135,7 +135,7 @@ def test_what_is_written_is_read(ending: str, pairs: list[tuple[str, str]]) -> N
 
 
 def test_missing_file() -> None:
-    with pytest.raises(InputError, match=r"No file at 'nowhere.csv'"):
+    with refused("nowhere.csv"):
         read_table(Path("nowhere.csv"))
 
 
@@ -143,7 +143,7 @@ def test_missing_file() -> None:
 def test_the_line_that_tells_excel_what_separates(line: str, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(f"{line}\r\nFrage;Antwort\r\nWo?;Hier.\r\nzu viel;a;b\r\n", encoding="utf-8-sig")
-    with pytest.raises(InputError, match=r"a.csv, line 4: expected 2 fields"):
+    with refused("a.csv, line 4 … 2"):
         read_table(path)
     path.write_text(f"{line}\r\nFrage;Antwort\r\nWo?;Hier.\r\n", encoding="utf-8-sig")
     [row] = read_table(path).rows
@@ -237,7 +237,7 @@ def test_a_quoted_header_tells_that_fields_are_quoted(tmp_path: Path) -> None:
 )
 def test_a_faulty_row_is_named_beside_quotation_marks(body: str, line: int, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text(f"question\tanswer\n{body}")
-    with pytest.raises(InputError, match=rf"a.tsv, line {line}: (expected 2 fields .* found 3|not a valid record)"):
+    with refused(f"a.tsv, line {line}"):
         read_table(tmp_path / "a.tsv")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from refusals import refused
 
 from ap_ranker.data import wordings as wordings_module
 from ap_ranker.data.dataset import Answer, Dataset, Question
@@ -65,12 +66,10 @@ def test_clicks_are_no_wordings(tmp_path: Path, lines: list[dict[str, object]]) 
     path = tmp_path / "feedback.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     for read in (read_wordings, lambda path: WordingFiles([path])):
-        with pytest.raises(
-            InputError, match=r"feedback\.jsonl: expected wordings .* found judgements \(a column label"
-        ):
+        with refused("feedback.jsonl … label"):
             read(path)
     data = Dataset("d", ANSWERS, [Question("1", "where", (0,))])
-    with pytest.raises(InputError, match="found judgements"):
+    with refused("feedback.jsonl … label"):
         with_wordings_of(data, path)
 
 
@@ -94,8 +93,8 @@ def test_a_file_may_hold_no_wording_yet(tmp_path: Path) -> None:
 def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.csv"
     path.write_text("a,b\n1,2\n")
-    for wrong, message in ((path, "expected the columns"), (tmp_path / "none.csv", "none.csv")):
-        with pytest.raises(InputError, match=message):
+    for wrong in (path, tmp_path / "none.csv"):
+        with refused(wrong.name):
             read_wordings(wrong)
 
 
@@ -195,7 +194,7 @@ def test_wordings_of_judged_candidates_are_refused(tmp_path: Path) -> None:
     judged = Dataset("judged.csv", ANSWERS, [Question("1", "where", (0,), (0, 1))], judged=True)
     path = tmp_path / "more.csv"
     path.write_text("question,answer\nwhere,Open the link.\n")
-    with pytest.raises(InputError, match="judged for one question"):
+    with refused("judged.csv … --wordings"):
         with_wordings_of(judged, path)
     shared = with_wordings_of(replace(judged, judged=False), path)
     assert [answer.wordings for answer in shared.answers] == [("where",), ()]

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import TEXTS
+from refusals import refused
 from scipy.optimize import minimize
 from scipy.stats import beta
 
 from ap_ranker.data.dataset import Dataset, Question
-from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import (
     Rankings,
     TopAnswers,
@@ -137,7 +137,7 @@ def test_the_target_precision_holds_on_other_questions() -> None:
 
 
 def test_too_few_questions() -> None:
-    with pytest.raises(InputError, match="at least 20 questions to calibrate on, found 19"):
+    with refused("20 … 19"):
         fit(planted(8, 19), [])
 
 
@@ -189,7 +189,7 @@ def test_hidden_answers() -> None:
     assert not result.right[2].any()
     assert result.answerable.tolist() == [True, True, False]
     assert result.weights[2] / result.weights.sum() == pytest.approx(0.2)
-    with pytest.raises(InputError, match="found only right ones"):
+    with refused("right"):
         with_hidden(rankings_of(scores[1:], right[1:], np.ones(1, dtype=bool), np.ones(1)), 0.2)
 
 

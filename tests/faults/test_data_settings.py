@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from refusals import assert_refusal, refused
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
@@ -51,7 +52,7 @@ def test_every_number_has_bounds_that_its_default_keeps() -> None:
 
 @pytest.mark.parametrize(("name", "value"), CASES)
 def test_a_setting_out_of_bounds(tmp_path: Path, name: str, value: object) -> None:
-    with pytest.raises(InputError, match=f"Expected {name} ") as from_a_program:
+    with refused(f"{name}") as from_a_program:
         TrainingConfig("ap-cnn", **{name: value})  # type: ignore[arg-type]
     (tmp_path / "c.yaml").write_text(yaml.safe_dump({"model": "ap-cnn", name: value}))
     with pytest.raises(InputError) as from_a_file:
@@ -59,7 +60,7 @@ def test_a_setting_out_of_bounds(tmp_path: Path, name: str, value: object) -> No
     assert str(from_a_file.value).removeprefix(f"{tmp_path / 'c.yaml'}: ") == str(from_a_program.value)
     if name not in FIXED:
         (tmp_path / "s.yaml").write_text(yaml.safe_dump({name: [value]}))
-        with pytest.raises(InputError, match=rf"s.yaml, {name}: Expected {name} "):
+        with refused(f"s.yaml, {name}"):
             read_space(tmp_path / "s.yaml", TrainingConfig("ap-cnn"))
 
 
@@ -81,8 +82,7 @@ def test_the_command_line_says_the_same(
     (tmp_path / "faq.csv").write_text("question,answer\nwhere,there\nwhen,now\n")
     (tmp_path / "space.yaml").write_text("batch_size: [8, 16]\n")
     result = CliRunner().invoke(app, [arguments[0], "faq.csv", "--output", "out", *arguments[1:]])
-    assert isinstance(result.exception, InputError), result.output
-    assert f"Expected {arguments[-2].removeprefix('--')} " in str(result.exception)
+    assert_refusal(f"{arguments[-2].removeprefix('--')}", result.exception)
     assert not (tmp_path / "out").exists()
 
 
@@ -97,23 +97,23 @@ OPTIONS = [
 
 @pytest.mark.parametrize(("model", "name", "value"), OPTIONS)
 def test_an_option_of_a_model_out_of_bounds(tmp_path: Path, model: str, name: str, value: object) -> None:
-    message = f"{model}: option '{name}' must be"
-    with pytest.raises(InputError, match=message):
+    facts = f"{model}: option '{name}' must be"
+    with refused(facts):
         complete_options(model, {name: value})
-    with pytest.raises(InputError, match=message):
+    with refused(facts):
         TrainingConfig(model, options={name: value})
-    with pytest.raises(InputError, match=message):
+    with refused(facts):
         Contender.parse(f"{model}:{name}={yaml.safe_dump(value).split()[0]}")
     (tmp_path / "s.yaml").write_text(yaml.safe_dump({f"options.{name}": [value]}))
-    with pytest.raises(InputError, match=message):
+    with refused(facts):
         read_space(tmp_path / "s.yaml", TrainingConfig(model))
 
 
 def test_dropout_and_sizes() -> None:
     for value in (1, 1.0, 2):
-        with pytest.raises(InputError, match="option 'dropout' must be below 1, found"):
+        with refused("dropout … 1"):
             complete_options("ap-cnn", {"dropout": value})
-    with pytest.raises(InputError, match="option 'filters' must be above 0, found 0"):
+    with refused("filters … 0 … 0"):
         complete_options("ap-cnn", {"filters": 0})
     assert complete_options("ap-cnn", {"dropout": 0, "filters": 1}) is not None
     for model in MODELS:
@@ -128,36 +128,36 @@ def laughs(depth: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "facts"),
     [
-        (laughs(10), "at most 20,000 values with aliases expanded, found more"),
+        (laughs(10), "20,000"),
         (
             "base: &b {a: 1}\n" + "".join(f"l{n}: &l{n} {{<<: [{', '.join(['*b'] * 200)}]}}\n" for n in range(60)),
-            "at most 20,000 values",
+            "20,000",
         ),
-        ("options: &a [*a]\n", "at most 20,000 values"),
-        ("options: &a {b: *a}\n", "at most 20,000 values"),
-        ("a: " + "[" * 5_000, "expected settings in YAML, found them nested too deeply"),
-        ("# " + "x" * 200_000, "a YAML file of at most 131,072 bytes, found a longer one"),
-        ("epochs: 3\nseed: 1\nepochs: 5\n", "expected each name once, found 'epochs' again in line 3"),
-        ("options: {filters: 3, filters: 4}\n", "expected each name once, found 'filters' again in line 1"),
-        ("seed: " + "9" * 5_000 + "\n", "expected settings in YAML"),
-        ("seed: 2024-99-99\n", "expected settings in YAML"),
-        ("seed: !!int ''\n", "expected settings in YAML"),
-        ("seed: !!bool maybe\n", "expected settings in YAML"),
-        ("seed: !!timestamp maybe\n", "expected settings in YAML"),
-        ("seed: !!python/object/apply:os.getcwd []\n", "expected settings in YAML"),
+        ("options: &a [*a]\n", "20,000"),
+        ("options: &a {b: *a}\n", "20,000"),
+        ("a: " + "[" * 5_000, "YAML … deeply"),
+        ("# " + "x" * 200_000, "YAML … 131,072"),
+        ("epochs: 3\nseed: 1\nepochs: 5\n", "epochs … line 3"),
+        ("options: {filters: 3, filters: 4}\n", "filters … line 1"),
+        ("seed: " + "9" * 5_000 + "\n", "YAML"),
+        ("seed: 2024-99-99\n", "YAML"),
+        ("seed: !!int ''\n", "YAML"),
+        ("seed: !!bool maybe\n", "YAML"),
+        ("seed: !!timestamp maybe\n", "YAML"),
+        ("seed: !!python/object/apply:os.getcwd []\n", "YAML"),
         ("? [a]\n: 1\n", "settings"),
-        ("seed: 1\0\n", "line 1: expected UTF-8 text, found a NUL character"),
-        ("5: 1\n", "Unknown name '5'"),
-        ("model: [ap-cnn]\n", "Expected model to be a valid string"),
-        ("segmenter: 3\n", "Expected segmenter to be a valid string"),
+        ("seed: 1\0\n", "line 1 … UTF-8 … NUL"),
+        ("5: 1\n", "'5'"),
+        ("model: [ap-cnn]\n", "model"),
+        ("segmenter: 3\n", "segmenter"),
     ],
 )
-def test_files_of_settings_that_are_none(tmp_path: Path, text: str, message: str) -> None:
+def test_files_of_settings_that_are_none(tmp_path: Path, text: str, facts: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
     began = time.process_time()
-    with pytest.raises(InputError, match=message) as caught:
+    with refused(facts) as caught:
         read_training_config(tmp_path / "c.yaml", {})
     assert time.process_time() - began < 5
     assert str(tmp_path / "c.yaml") in str(caught.value)
@@ -166,13 +166,13 @@ def test_files_of_settings_that_are_none(tmp_path: Path, text: str, message: str
 
 def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_bytes(b"seed: 1\nmodel: \xff\n")
-    with pytest.raises(InputError, match=r"c.yaml, line 2: expected UTF-8 text, found the byte 0xff"):
+    with refused("c.yaml, line 2 … UTF-8 … 0xff"):
         read_training_config(tmp_path / "c.yaml", {})
 
 
-@pytest.mark.parametrize("place", ["/dev/zero", "."])
-def test_what_is_no_file_of_settings(place: str) -> None:
-    with pytest.raises(InputError, match=r"expected a file, found a (device|folder)"):
+@pytest.mark.parametrize(("place", "kind"), [("/dev/zero", "device"), (".", "folder")])
+def test_what_is_no_file_of_settings(place: str, kind: str) -> None:
+    with refused(kind):
         read_training_config(Path(place), {})
 
 

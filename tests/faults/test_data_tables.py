@@ -15,43 +15,42 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from refusals import absent, refused
 
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.tables import read_table
-from ap_ranker.errors import InputError
 
 DEEP = '{"question": "q", "answer": ' + "[" * 100_000 + "]" * 100_000 + "}"
 
 
-def refused(path: Path, message: str) -> None:
-    with pytest.raises(InputError, match=message) as caught:
+def refused_file(path: Path, facts: str) -> None:
+    with refused(f"{path} … {facts}"):
         read_table(path)
-    assert str(path) in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "facts"),
     [
-        ("a.csv", "question,answer,answer\nq,a,b\n", "line 1: .*found 'answer' again"),
-        ("a.tsv", "question\tanswer\t answer \nq\ta\tb\n", "line 1: .*found 'answer' again"),
-        ("a.csv", ",question,answer\n0,q,a\n", r"line 1: expected a name for each column, found none for column 1"),
-        ("a.jsonl", '{"question": "q", "": "a"}\n', "line 1: expected a name for each column, found none for column 2"),
-        ("a.jsonl", '{"answer": "a", "answer": "b"}\n', "line 1: .*the field 'answer' twice"),
-        ("a.jsonl", '{"answer": {"text": "a"}}\n', "line 1: .*in column 'answer', found an object"),
-        ("a.jsonl", '{"answer": [{"text": "a"}]}\n', "line 1: .*in column 'answer', found an object"),
-        ("a.jsonl", '{"answer": [["a"]]}\n', "line 1: .*in column 'answer'"),
-        ("a.jsonl", '{"answer": NaN}\n', "line 1: .*NaN, which JSON does not have"),
-        ("a.jsonl", '{"answer": -Infinity}\n', "line 1: .*-Infinity, which JSON does not have"),
-        ("a.jsonl", '{"answer": "a"}\n{"answer": "\\ud800"}\n', r"line 2: .*in column 'answer'"),
-        ("a.jsonl", '{"answer": "a\\u0000b"}\n', r"line 1: .*in column 'answer'.*x00"),
-        ("a.jsonl", DEEP, "line 1: expected a JSON object.*, found one nested too deeply"),
-        ("a.csv", "question,answer\nq,a\nq,a\0b\n", "line 3: expected UTF-8 text, found a NUL character"),
-        ("a.tsv", "question\tanswer\nq\ta\0b\n", "line 2: expected UTF-8 text, found a NUL character"),
+        ("a.csv", "question,answer,answer\nq,a,b\n", "line 1 … 'answer'"),
+        ("a.tsv", "question\tanswer\t answer \nq\ta\tb\n", "line 1 … answer"),
+        ("a.csv", ",question,answer\n0,q,a\n", "line 1 … column 1"),
+        ("a.jsonl", '{"question": "q", "": "a"}\n', "line 1 … column 2"),
+        ("a.jsonl", '{"answer": "a", "answer": "b"}\n', "line 1 … answer"),
+        ("a.jsonl", '{"answer": {"text": "a"}}\n', "line 1 … answer … object"),
+        ("a.jsonl", '{"answer": [{"text": "a"}]}\n', "line 1 … answer … object"),
+        ("a.jsonl", '{"answer": [["a"]]}\n', "line 1 … answer"),
+        ("a.jsonl", '{"answer": NaN}\n', "line 1 … NaN"),
+        ("a.jsonl", '{"answer": -Infinity}\n', "line 1 … -Infinity"),
+        ("a.jsonl", '{"answer": "a"}\n{"answer": "\\ud800"}\n', "line 2 … answer"),
+        ("a.jsonl", '{"answer": "a\\u0000b"}\n', "line 1 … answer … \\x00"),
+        ("a.jsonl", DEEP, "line 1 … JSON … deeply"),
+        ("a.csv", "question,answer\nq,a\nq,a\0b\n", "line 3 … UTF-8 … NUL"),
+        ("a.tsv", "question\tanswer\nq\ta\0b\n", "line 2 … UTF-8 … NUL"),
     ],
 )
-def test_what_would_be_lost_or_misread_is_refused(tmp_path: Path, name: str, content: str, message: str) -> None:
+def test_what_would_be_lost_or_misread_is_refused(tmp_path: Path, name: str, content: str, facts: str) -> None:
     (tmp_path / name).write_text(content)
-    refused(tmp_path / name, message)
+    refused_file(tmp_path / name, facts)
 
 
 def test_numbers_of_json_are_the_text_that_stands_there(tmp_path: Path) -> None:
@@ -96,28 +95,28 @@ def bad_utf8() -> pa.Array:
 
 
 @pytest.mark.parametrize(
-    ("column", "message"),
+    ("column", "facts"),
     [
-        (pa.array([b"good", b"bad\xff"]), "row 2: .*in column 'answer', found the byte 0xff"),
-        (bad_utf8(), "row 2: .*in column 'answer', found the byte 0xff"),
-        (pa.array([{"text": "a"}]), "expected texts, numbers or lists of them in column 'answer', found struct"),
-        (pa.array([[("a", "b")]], pa.map_(pa.string(), pa.string())), "in column 'answer', found map"),
-        (pa.array([[["a"]]]), "in column 'answer', found list"),
-        (pa.array([datetime.timedelta(1)]), "in column 'answer', found duration"),
-        (pa.array([1.0, float("nan")]), "row 2: .*in column 'answer', found nan"),
-        (pa.array([float("inf")]), "row 1: .*in column 'answer', found inf"),
-        (pa.array(["a\0b"]), "row 1: .*in column 'answer'"),
+        (pa.array([b"good", b"bad\xff"]), "row 2 … answer … 0xff"),
+        (bad_utf8(), "row 2 … answer … 0xff"),
+        (pa.array([{"text": "a"}]), "answer … struct"),
+        (pa.array([[("a", "b")]], pa.map_(pa.string(), pa.string())), "answer … map"),
+        (pa.array([[["a"]]]), "answer … list"),
+        (pa.array([datetime.timedelta(1)]), "answer … duration"),
+        (pa.array([1.0, float("nan")]), "row 2 … answer … nan"),
+        (pa.array([float("inf")]), "row 1 … answer … inf"),
+        (pa.array(["a\0b"]), "row 1 … answer"),
     ],
 )
-def test_parquet_that_holds_no_text_is_refused(tmp_path: Path, column: pa.Array, message: str) -> None:
+def test_parquet_that_holds_no_text_is_refused(tmp_path: Path, column: pa.Array, facts: str) -> None:
     pq.write_table(pa.table({"answer": column}), tmp_path / "a.parquet")
-    refused(tmp_path / "a.parquet", message)
+    refused_file(tmp_path / "a.parquet", facts)
 
 
 def test_parquet_with_a_column_twice(tmp_path: Path) -> None:
     table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["answer", "answer"])
     pq.write_table(table, tmp_path / "a.parquet")
-    refused(tmp_path / "a.parquet", ".*found 'answer' again")
+    refused_file(tmp_path / "a.parquet", "'answer'")
 
 
 READ = """
@@ -176,7 +175,7 @@ def test_a_small_file_does_not_fill_the_memory(tmp_path: Path, name: str, bomb: 
     bomb(tmp_path / name)
     assert (tmp_path / name).stat().st_size < 2**21
     message, peak = peak_of_reading(tmp_path / name)
-    assert "to hold at most 50 times as much, found more" in message
+    assert not absent("50", message)
     assert peak < 300e6
 
 
@@ -196,15 +195,14 @@ def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     (tmp_path / "zero.csv").symlink_to("/dev/zero")
     for name, kind in (("pipe.csv", "a pipe"), ("folder.csv", "a folder"), ("zero.csv", "a device")):
-        refused(tmp_path / name, f"expected a file, found {kind}")
+        refused_file(tmp_path / name, kind)
 
 
 @pytest.mark.parametrize("label", ["nan", "-5", "0.3", "inf", "-inf", "1e999", "2", "1.5", "yes", "0x1", "1_0", "١"])
 def test_labels_that_are_neither_right_nor_wrong(tmp_path: Path, label: str) -> None:
     (tmp_path / "d.csv").write_text(f"question,answer,label\nq,a,1\nq,b,{label}\n")
-    with pytest.raises(InputError, match=r"d.csv, line 3: expected a label 1 or 0 .*found") as caught:
+    with refused(f"d.csv, line 3 … 1 … 0 … {label!r}"):
         read_dataset(tmp_path / "d.csv", "train")
-    assert repr(label) in str(caught.value)
 
 
 def test_labels_that_are_understood(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 import torch
 from conftest import TEXTS, write_checkpoint
 from disks import fill, read_only, small_disk_or_skip
+from refusals import refused
 from safetensors.torch import save_file
 
 from ap_ranker import files
@@ -64,7 +65,7 @@ def test_a_full_disk_is_one_message_and_leaves_no_trace(writer: str, disk: Path)
             WRITERS[writer](draft / "file")
 
     for write, name in ((whole, "file"), (aside, "folder")):
-        with pytest.raises(InputError, match=rf"{disk / name}: cannot be written \(.*\)") as raised:
+        with refused(f"{disk / name}") as raised:
             write()
         assert len(str(raised.value).splitlines()) == 1
         assert list(disk.iterdir()) == []
@@ -74,7 +75,7 @@ def test_torch_on_a_disk_that_is_nearly_full(disk: Path) -> None:
     """Which of its messages it gives depends on where in the file the room ends."""
     for number in range(12):
         fill(disk, leave=4 * (number % 3))
-        with pytest.raises(InputError, match="cannot be written"), atomic_file(disk / "file") as draft:
+        with refused(f"{disk / 'file'}"), atomic_file(disk / "file") as draft:
             torch.save({str(key): torch.zeros(150) for key in range(14 + number)}, draft)
         assert [path.name for path in disk.iterdir()] == ["filler"]
 
@@ -84,9 +85,9 @@ def test_what_was_there_survives_a_full_disk(disk: Path) -> None:
     for path in (disk / "file", disk / "folder" / "file"):
         path.write_text("old")
     fill(disk)
-    with pytest.raises(InputError, match="cannot be written"):
+    with refused(f"{disk / 'file'}"):
         write_text_atomically(disk / "file", "new" * BIG)
-    with pytest.raises(InputError, match="cannot be written"), atomic_directory(disk / "folder") as draft:
+    with refused(f"{disk / 'folder'}"), atomic_directory(disk / "folder") as draft:
         (draft / "file").write_text("new" * BIG)
     assert (disk / "file").read_text() == (disk / "folder" / "file").read_text() == "old"
     assert sorted(path.name for path in disk.iterdir()) == ["file", "filler", "folder"]
@@ -96,9 +97,9 @@ def test_a_read_only_disk(disk: Path) -> None:
     (disk / "file").write_text("old")
     with read_only(disk):
         for name in ("file", "new", "folder/new"):
-            with pytest.raises(InputError, match=r"cannot be written \(Read-only file system\)"):
+            with refused(f"{disk / name} … Read-only file system"):
                 write_text_atomically(disk / name, "new")
-            with pytest.raises(InputError, match="cannot be written"), atomic_directory(disk / name):
+            with refused(f"{disk / name}"), atomic_directory(disk / name):
                 raise AssertionError
     assert [path.name for path in disk.iterdir()] == ["file"]
     assert (disk / "file").read_text() == "old"
@@ -118,7 +119,7 @@ def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
         Path(name).chmod(0o755)
         done = child(code, Path(name) / "file")
-        assert "cannot be written (Permission denied)" in done.stdout, done.stderr
+        assert "Permission denied" in done.stdout, done.stderr
         assert list(Path(name).iterdir()) == []
 
 
@@ -129,13 +130,13 @@ def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
 def test_places_that_cannot_be(place: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
-    with pytest.raises(InputError, match=rf"cannot be written \(.*({reason})"):
+    with pytest.raises(InputError, match=reason):
         write_text_atomically(tmp_path / place, "x")
 
 
 def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old")
-    with pytest.raises(InputError, match="file: expected a folder"), atomic_directory(tmp_path / "file") as draft:
+    with refused("file … folder"), atomic_directory(tmp_path / "file") as draft:
         (draft / "x").touch()
     assert (tmp_path / "file").read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
@@ -180,7 +181,7 @@ def test_the_first_one_writes(disk: Path) -> None:
     write_first(disk / "file", "second")
     assert (disk / "file").read_text() == "first"
     fill(disk)
-    with pytest.raises(InputError, match="other: cannot be written"):
+    with refused("other"):
         write_first(disk / "other", "x" * BIG)
     assert sorted(path.name for path in disk.iterdir()) == ["file", "filler"]
 

@@ -20,6 +20,7 @@ from conftest import ROOT, TEXTS, write_checkpoint, write_encoder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from naive.ap_transformer import TINY
+from refusals import absent, refused
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, processors
 
@@ -109,8 +110,8 @@ def test_a_checkpoint_runs_no_code(reading: Path, where: str) -> None:
     (reading / "evil.py").write_text(EVIL)
     change(reading, where, CODE if where.endswith("auto_map") else {"auto_map": CODE})
     message = refusal(reading)
-    assert f"{reading / CONFIG}: expected an encoder that transformers has the code of, found 'auto_map'" in message
-    with pytest.raises(InputError, match="'auto_map'"):  # as other commands read it
+    assert not absent(f"{reading / CONFIG} … 'auto_map'", message)
+    with refused("auto_map"):  # as other commands read it
         read_checkpoint_config(reading)
 
 
@@ -122,12 +123,12 @@ def test_an_encoder_runs_no_code(tmp_path: Path, model_type: str) -> None:
     (folder / "evil.py").write_text(EVIL)
     change(folder, "model_type", model_type)
     change(folder, "auto_map", CODE)
-    with pytest.raises(InputError, match=r"encoder/config.json: expected an encoder .*found 'auto_map'"):
+    with refused("encoder/config.json … auto_map"):
         read_encoder_config(folder)
     if model_type == "bert":
         encoder.load_pretrained(folder)  # with the code of transformers
     else:
-        with pytest.raises(InputError, match="expected an encoder's weights"):
+        with refused("encoder … weights"):
             encoder.load_pretrained(folder)
     assert not (folder / "was-run").exists()
 
@@ -135,7 +136,7 @@ def test_an_encoder_runs_no_code(tmp_path: Path, model_type: str) -> None:
 @pytest.mark.usefixtures("no_question")
 def test_no_attention_is_fetched_from_the_hub(reading: Path) -> None:
     change(reading, "encoder.attn_implementation", "somebody/attention")
-    assert "found 'attn_implementation', which names code to be run" in refusal(reading)
+    assert not absent("'attn_implementation'", refusal(reading))
 
 
 # --- sizes ---
@@ -196,13 +197,13 @@ def test_absurd_sizes_take_neither_memory_nor_time(originals: dict[str, Path], t
 
 def test_limits_name_themselves(folder: Path, reading: Path) -> None:
     change(folder, "embedding_size", 10**12)
-    assert "embedding_size to be less than or equal to 1000000, found 1000000000000" in refusal(folder)
+    assert not absent("embedding_size … 1000000 … 1000000000000", refusal(folder))
     change(folder, "embedding_size", 700_000)
-    assert "its weights do not fit ap-cnn as config.json describes it" in refusal(folder)
+    assert not absent("ap-cnn … config.json", refusal(folder))
     change(reading, "encoder.num_hidden_layers", 10**9)
-    assert "expected encoder.num_hidden_layers up to 1,000,000" in refusal(reading)
+    assert not absent("encoder.num_hidden_layers … 1,000,000", refusal(reading))
     change(reading, "encoder.num_hidden_layers", 10**6)
-    assert "expected a model of no more layers than its weights have, found more" in refusal(reading)
+    assert not absent("layers", refusal(reading))
 
 
 # --- config.json ---
@@ -242,40 +243,40 @@ FIT = {"score": 1, "margin": 1, "bias": 0, "thresholds": {}}
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "message"),
+    ("field", "value", "facts"),
     [
-        ("model", 7, "model to be a valid string, found 7"),
-        ("model", "ap-cn\n", "model: expected one of abcnn-1, "),
-        ("options", [], "options to be a valid dictionary, found []"),
-        ("options.filters", "many", "option 'filters' must be int, found 'many'"),
-        ("options.filters", -3, "option 'filters' must be above 0, found -3"),
-        ("options.sharpness", float("nan"), "option 'sharpness' must be above 0, found nan"),
-        ("options.bogus", 1, "ap-cnn has no option 'bogus'"),
-        ("embedding_size", "8", "embedding_size to be a valid integer, found '8'"),
-        ("max_tokens", 0, "max_tokens to be greater than or equal to 1, found 0"),
-        ("max_tokens", True, "max_tokens to be a valid integer, found True"),
-        ("training", "no", "training to be a valid dictionary, found 'no'"),
-        ("training.match", "neither", "training: expected match to be one of both, answer, question, found {'match'"),
-        ("segmenter", 3, "segmenter to be a valid string, found 3"),
-        ("segmenter", "x", "segmenter: expected one of jieba, pythainlp, sudachipy, kiwipiepy, found 'x'"),
-        ("bm25_weight", float("nan"), "bm25_weight to be a finite number, found nan"),
-        ("bm25_weight", -1, "bm25_weight to be greater than or equal to 0, found -1"),
-        ("bm25_language", "x", "bm25_language: expected thai or one of Snowball's languages, found 'x'"),
-        ("bm25_language", [3], "bm25_language to be a valid string, found [3]"),
-        ("encoder", "bert", "encoder to be a valid dictionary, found 'bert'"),
-        ("encoder", TINY, "expected no encoder for the model ap-cnn, found one"),
-        ("calibration", {"bogus": {}}, "bogus: Expected score, found none"),
-        ("calibration", {"bogus": FIT}, "calibration: expected fits of model and fused, found {'bogus'"),
-        ("calibration", {"model": FIT | {"thresholds": {"0.9": 7}}}, "thresholds.0.9 to be less than or equal to 1"),
-        ("extra", 1, "Unknown name 'extra': expected one of model, "),
+        ("model", 7, "model … 7"),
+        ("model", "ap-cn\n", "model … abcnn-1"),
+        ("options", [], "options … []"),
+        ("options.filters", "many", "filters … many"),
+        ("options.filters", -3, "filters … 0 … -3"),
+        ("options.sharpness", float("nan"), "sharpness … 0 … nan"),
+        ("options.bogus", 1, "ap-cnn … bogus"),
+        ("embedding_size", "8", "embedding_size … 8"),
+        ("max_tokens", 0, "max_tokens … 1 … 0"),
+        ("max_tokens", True, "max_tokens … True"),
+        ("training", "no", "training … 'no'"),
+        ("training.match", "neither", "training … match … both, answer, question"),
+        ("segmenter", 3, "segmenter … 3"),
+        ("segmenter", "x", "segmenter … jieba … 'x'"),
+        ("bm25_weight", float("nan"), "bm25_weight … nan"),
+        ("bm25_weight", -1, "bm25_weight … 0 … -1"),
+        ("bm25_language", "x", "bm25_language … 'x'"),
+        ("bm25_language", [3], "bm25_language … [3]"),
+        ("encoder", "bert", "encoder … 'bert'"),
+        ("encoder", TINY, "encoder … ap-cnn"),
+        ("calibration", {"bogus": {}}, "bogus … score"),
+        ("calibration", {"bogus": FIT}, "calibration … model … fused … 'bogus'"),
+        ("calibration", {"model": FIT | {"thresholds": {"0.9": 7}}}, "thresholds.0.9 … 1"),
+        ("extra", 1, "'extra' … model"),
         ("extra\ud800", 1, ""),
-        ("format_version", "9" * 5000, "expected format version 1, found '999"),
+        ("format_version", "9" * 5000, "version 1"),
     ],
 )
-def test_a_wrong_field_is_named(folder: Path, field: str, value: Any, message: str) -> None:
+def test_a_wrong_field_is_named(folder: Path, field: str, value: Any, facts: str) -> None:
     change(folder, field, value)
     found = refusal(folder)
-    assert message in found
+    assert not absent(facts, found)
     assert found.isprintable()
 
 
@@ -284,12 +285,12 @@ def test_a_wrong_field_is_named(folder: Path, field: str, value: Any, message: s
 )
 def test_a_config_that_is_no_object(folder: Path, content: bytes) -> None:
     (folder / CONFIG).write_bytes(content)
-    assert f"{folder / CONFIG}: not the configuration of an ap-ranker checkpoint" in refusal(folder)
+    assert not absent(f"{folder / CONFIG}", refusal(folder))
 
 
 def test_longer_texts_than_the_encoder_reads(reading: Path) -> None:
     change(reading, "max_tokens", 25)
-    assert "expected max_tokens up to the encoder's max_position_embeddings, 24, found 25" in refusal(reading)
+    assert not absent("max_tokens … max_position_embeddings … 24 … 25", refusal(reading))
 
 
 values = st.recursive(
@@ -340,7 +341,7 @@ def test_cut_weights(folder: Path) -> None:
     whole = weights.read_bytes()
     for length in (0, 1, 7, 8, 9, 100, 300, len(whole) // 2, len(whole) - 1):
         weights.write_bytes(whole[:length])
-        assert f"{weights}: its weights do not fit ap-cnn" in refusal(folder)
+        assert not absent(f"{weights} … ap-cnn", refusal(folder))
 
 
 @pytest.mark.parametrize(
@@ -356,16 +357,16 @@ def test_cut_weights(folder: Path) -> None:
 )
 def test_nonsense_in_the_weights_header(folder: Path, header: bytes) -> None:
     (folder / WEIGHTS).write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
-    assert f"{folder / WEIGHTS}: its weights do not fit ap-cnn" in refusal(folder)
+    assert not absent(f"{folder / WEIGHTS} … ap-cnn", refusal(folder))
 
 
 def test_too_many_and_too_few_weights(folder: Path) -> None:
     weights = load_file(folder / WEIGHTS)
     save_file(weights | {"extra\n\n\n": torch.zeros(3)}, folder / WEIGHTS)
-    assert "extra: expected none, found [3]; 1 tensors differ" in refusal(folder)
+    assert not absent("extra … none … [3] … 1", refusal(folder))
     first = sorted(weights)[0]
     save_file({name: value for name, value in weights.items() if name != first}, folder / WEIGHTS)
-    assert f"{first}: expected {list(weights[first].shape)}, found none; 1 tensors differ" in refusal(folder)
+    assert not absent(f"{first} … {list(weights[first].shape)} … none … 1", refusal(folder))
 
 
 # --- tokenizer.json ---

@@ -10,9 +10,9 @@ from unittest.mock import patch
 import pytest
 import torch
 from conftest import TEXTS, write_checkpoint
+from refusals import refused
 from safetensors.torch import load_file, save_file
 
-from ap_ranker.errors import InputError
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
 
@@ -24,7 +24,7 @@ def test_weights_that_are_no_numbers_are_refused(name: str, number: float, tmp_p
     spoilt = sorted(weights)[-1]
     weights[spoilt].view(-1)[-1] = number
     save_file(weights, folder / "model.safetensors")
-    with pytest.raises(InputError, match=r"expected finite numbers.* 1 of .* not") as caught:
+    with refused(f"{folder / 'model.safetensors'} … {spoilt} … 1") as caught:
         Ranker.from_pretrained(folder, "cpu")
     assert str(folder / "model.safetensors") in str(caught.value)
     assert spoilt in str(caught.value)
@@ -49,7 +49,7 @@ def test_scores_that_are_no_numbers_are_never_ranked(checkpoint: Path, number: f
 
     with patch.object(ranker.model, "match", spoilt), patch.object(ranker.model, "match_stored", spoilt_stored):
         for ask in (ranker.score, ranker.rank):
-            with pytest.raises(InputError, match=r"expected finite scores, found 1 of 6 that are not"):
+            with refused("1 … 6"):
                 ask(TEXTS[0], TEXTS)
 
 
@@ -57,17 +57,14 @@ def test_scores_that_are_no_numbers_are_never_ranked(checkpoint: Path, number: f
 def test_a_batch_holds_a_positive_number_of_texts(checkpoint: Path, batch_size: Any) -> None:
     ranker = Ranker.from_pretrained(checkpoint, "cpu")
     for ask in (lambda: ranker.score("q", TEXTS, batch_size), lambda: ranker.answer_states(TEXTS, batch_size)):
-        with pytest.raises(InputError, match=r"Expected batch_size as a whole number above 0, found "):
+        with refused("batch_size … 0"):
             ask()
-    with pytest.raises(InputError, match="Expected batch_size"):
+    with refused("batch_size"):
         ranker.score("q", [], batch_size)
 
 
 def test_a_score_that_was_never_made_is_no_number(checkpoint: Path) -> None:
     """Whatever a source of states may leave out: never whatever the memory held before."""
     ranker = Ranker.from_pretrained(checkpoint, "cpu")
-    with (
-        patch.object(ranker, "_kept_states", lambda answers, batch_size, *, rounded: iter(())),
-        pytest.raises(InputError, match="found 6 of 6 that are not"),
-    ):
+    with patch.object(ranker, "_kept_states", lambda answers, batch_size, *, rounded: iter(())), refused("6 … 6"):
         ranker.score(TEXTS[0], TEXTS)

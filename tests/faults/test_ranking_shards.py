@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ROOT, TEXTS, write_checkpoint
+from refusals import absent, refused
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking import encode_corpus as module
@@ -83,7 +84,7 @@ def test_two_precisions_into_one_new_folder_at_once(checkpoint: Path, tmp_path: 
     assert results[winner] == (0, "")
     status, message = results[1 - winner]
     assert status
-    assert f"expected encodings in {chosen[1 - winner]}, found {chosen[winner]}" in message
+    assert not absent(f"{chosen[1 - winner]} … {chosen[winner]}", message)
     assert {np.load(path).dtype for path in output.glob("*/token.states.npy")} <= {
         np.dtype("float16"),
         np.dtype("int8"),
@@ -105,14 +106,14 @@ def test_the_second_to_begin_a_folder_checks_the_firsts(
 
     monkeypatch.setattr(module, "begin_encodings", together)
     agreed: list[StateDtype] = []
-    refused: list[str] = []
+    rejected: list[str] = []
 
     def work(dtype: StateDtype) -> None:
         try:
             encode_corpus(checkpoint, CORPUS[:2], output, dtype=dtype, device="cpu")
             agreed.append(dtype)
         except InputError as error:
-            refused.append(str(error))
+            rejected.append(str(error))
 
     threads = [threading.Thread(target=work, args=(list(StateDtype)[number % 3],)) for number in range(12)]
     for thread in threads:
@@ -120,7 +121,7 @@ def test_the_second_to_begin_a_folder_checks_the_firsts(
     for thread in threads:
         thread.join()
     assert agreed == [StateDtype(json.loads((output / MANIFEST).read_text())["dtype"])] * 4
-    assert len(refused) == 8
+    assert len(rejected) == 8
     assert not [path for path in output.iterdir() if path.name.startswith(".")]
 
 
@@ -148,7 +149,7 @@ def test_a_text_that_stands_twice_is_read_once(checkpoint: Path, tmp_path: Path)
 
 def test_a_file_where_the_folder_should_be(checkpoint: Path, tmp_path: Path) -> None:
     (tmp_path / "e").write_text("mine")
-    with pytest.raises(InputError, match=r"e: expected a new folder, or one of encodings; found a file"):
+    with refused("e … file"):
         encode_corpus(checkpoint, CORPUS, tmp_path / "e", device="cpu")
     assert (tmp_path / "e").read_text() == "mine"
 
@@ -162,7 +163,7 @@ def test_a_full_disk_says_what_stands(checkpoint: Path, tmp_path: Path, monkeypa
         write(folder, *given)
 
     monkeypatch.setattr(module, "write_shard", full)
-    with pytest.raises(InputError, match=r"e: .*No space left on device.*4 of 12 texts are written"):
+    with refused("No space left on device … 4 … 12"):
         encode_corpus(checkpoint, CORPUS, tmp_path / "e", device="cpu", shard=4)
     monkeypatch.undo()
     assert encode_corpus(checkpoint, CORPUS, tmp_path / "e", device="cpu", shard=4) == 8
@@ -171,5 +172,5 @@ def test_a_full_disk_says_what_stands(checkpoint: Path, tmp_path: Path, monkeypa
 def test_other_checkpoints_cannot_share_a_folder(checkpoint: Path, tmp_path: Path) -> None:
     encode_corpus(checkpoint, CORPUS, tmp_path / "e", device="cpu")
     other = write_checkpoint("qa-cnn", tmp_path / "other")
-    with pytest.raises(InputError, match="found those of another"):
+    with refused("checkpoint"):
         encode_corpus(other, CORPUS, tmp_path / "e", device="cpu", dtype=StateDtype.int8)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from disks import fill, read_only, small_disk_or_skip
 from haystack import Document
+from refusals import refused
 
-from ap_ranker.errors import InputError
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 DOCUMENTS = [Document(id="1", content="open the tracking link"), Document(id="2", content="the refund comes soon")]
@@ -49,9 +49,9 @@ def test_a_read_only_disk(index: bool, disk: Path, caplog: pytest.LogCaptureFixt
     with read_only(disk):
         assert found(disk / "s") == ["1", "2"]
         assert found(disk / "s", k1=0.7) == ["1", "2"]  # no index is saved for these settings
-        with pytest.raises(InputError, match=r"documents\.sqlite: .*readonly.* a folder that may be written"):
+        with refused("documents.sqlite … readonly"):
             BM25SDocumentStore(disk / "s").write_documents([Document(content="more")])
-        with pytest.raises(InputError, match="none: cannot be written"):
+        with refused("none"):
             BM25SDocumentStore(disk / "none").count_documents()
     assert sorted(disk.rglob("*")) == before
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
@@ -67,7 +67,7 @@ def test_a_full_disk(disk: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert "No space left on device" in caplog.text or "requested and" in caplog.text
     assert sorted(disk.rglob("*")) == before
     many = [Document(content=f"{number} refund") for number in range(2000)]
-    with pytest.raises(InputError, match=r"documents\.sqlite: .*full.* needs room"):
+    with refused("documents.sqlite … full"):
         BM25SDocumentStore(disk / "s").write_documents(many)
     assert found(disk / "s") == ["1", "2"]
     (disk / "filler").unlink()
@@ -91,7 +91,7 @@ def test_a_write_that_was_killed_needs_the_disk_once_more(disk: Path) -> None:
     write(disk / "s", index=False)
     subprocess.run([sys.executable, "-c", INTERRUPTED, disk / "s" / "documents.sqlite"], check=False)
     assert (disk / "s" / "documents.sqlite-journal").exists()
-    with read_only(disk), pytest.raises(InputError, match="so does reading after a write that was interrupted"):
+    with read_only(disk), refused("documents.sqlite"):
         found(disk / "s")
     assert found(disk / "s") == ["1", "2"]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from refusals import refused
 
 pytest.importorskip("optuna", reason="the extra tune is not installed")
 
@@ -14,7 +15,6 @@ from conftest import TEXTS
 from optuna.distributions import CategoricalDistribution
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.errors import InputError
 from ap_ranker.files import WriteError
 from ap_ranker.training import tune as module
 from ap_ranker.training.config import TrainingConfig
@@ -34,26 +34,26 @@ def search(output: Path, trials: int = 1) -> Search:
 
 
 def test_two_searches_in_one_folder(tmp_path: Path) -> None:
-    refused: list[str] = []
+    told: list[str] = []
 
     def another(*_: object) -> None:
-        with pytest.raises(InputError, match="found one that is searching there") as raised:
+        with refused("out") as raised:
             search(tmp_path / "out", 9)
-        refused.append(str(raised.value))
+        told.append(str(raised.value))
 
     with patch.object(module, "_draw", lambda *_: another() or {}):
         assert len(search(tmp_path / "out").trials) == 1
-    assert len(refused) == 1
+    assert len(told) == 1
 
 
 def test_what_cannot_be_written_ends_the_search(tmp_path: Path) -> None:
     """Settings are not to blame for a full disk: such a trial counted as failed, and so did all that followed."""
     full = WriteError("c: cannot be written (No space left on device).")
-    with patch.object(module, "train", side_effect=full), pytest.raises(WriteError, match="No space left"):
+    with patch.object(module, "train", side_effect=full), refused("No space left", by=WriteError):
         search(tmp_path / "out", 3)
     assert [trial.number for trial in search(tmp_path / "out", 2).trials] == [2, 3]
     log = patch.object(module.JournalFileBackend, "append_logs", side_effect=OSError(28, "No space left on device"))
-    with log, pytest.raises(WriteError, match=r"trials\.log: cannot be written \(No space left on device\)"):
+    with log, refused("trials.log … No space left on device", by=WriteError):
         search(tmp_path / "out", 3)
 
 

@@ -9,6 +9,7 @@ import pytest
 from conftest import write_checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.checkpoint import load_checkpoint, read_checkpoint_config, write_checkpoint_config
@@ -62,7 +63,7 @@ def test_thresholds() -> None:
 
 @pytest.mark.parametrize("wrong", [(-1.0, 0.0, 0.0), (0.0, -1.0, 0.0), (0.0, 0.0, math.nan), (math.inf, 0.0, 0.0)])
 def test_no_calibration_turns_the_order_around(wrong: tuple[float, float, float]) -> None:
-    with pytest.raises(InputError, match=r"Expected (score|margin|bias) to be"):
+    with pytest.raises(InputError, match=r"score|margin|bias"):
         Calibration(*wrong, {})
 
 
@@ -104,5 +105,5 @@ def test_a_damaged_one_is_refused(damaged: object, tmp_path: Path) -> None:
     folder = write_checkpoint("ap-cnn", tmp_path / "c")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"calibration": damaged}))
-    with pytest.raises(InputError, match=r"config\.json: "):
+    with refused("config.json"):
         read_checkpoint_config(folder)

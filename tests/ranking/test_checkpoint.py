@@ -9,8 +9,8 @@ import pytest
 import torch
 from conftest import TEXTS, make_model, write_checkpoint
 from naive import SMALL
+from refusals import absent, refused
 
-from ap_ranker.errors import InputError
 from ap_ranker.models.registry import complete_options
 from ap_ranker.ranking import checkpoint as module
 from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, load_checkpoint
@@ -50,7 +50,7 @@ def test_a_failed_write_leaves_the_old_checkpoint_alone(tmp_path: Path, monkeypa
         raise OSError("disk full")
 
     monkeypatch.setattr(module, "save_file", fail)
-    with pytest.raises(InputError, match=r"cannot be written \(disk full\)"):
+    with refused("disk full"):
         write_checkpoint("qa-cnn", folder)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
     assert [file.name for file in tmp_path.iterdir()] == ["c"]
@@ -64,27 +64,26 @@ def test_a_new_checkpoint_replaces_the_old_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "facts"),
     [
-        ("config.json", b"{", "config.json: not the configuration"),
+        ("config.json", b"{", ""),
         (
             "config.json",
             b'{"format_version": 1, "model": "ap-transformer"}',
-            "format version 4, found 1. .*: ap-ranker train DATA --model ap-transformer --output .* --overwrite",
+            "version 4 … 1 … ap-ranker train DATA --model ap-transformer --output … --overwrite",
         ),
-        ("config.json", b'{"format_version": 5, "model": "ap-transformer"}', "format version 4, found 5. Update"),
-        ("config.json", b'{"format_version": 99}', "format version 1, found 99. Update ap-ranker"),
-        ("config.json", b'{"format_version": 1, "model": "ap-cnn"}', "config.json: Expected options, found none"),
-        ("model.safetensors", b"junk", "its weights do not fit ap-cnn"),
-        ("tokenizer.json", b"junk", "not a readable tokenizer"),
+        ("config.json", b'{"format_version": 5, "model": "ap-transformer"}', "version 4 … 5"),
+        ("config.json", b'{"format_version": 99}', "version 1 … 99"),
+        ("config.json", b'{"format_version": 1, "model": "ap-cnn"}', "options"),
+        ("model.safetensors", b"junk", "ap-cnn"),
+        ("tokenizer.json", b"junk", ""),
     ],
 )
-def test_damaged_files_are_named(checkpoint: Path, tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_damaged_files_are_named(checkpoint: Path, tmp_path: Path, name: str, content: bytes, facts: str) -> None:
     folder = shutil.copytree(checkpoint, tmp_path / "damaged")
     (folder / name).write_bytes(content)
-    with pytest.raises(InputError, match=message) as caught:
+    with refused(f"{folder / name} … {facts}"):
         Ranker.from_pretrained(folder, "cpu")
-    assert str(folder / name) in str(caught.value)
 
 
 def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
@@ -92,17 +91,17 @@ def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     config["options"]["filters"] = 13
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="its weights do not fit ap-cnn"):
+    with refused("ap-cnn"):
         Ranker.from_pretrained(folder, "cpu")
 
 
 def test_not_a_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(InputError, match=r"expected a checkpoint \(config.json.*found notes.txt"):
+    with refused("config.json … notes.txt"):
         find_checkpoint(tmp_path)
-    with pytest.raises(InputError, match=r"No checkpoint folder at 'no/such/place'.*ap-ranker train"):
+    with refused("no/such/place … ap-ranker train"):
         find_checkpoint("no/such/place")
-    with pytest.raises(InputError, match=r"No checkpoint folder at 'somebody/model'"):  # offline: the hub cannot help
+    with refused("somebody/model"):  # offline: the hub cannot help
         find_checkpoint("somebody/model")
 
 
@@ -119,7 +118,7 @@ def test_the_segmenter_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert again.encode(["保险"]) == tokenizer.encode(["保险"]) == ([[tokenizer.words.index("保险")]], 0)
     languages._loaded.cache_clear()
     monkeypatch.setitem(sys.modules, "jieba", None)
-    with pytest.raises(InputError, match=r'^The segmenter jieba needs an extra: pip install "ap-ranker\[chinese\]"$'):
+    with refused('jieba … pip install "ap-ranker[chinese]"'):
         load_checkpoint(folder)
 
 
@@ -144,8 +143,8 @@ def test_a_checkpoint_of_another_reading_says_how_to_renew_it(
     (folder / "config.json").write_text(json.dumps(config))
     load_checkpoint(folder)
     [message] = caplog.messages
-    assert f"ap-ranker train DATA --model ap-cnn --output {folder} --overwrite" in message
+    assert not absent(f"ap-ranker train DATA --model ap-cnn --output {folder} --overwrite", message)
     config["reading_version"] = READING_VERSION + 1
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="reading_version"):
+    with refused("reading_version"):
         load_checkpoint(folder)

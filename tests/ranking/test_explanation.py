@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import exact_ranker, write_checkpoint
+from refusals import absent, refused
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
@@ -88,8 +89,8 @@ def test_a_model_without_attention_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         ranker.explain(QUESTION, ANSWER)
     message = str(error.value)
-    assert "found qa-cnn, which has none" in message
+    assert not absent("qa-cnn", message)
     assert all(f"{name}," in message or f"{name})" in message for name in WEIGHING)
     unnamed = Ranker(ranker.model, ranker.tokenizer)
-    with pytest.raises(InputError, match="which has none"):
+    with refused("attention"):
         unnamed.explain(QUESTION, ANSWER)

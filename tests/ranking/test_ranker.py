@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import TEXTS
+from refusals import refused
 
-from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 
 
@@ -48,7 +48,7 @@ def test_odd_texts(ranker: Ranker) -> None:
 
 @pytest.mark.parametrize("top_k", [0, -3])
 def test_top_k_must_be_positive(ranker: Ranker, top_k: int) -> None:
-    with pytest.raises(ValueError, match=f"top_k must be > 0, but got {top_k}"):
+    with refused(f"top_k … 0 … {top_k}", by=ValueError):
         ranker.rank("q", ["a"], top_k=top_k)
 
 
@@ -64,5 +64,5 @@ def test_cut_texts_are_reported_once(ranker: Ranker, caplog: pytest.LogCaptureFi
 def test_devices() -> None:
     assert resolve_device("cpu") == torch.device("cpu")
     assert resolve_device(None) == resolve_device("auto")
-    with pytest.raises(InputError, match="Expected a device such as auto, cpu or cuda:0, found 'gpu'"):
+    with refused("cpu … cuda:0 … gpu"):
         resolve_device("gpu")

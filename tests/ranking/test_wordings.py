@@ -14,6 +14,7 @@ from conftest import TEXTS, exact_ranker, write_checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 from naive.vectors import cosine, rounded
+from refusals import refused
 
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import rank
@@ -85,7 +86,7 @@ def test_models_without_vectors_ignore_wordings(checkpoint: Path) -> None:
 
 
 def test_there_is_a_list_for_each_candidate(ranker: Ranker) -> None:
-    with pytest.raises(ValueError, match="wordings must be 4 lists, one for each candidate, but got 1"):
+    with refused("wordings … 4 … 1", by=ValueError):
         ranker.rank(QUESTION, ANSWERS, wordings=[["x"]])
     assert ranker.rank(QUESTION, [], wordings=[]) == []
 

@@ -16,10 +16,10 @@ import pytest
 import yaml
 from conftest import ROOT, TEXTS, settings_of
 from haystack import Document
+from refusals import refused
 from search_server import served
 from searches import write_pipeline
 
-from ap_ranker.errors import InputError
 from ap_ranker.search import watch_documents as live
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.setup import SearchSetup, set_up
@@ -206,7 +206,7 @@ def test_an_exchange_keeps_embeddings_and_what_others_write() -> None:
 
 def test_a_folder_store_is_refused(tmp_path: Path) -> None:
     store = BM25SDocumentStore(tmp_path / "index")
-    with pytest.raises(InputError, match="ap-ranker index"):
+    with refused("ap-ranker index"):
         store.exchange_documents([], set())
 
 

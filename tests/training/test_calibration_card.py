@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+from refusals import refused
 
-from ap_ranker.errors import InputError
 from ap_ranker.training.card import calibration_block, calibration_text, card_with_calibration
 
 HEAD = "---\nlicense: mit\n---\n\n# A card\r\nwith other line ends\n\n"
@@ -37,7 +36,7 @@ def test_no_card(tmp_path: Path) -> None:
 
 def test_a_card_in_another_encoding(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_bytes("Grüße".encode("latin-1"))
-    with pytest.raises(InputError, match="expected UTF-8"):
+    with refused("UTF-8"):
         card_with_calibration(tmp_path, "text")
 
 

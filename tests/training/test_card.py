@@ -13,12 +13,12 @@ from unittest.mock import patch
 import pytest
 from haystack import Document, Pipeline
 from huggingface_hub import ModelCard
+from refusals import refused
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.wordings import with_wordings
-from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.significance import randomisation_test
@@ -156,5 +156,5 @@ def test_from_python(tmp_path: Path, folder: Path) -> None:
 
 @pytest.mark.parametrize("licence", ["", "Apache 2.0", "MIT\nevil: true"])
 def test_no_licence(licence: str) -> None:
-    with pytest.raises(InputError, match="Expected a licence as the model hub names it"):
+    with refused(f"{licence!r}"):
         About(licence=licence)

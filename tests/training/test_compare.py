@@ -7,6 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from conftest import TEXTS, write_checkpoint, write_encoder
+from refusals import refused
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
@@ -48,16 +49,16 @@ def test_contenders_are_named_with_their_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "facts"),
     [
-        ("ap-cn", "Unknown model 'ap-cn'"),
-        ("ap-cnn:filters", "Expected a model as NAME or NAME:option=value"),
-        ("ap-cnn:filter=3", "no option 'filter'"),
-        ("qa-cnn:similarity=near", "'similarity' must be cosine or gesd, found 'near'"),
+        ("ap-cn", "ap-cn"),
+        ("ap-cnn:filters", "NAME:option=value … ap-cnn:filters"),
+        ("ap-cnn:filter=3", "filter"),
+        ("qa-cnn:similarity=near", "similarity … cosine … gesd … near"),
     ],
 )
-def test_bad_contenders(text: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_bad_contenders(text: str, facts: str) -> None:
+    with refused(facts):
         Contender.parse_all(f"qa-cnn,{text}")
 
 
@@ -121,7 +122,7 @@ def test_an_interrupted_comparison_goes_on(finished: tuple[Path, Comparison], tm
 
 def test_other_settings_are_not_mixed_in(finished: tuple[Path, Comparison]) -> None:
     folder, _ = finished
-    with pytest.raises(InputError, match=r"ap-cnn,filters=6-seed1: expected a run with the same settings.*epochs"):
+    with refused("ap-cnn,filters=6-seed1 … epochs"):
         run(folder, replace(CONFIG, epochs=2))
 
 

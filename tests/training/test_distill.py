@@ -11,6 +11,7 @@ import pytest
 import torch
 from conftest import TEXTS, write_checkpoint, write_encoder
 from naive import SMALL
+from refusals import refused
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
@@ -177,7 +178,7 @@ def test_number_of_the_teachers_answers(setting: int | None, objective: str, exp
 
 def test_no_more_answers_can_be_asked_for_than_are_drawn_from() -> None:
     assert TrainingConfig(taught_answers=HIGHEST).taught_answers == HIGHEST
-    with pytest.raises(InputError, match="taught_answers"):
+    with refused("taught_answers"):
         TrainingConfig(taught_answers=HIGHEST + 1)
 
 
@@ -249,26 +250,26 @@ def test_a_student_learns_what_no_label_says(teacher: Path, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
+    ("config", "facts"),
     [
-        (TrainingConfig("bm25"), "a student that can learn, such as ap-cnn, found bm25"),
-        (TrainingConfig("ap-cnn", objective="hinge"), "Expected no objective"),
-        (TrainingConfig("ap-transformer", epochs=0), "Expected epochs above 0"),
+        (TrainingConfig("bm25"), "ap-cnn … bm25"),
+        (TrainingConfig("ap-cnn", objective="hinge"), "objective … hinge"),
+        (TrainingConfig("ap-transformer", epochs=0), "epochs … 0"),
     ],
 )
-def test_refused(config: TrainingConfig, message: str, checkpoint: Path, pairs: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=message):
+def test_refused(config: TrainingConfig, facts: str, checkpoint: Path, pairs: Dataset, tmp_path: Path) -> None:
+    with refused(facts):
         distill(checkpoint, pairs, pairs, tmp_path / "student", config)
     assert not (tmp_path / "student").exists()
 
 
 def test_no_teacher_is_refused(pairs: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="at least one teacher"):
+    with refused("teacher"):
         distill([], pairs, pairs, tmp_path / "student", TrainingConfig("ap-cnn"))
 
 
 def test_questions_without_labels_need_shared_answers(teacher: Path, pairs: Dataset) -> None:
-    with pytest.raises(InputError, match="Leave out --questions"):
+    with refused("--questions"):
         Teacher([Ranker.from_pretrained(teacher)], ["More?"]).teach(replace(pairs, judged=True), pairs)
 
 
@@ -283,7 +284,7 @@ def test_read_questions(pairs: Dataset, tmp_path: Path) -> None:
     path.write_text("id,question\n1,Can I pay later?\n2,Where is my parcel?\n3,Can I pay later?\n")
     assert read_questions(path, pairs) == ["Can I pay later?"]
     (tmp_path / "other.csv").write_text("text\nCan I pay later?\n")
-    with pytest.raises(InputError, match="expected a column 'question'"):
+    with refused("question"):
         read_questions(tmp_path / "other.csv", pairs)
 
 
@@ -296,5 +297,5 @@ def test_from_the_command_line(faq: Path, checkpoint: Path, tmp_path: Path) -> N
     assert "Wrote" in result.output
     card = (tmp_path / "student" / "README.md").read_text()
     assert [name for name in ("bow-idf", str(checkpoint), further[1]) if name not in card] == []
-    refused = CliRunner().invoke(app, [*run, "--model", "bm25", "--output", str(tmp_path / "other")])
-    assert isinstance(refused.exception, InputError)
+    again = CliRunner().invoke(app, [*run, "--model", "bm25", "--output", str(tmp_path / "other")])
+    assert isinstance(again.exception, InputError)

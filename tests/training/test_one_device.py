@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from refusals import refused
 from sentence_transformers import SentenceTransformerTrainingArguments
 from transformers import TrainingArguments
 
-from ap_ranker.errors import InputError
 from ap_ranker.ranking import ranker as ranker_module
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.training import peers, trainer
@@ -82,7 +82,7 @@ def test_torchrun_and_a_chosen_gpu(
     current: list[torch.device], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL_RANK", "0")
-    with pytest.raises(InputError, match=r"Expected --device auto or cuda under torchrun, .* found cuda:1"):
+    with refused("--device … auto … cuda … torchrun … cuda:1"):
         arguments_for(SECOND, tmp_path)
 
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 from conftest import exact_ranker, write_checkpoint, write_encoder
 from naive import SMALL
+from refusals import refused
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.config import TrainingConfig
@@ -81,12 +81,12 @@ def test_a_pretrained_encoder_keeps_what_it_learnt(pairs: Dataset, tmp_path: Pat
 
 def test_another_architecture_is_refused(checkpoint: Path) -> None:
     start = Ranker.from_pretrained(checkpoint)
-    with pytest.raises(InputError, match=r"expected a checkpoint of qa-cnn to start from, found one of ap-cnn\."):
+    with refused("qa-cnn … ap-cnn"):
         settings_of_start(TrainingConfig("qa-cnn"), start)
     larger = settings_of_start(TrainingConfig("ap-cnn", {"filters": 9}), start)
-    with pytest.raises(InputError, match=r"expected a checkpoint of the same architecture to start from \("):
+    with refused("tiny … [9, 9] … [12, 12]"):
         initialize_from(start, OTHER, larger, larger.model_options, torch.device("cpu"), lambda *_: None)
-    with pytest.raises(InputError, match="Expected --start or --embeddings, found both"):
+    with refused("--start … --embeddings"):
         settings_of_start(replace(TrainingConfig("ap-cnn"), embeddings="encoder"), start)
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
+from refusals import refused
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
@@ -237,9 +238,7 @@ def test_settings_that_training_refuses(error: Exception, tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("diverging")
 def test_no_trial_succeeds(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"at least one of 2 trials to succeed, found none; the last one: The model has"
-    ):
+    with refused("2 … diverged"):
         search(tmp_path / "out", 2, {"learning_rate": CategoricalDistribution((10.0,))}, replace(BASE, optimizer="sgd"))
 
 
@@ -273,26 +272,22 @@ def test_what_mattered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "facts"),
     [
-        (
-            {"space": {"learning_rate": CategoricalDistribution((0.02,))}},
-            "another space learning_rate, space options.filters",
-        ),
-        ({"base": replace(BASE, epochs=3)}, "another setting epochs"),
-        ({"base": replace(BASE, seed=2)}, "another setting seed"),
-        ({"data": replace(DATA, questions=DATA.questions[1:])}, "another data training questions"),
-        ({"dev": replace(DATA, questions=DATA.questions[1:])}, "another data dev questions"),
-        ({"vectors": WordVectors(["parcel"], np.ones((1, 8), np.float32))}, "another data word vectors"),
+        ({"space": {"learning_rate": CategoricalDistribution((0.02,))}}, "space learning_rate, space options.filters"),
+        ({"base": replace(BASE, epochs=3)}, "setting epochs"),
+        ({"base": replace(BASE, seed=2)}, "setting seed"),
+        ({"data": replace(DATA, questions=DATA.questions[1:])}, "data training questions"),
+        ({"dev": replace(DATA, questions=DATA.questions[1:])}, "data dev questions"),
+        ({"vectors": WordVectors(["parcel"], np.ones((1, 8), np.float32))}, "data word vectors"),
     ],
 )
-def test_another_search_is_not_mixed_in(change: dict[str, Any], message: str, found: tuple[Search, Path, Any]) -> None:
+def test_another_search_is_not_mixed_in(change: dict[str, Any], facts: str, found: tuple[Search, Path, Any]) -> None:
     _, output, _ = found
     arguments: dict[str, Any] = {"data": DATA, "dev": DATA, "space": SPACE, "base": BASE, **change}
     before = (output / "trials.log").read_bytes()
-    with pytest.raises(InputError) as raised:
+    with refused(facts) as raised:
         tune(output=output, trials=9, device="cpu", **arguments)
-    assert message in str(raised.value)
     assert str(output) in str(raised.value)
     assert (output / "trials.log").read_bytes() == before
 
@@ -304,17 +299,17 @@ def test_the_same_data_elsewhere_is_the_same_search(found: tuple[Search, Path, A
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "message"),
+    ("file", "text", "facts"),
     [
-        ("notes.txt", "mine", "expected a new folder or that of an earlier search, found something else"),
-        ("search.json", "{", "search.json: expected the definition of an earlier search"),
-        ("search.json", "[1]", "search.json: expected the definition of an earlier search"),
-        ("search.json", '{"space": 3}', "search.json: expected the definition of an earlier search"),
+        ("notes.txt", "mine", "folder"),
+        ("search.json", "{", "search.json"),
+        ("search.json", "[1]", "search.json"),
+        ("search.json", '{"space": 3}', "search.json"),
     ],
 )
-def test_a_folder_that_holds_something_else(file: str, text: str, message: str, tmp_path: Path) -> None:
+def test_a_folder_that_holds_something_else(file: str, text: str, facts: str, tmp_path: Path) -> None:
     (tmp_path / file).write_text(text)
-    with pytest.raises(InputError, match=message):
+    with refused(facts):
         search(tmp_path, 1)
     assert files(tmp_path) == [file]
 
@@ -323,19 +318,19 @@ def test_a_damaged_log(tmp_path: Path) -> None:
     output = tmp_path / "out"
     search(output, 1)
     (output / "trials.log").write_text("no json\n" + (output / "trials.log").read_text())
-    with pytest.raises(InputError, match=r"trials.log: expected the log of an earlier search, found damaged lines"):
+    with refused("trials.log"):
         search(output, 2)
 
 
 def test_nothing_is_begun_with_a_mistake(tmp_path: Path) -> None:
     output, nothing = tmp_path / "out", Dataset("none", DATA.answers, [])
     vectors = WordVectors(["parcel"], np.ones((1, 8), np.float32))
-    with pytest.raises(InputError, match="Expected a device"):
+    with refused("cuda:99"):
         tune(DATA, DATA, SPACE, output, BASE, device="cuda:99")
     for data, dev in ((nothing, DATA), (DATA, nothing)):
-        with pytest.raises(InputError, match="none: expected questions with a right answer"):
+        with refused("none … right"):
             tune(data, dev, SPACE, output, BASE, device="cpu")
-    with pytest.raises(InputError, match="without embedding_size, as the word vectors determine it"):
+    with refused("embedding_size"):
         search(output, 1, {"embedding_size": CategoricalDistribution((4, 8))}, vectors=vectors)
     assert not output.exists()
 
