@@ -45,6 +45,9 @@ class Wordings:
         return sum(map(len, (*self.by_id.values(), *self.by_text.values())))
 
 
+NO_WORDINGS = Wordings()
+
+
 def read_wordings(path: str | Path) -> Wordings:
     """Read the wordings of a file: training questions, or further wordings of FAQ entries.
 
@@ -101,7 +104,7 @@ class WordingFiles:
 
     def __init__(self, paths: Iterable[str | Path]) -> None:
         self._files: dict[Path, Watched[Wordings]] = {}
-        self._latest: tuple[Sequence[Wordings], Wordings] = (), Wordings()
+        self._latest: tuple[Sequence[Wordings], Wordings] = (), NO_WORDINGS
         for path in paths:
             self.add(path)
 

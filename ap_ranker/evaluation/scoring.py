@@ -114,9 +114,9 @@ def score_wordings(
     seconds = 0.0
     results: list[np.ndarray | None] = []
     for question, vector, rows in zip(questions, scores.question_vectors, candidates, strict=True):
-        lists = [list(dataset.answers[row].wordings) for row in rows]
+        lists = [dataset.answers[row].wordings for row in rows]
         if (asked := question_key(question.text)) in known:  # a question never meets its own text
-            lists = [[text for text in each if question_key(text) != asked] for each in lists]
+            lists = [tuple(text for text in each if question_key(text) != asked) for each in lists]
         started = time.perf_counter()
         found = vectors.best(vector, lists, ranker.embed_questions)[0] if any(lists) else None
         seconds += time.perf_counter() - started

@@ -60,6 +60,17 @@ class Signals:
     answers: Sequence[Sequence[str]] | None = None
     matched: Sequence[str | None] = ()
 
+    def ordered(self, order: Sequence[int]) -> Signals:
+        """The same of the candidates in another order, given as their present places."""
+
+        places = np.asarray(order)
+        arrays = (self.model, self.cosines, self.wordings, self.bm25, self.exact)
+        lists = (self.answers, self.matched)
+        return Signals(
+            *(None if values is None else values[places] for values in arrays),
+            *([values[place] for place in order] if values else values for values in lists),
+        )
+
     @property
     def best_wording(self) -> Numbers | None:
         """(N,) w; `None` if no candidate has a wording."""

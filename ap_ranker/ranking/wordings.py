@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import is_
 from typing import Any, Self
 
 import numpy as np
@@ -32,13 +33,15 @@ Encode = Callable[[Sequence[str]], Tensor]
 """B texts -> (B, C) their vectors as questions, of length 1."""
 
 
-_key = lru_cache(maxsize=50_000)(question_key)  # every question is compared with the same wordings
+@lru_cache(maxsize=50_000)  # every question is compared with the same wordings
+def _keys(wordings: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(filter(None, map(question_key, wordings)))
 
 
 def is_exact_match(question: str, wordings: Sequence[Iterable[str]]) -> list[bool]:
     """Whether a question is a known wording of each of N entries, whatever its case, white space, final punctuation."""
     asked = question_key(question)
-    return [bool(asked) and any(_key(text) == asked for text in texts) for texts in wordings]
+    return [asked in _keys(tuple(texts)) for texts in wordings]
 
 
 class WordingVectors:
@@ -51,26 +54,42 @@ class WordingVectors:
         self._table = Vectors.of(np.empty((0, 0)))
         self._rows: dict[str, int] = {}
         self._lock = threading.Lock()
+        self._last: tuple[Sequence[tuple[str, ...]], Any] = (), None  # lists of wordings, and their vectors together
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy begins without any: it encodes them itself."""
         return WordingVectors, ()
 
     def best(
-        self, question: NDArray[np.float32], wordings: Sequence[Sequence[str]], encode: Encode
+        self, question: NDArray[np.float32], wordings: Sequence[tuple[str, ...]], encode: Encode
     ) -> tuple[NDArray[np.float32], list[str | None]]:
         """(N,) the cosine of a question (C,) with each entry's best wording, -1 without any; and that wording."""
+        known, together = self._last  # often those of the question before: a small FAQ is compared as a whole
+        if len(known) != len(wordings) or not all(map(is_, known, wordings)):
+            together = self._joined(wordings, encode)
+            self._last = wordings, together
         cosines = np.full(len(wordings), -1.0, dtype=np.float32)
         texts: list[str | None] = [None] * len(wordings)
-        entries = [entry for entry, each in enumerate(wordings) if each]
-        if entries:
-            table, rows = self.find([text for entry in entries for text in wordings[entry]], encode)
-            scores = table.cosines(rows, question)
-            ends = np.cumsum([len(wordings[entry]) for entry in entries])
-            for entry, own in zip(entries, np.split(scores, ends[:-1]), strict=True):
-                best = int(own.argmax())
-                cosines[entry], texts[entry] = own[best], wordings[entry][best]
+        if together is not None:
+            vectors, scales, entries, starts, of_entry = together
+            scores = (vectors @ question) * scales
+            cosines[entries] = best = np.maximum.reduceat(scores, starts)
+            places = np.flatnonzero(scores == best[of_entry])
+            _, first = np.unique(of_entry[places], return_index=True)
+            for entry, place in zip(entries.tolist(), (places[first] - starts).tolist(), strict=True):
+                texts[entry] = wordings[entry][place]
         return cosines, texts
+
+    def _joined(self, wordings: Sequence[tuple[str, ...]], encode: Encode) -> tuple[NDArray[Any], ...] | None:
+        """Of P wordings of E entries that have any: (P, C) vectors, (P,) scales, (E,) the entries, (E,) where those of
+        each begin, (P,) the place among these of each one's entry."""
+        entries = [entry for entry, each in enumerate(wordings) if each]
+        if not entries:
+            return None
+        table, rows = self.find([text for entry in entries for text in wordings[entry]], encode)
+        sizes = np.array([len(wordings[entry]) for entry in entries])
+        vectors, scales = table.matrix[rows].astype(np.float32), table.scales[rows]
+        return vectors, scales, np.array(entries), np.cumsum(sizes) - sizes, np.repeat(np.arange(len(sizes)), sizes)
 
     def nbytes(self, texts: Iterable[str], encode: Encode) -> int:
         """Bytes of the vectors of these texts, which are encoded if they are new."""

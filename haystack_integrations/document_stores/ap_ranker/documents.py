@@ -6,7 +6,7 @@ A query has legs, by words, by meaning and by known wordings; it finds the union
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
@@ -86,11 +86,39 @@ class Leg:
 
     def scores_of(self, rows: Sequence[int]) -> list[float | None]:
         """The scores of some rows."""
-        places = np.searchsorted(self.rows, rows).tolist()
-        return [
-            float(self.scores[place]) if place < len(self.scores) and self.rows[place] == row else self.nothing
-            for row, place in zip(rows, places, strict=True)
-        ]
+        if not len(self.rows):
+            return [self.nothing] * len(rows)
+        places = np.searchsorted(self.rows, rows).clip(max=len(self.rows) - 1)
+        known, scores = self.rows[places] == rows, self.scores[places].tolist()
+        return [score if found else self.nothing for score, found in zip(scores, known.tolist(), strict=True)]
+
+
+@dataclass(frozen=True)
+class Found:
+    """N documents that a query finds, in the order of writing, as the store has them: nobody may change them.
+
+    `order` are their places, the best first; `columns` and `meta` are the fields that a copy's meta gets, with a value
+    for each document or one for all. As long as `revision` is the same object, a row has the same document.
+    """
+
+    revision: object
+    rows: Sequence[int]
+    documents: Sequence[Document]
+    order: Sequence[int]
+    scores: Sequence[float | None]
+    columns: Mapping[str, Sequence[Any]]
+    meta: Mapping[str, Any]
+    has_embeddings: bool = False
+
+    def copy(self, place: int, score: float | None, more: Mapping[str, Any]) -> Document:
+        """A copy of a document with a score, with all that is known of it, and more, in its meta."""
+        document, meta = self.documents[place], {name: values[place] for name, values in self.columns.items()}
+        embedding = document.embedding if self.has_embeddings else None
+        return copy_of(document, {**self.meta, **meta, **more}, score=score, embedding=embedding)
+
+    def copies(self) -> list[Document]:
+        """A copy of each document, the best first."""
+        return [self.copy(place, self.scores[place], {}) for place in self.order]
 
 
 class Documents:
@@ -282,6 +310,7 @@ def copy_of(document: Document, more: dict[str, Any] | None = None, **changes: A
 
 def find(
     stored: Documents,
+    revision: object,
     legs: Sequence[Leg],
     filters: dict[str, Any] | None,
     top_k: int,
@@ -290,8 +319,8 @@ def find(
     rank_all: int = 0,
     scale: Callable[[float], float] = float,
     embedding: bool = False,
-) -> list[Document]:
-    """Copies of the documents that any of the legs finds, at most `top_k` each; if `rank_all` or fewer, all documents.
+) -> Found:
+    """The documents that any of the legs finds, at most `top_k` each; if `rank_all` or fewer, all documents.
 
     The first leg gives documents their score, after `scale`, which is `None` for those that it does not know; these
     come last. `wordings` are a further leg, older than this query: only documents that the others know count.
@@ -316,19 +345,10 @@ def find(
             columns[leg.score_field] = leg.scores_of(rows)
         meta |= leg.meta
     scores = legs[0].scores_of(rows)
-    copies = []
-    for row, score, *values in zip(rows, scores, *columns.values(), strict=True):
-        document = found[row]
-        copies.append(
-            copy_of(
-                document,
-                meta | dict(zip(columns, values, strict=True)),
-                score=None if score is None else scale(score),
-                embedding=document.embedding if embedding else None,
-            )
-        )
     keys = [-inf if score is None else score for score in scores]
-    return [copies[place] for place in sorted(range(len(rows)), key=keys.__getitem__, reverse=True)]
+    order = sorted(range(len(rows)), key=keys.__getitem__, reverse=True)
+    scaled = [None if score is None else scale(score) for score in scores]
+    return Found(revision, rows, [found[row] for row in rows], order, scaled, columns, meta, embedding)
 
 
 def _first(

@@ -29,11 +29,6 @@ class StoredDocuments(ABC):
     def _transaction(self, *, write: bool = False) -> AbstractContextManager[Documents]:
         """The documents, without writes by others meanwhile."""
 
-    def revision(self) -> str:
-        """A text that differs after every change of a document."""
-        with self._transaction() as documents:
-            return documents.revision()
-
     def count_documents(self) -> int:
         """The number of documents."""
         with self._transaction() as documents:

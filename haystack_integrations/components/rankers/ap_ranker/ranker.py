@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 from haystack import Document, component, default_from_dict, tracing
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.data.wordings import WordingFiles
+from ap_ranker.data.wordings import MOST_ANSWERS, NO_WORDINGS, WordingFiles, Wordings
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
@@ -32,6 +33,7 @@ from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
     check_number,
     file_list,
 )
+from haystack_integrations.document_stores.ap_ranker.documents import Found
 from haystack_integrations.document_stores.ap_ranker.entries import names_in_files, own_wordings
 
 logger = logging.getLogger(__name__)
@@ -40,6 +42,14 @@ CROSS_ENCODER_DEFAULTS = {"trust_remote_code": False, "backend": "torch"} | dict
     ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
 )
 """Parameters of `SentenceTransformersSimilarityRanker` that do not apply here; with these values they are left out."""
+
+
+class _Entry(NamedTuple):
+    """A document as questions are compared with it: its text, its content and its answer, its known wordings."""
+
+    text: str
+    parts: tuple[str, str]
+    wordings: tuple[str, ...]
 
 
 @component
@@ -67,7 +77,7 @@ class AnswerRanker(CheckpointComponent):
 
     family: ClassVar[Family | None] = None
     """The models whose checkpoints this class loads; `None` for all."""
-    _not_copied = (*CheckpointComponent._not_copied, "_files")
+    _not_copied = (*CheckpointComponent._not_copied, "_files", "_entries")
 
     def __init__(
         self,
@@ -155,6 +165,7 @@ class AnswerRanker(CheckpointComponent):
     def _reset(self) -> None:
         CheckpointComponent._reset(self)  # no super(): @component recreates the class
         self._files = WordingFiles(())
+        self._entries: tuple[object, Wordings, dict[int, _Entry]] = (None, NO_WORDINGS, {})
         self._warned: set[str] = set()
 
     def _load(self) -> Ranker:
@@ -234,60 +245,124 @@ class AnswerRanker(CheckpointComponent):
         :raises ValueError: `top_k` is not positive, or both `score_threshold` and `precision` are given.
         :raises InputError: The checkpoint cannot be loaded, or was not calibrated for `precision`.
         """
+        limits = self._limits(top_k, scale_score, score_threshold, precision)
+        if not documents:
+            return {"documents": []}
+        ranker, candidates = self._loaded(), _different(documents)
+        entries = self._read(candidates, self._files.now())
+        best = self._best(ranker, query, entries, lambda: self._bm25_scores(ranker, documents, candidates), limits)
+        return {
+            "documents": [
+                replace(candidates[place], score=score, meta={**candidates[place].meta, **more})
+                for place, score, more in best
+            ]
+        }
+
+    run_async = in_thread(run)
+
+    def rank_found(
+        self,
+        query: str,
+        found: Found,
+        top_k: int | None = None,
+        score_threshold: float | None = None,
+        precision: float | None = None,
+    ) -> list[Document]:
+        """As `run`, of what a retriever of our store found: only what is returned is copied, and each of its documents
+        is read once, not for each question."""
+        limits = self._limits(top_k, None, score_threshold, precision)
+        if not found.rows:
+            return []
+        ranker, scores, language = self._loaded(), found.columns[BM25_SCORE], found.meta[BM25_LANGUAGE]
+        entries = self._read_once(found)
+        best = self._best(
+            ranker, query, entries, lambda: self._complete(ranker, scores, [language]), limits, found.order
+        )
+        return [found.copy(place, score, more) for place, score, more in best]
+
+    def _limits(
+        self, top_k: int | None, scale_score: bool | None, score_threshold: float | None, precision: float | None
+    ) -> dict[str, Any]:
+        """The arguments of `Decision.answers`, from those of a run and the component's."""
         top_k = self.top_k if top_k is None else top_k
         check_number("top_k", top_k, 1)
-        scale_score = self.scale_score if scale_score is None else scale_score
         check_limits(score_threshold, precision)
         if score_threshold is None and precision is None:
             score_threshold, precision = self.score_threshold, self.precision
-        if not documents:
-            return {"documents": []}
-        ranker = self._loaded()
-        candidates = _different(documents)
-        question, texts = self._question(query), self._texts.texts(candidates)
+        scale_score = self.scale_score if scale_score is None else scale_score
+        return {"top_k": top_k, "scale_score": scale_score, "score_threshold": score_threshold, "precision": precision}
+
+    def _best(
+        self,
+        ranker: Ranker,
+        query: str,
+        entries: Sequence[_Entry],
+        bm25: Callable[[], list[float] | None],
+        limits: dict[str, Any],
+        order: Sequence[int] | None = None,
+    ) -> list[tuple[int, float, dict[str, Any]]]:
+        """The places of the entries to return, best first, their scores, and what their meta gets.
+
+        Ties are in the `order` of these places, by default in the one given.
+        """
+        question, texts = self._question(query), [entry.text for entry in entries]
         self._trace(ranker, question, texts)
         decision = ranker.decision(fuse_scores=self.fuse_scores)
         signals = ranker.score_entries(
             question,
             texts,
-            self._wordings(candidates),
-            self._bm25_scores(ranker, documents, candidates) if decision.weights.bm25 else None,
+            [entry.wordings for entry in entries],
+            bm25() if decision.weights.bm25 else None,
             batch_size=self.batch_size,
-            parts=[(document.content or "", str(document.meta.get("answer", ""))) for document in candidates],
+            parts=[entry.parts for entry in entries],
         )
-        limits = {"score_threshold": score_threshold, "precision": precision}
-        answers = decision.answers(signals, top_k=top_k, scale_score=scale_score, **limits)
+        order = range(len(entries)) if order is None else order
+        answers = decision.answers(signals.ordered(order), **limits)
         best = []
-        for row, score in answers:
-            document = candidates[row]
-            meta: dict[str, Any] = {}
-            if (wording := signals.matched[row]) is not None:
-                meta[MATCHED] = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
+        for place, score in ((order[row], score) for row, score in answers):
+            more: dict[str, Any] = {}
+            if (wording := signals.matched[place]) is not None:
+                more[MATCHED] = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
             if self.explain:
-                weights = ranker.attention_weights(question, texts[row])
+                weights = ranker.attention_weights(question, texts[place])
                 sides = [[asdict(token) for token in tokens] for tokens in weights]
-                meta["explanation"] = dict(zip(("question", "answer"), sides, strict=True))
-            best.append(replace(document, score=score, meta={**document.meta, **meta} if meta else document.meta))
-        return {"documents": best}
-
-    run_async = in_thread(run)
+                more["explanation"] = dict(zip(("question", "answer"), sides, strict=True))
+            best.append((place, score, more))
+        return best
 
     def exact_matches(self, query: str, documents: list[Document]) -> list[bool]:
         """Whether a query is a known wording of each document, word for word."""
-        return is_exact_match(self._question(query), self._wordings(documents))
+        entries = self._read(documents, self._files.now())
+        return is_exact_match(self._question(query), [entry.wordings for entry in entries])
 
-    def _wordings(self, documents: list[Document]) -> list[tuple[str, ...]]:
-        """The known wordings of each document, as the model reads questions."""
-        known = self._files.now()
-        texts = [(*own_wordings(document), *known.of(*names_in_files(document))) for document in documents]
-        if self.query_prefix or self.query_suffix:
-            return [tuple(map(self._question, each)) for each in texts]
-        return texts
+    def _read(self, documents: Sequence[Document], files: Wordings) -> list[_Entry]:
+        """The documents as questions are compared with them, with the known wordings of files."""
+        entries = []
+        for document, text in zip(documents, self._texts.texts(documents), strict=True):
+            names = names_in_files(document)
+            wordings = (*own_wordings(document), *files.of(*names))
+            if self.query_prefix or self.query_suffix:
+                wordings = tuple(map(self._question, wordings))  # as the model reads questions
+            entries.append(_Entry(text, names[1:], wordings))
+        return entries
+
+    def _read_once(self, found: Found) -> list[_Entry]:
+        """As `_read`; a document is read again once a document of the store, or a file of wordings, has changed."""
+        files = self._files.now() if self.wordings else NO_WORDINGS
+        revision, known, entries = self._entries
+        if revision is not found.revision or known is not files or len(entries) > MOST_ANSWERS:
+            entries = {}
+            self._entries = found.revision, files, entries
+        if new := [place for place, row in enumerate(found.rows) if row not in entries]:
+            read = self._read([found.documents[place] for place in new], files)
+            entries |= zip([found.rows[place] for place in new], read, strict=True)
+        return [entries[row] for row in found.rows]
 
     def _bm25_scores(self, ranker: Ranker, documents: list[Document], candidates: list[Document]) -> list[float] | None:
-        """BM25's scores of the candidates. If any is missing, `None` and, the first time, a warning."""
+        """BM25's scores of the candidates."""
         # All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
-        scores, expected = {}, ranker.bm25_language
+        scores: dict[str, float] = {}
+        languages: dict[str | None, None] = {}
         for copy in (one for one in documents if one.meta.get(BM25_SCORE) is not None):
             score = copy.meta[BM25_SCORE]
             if not (isinstance(score, (int, float)) and math.isfinite(score)):
@@ -296,21 +371,30 @@ class AnswerRanker(CheckpointComponent):
                     "Rename that field of the documents, or set fuse_scores to false."
                 )
             scores[copy.id] = float(score)
-            if (language := copy.meta.get(BM25_LANGUAGE, expected)) != expected:
+            languages[copy.meta.get(BM25_LANGUAGE, ranker.bm25_language)] = None
+        return self._complete(ranker, [scores.get(candidate.id) for candidate in candidates], languages)
+
+    def _complete(
+        self, ranker: Ranker, scores: Sequence[float | None], languages: Iterable[str | None]
+    ) -> list[float] | None:
+        """The scores of BM25 of these languages; if any is missing, `None` and, the first time, a warning."""
+        expected = ranker.bm25_language
+        for language in languages:
+            if language != expected:
                 self._warn_once(
                     "fuse_scores is on, but BM25's scores are those of language: %s, and %s was trained with language: "
                     "%s. Set the document store's language to that.",
                     *(language or "null", self.model, expected or "null"),
                 )
-        if missing := sum(candidate.id not in scores for candidate in candidates):
+        if missing := scores.count(None):
             self._warn_once(
                 "fuse_scores is on, but %d of %d documents have no meta[%r]: BM25's score is not added, and "
                 "probabilities and thresholds are those of the model alone. Retrieve with BM25SRetriever, put "
                 "LuceneScores behind Elasticsearch, or set fuse_scores to false.",
-                *(missing, len(candidates), BM25_SCORE),
+                *(missing, len(scores), BM25_SCORE),
             )
             return None
-        return [scores[candidate.id] for candidate in candidates]
+        return cast(list[float], scores)
 
     def _warn_once(self, message: str, *values: object) -> None:
         if message not in self._warned:
