@@ -33,10 +33,9 @@ from torch.nn import functional as F
 
 from ap_ranker.models.base import AnswerModel, Attention, CosineModel, JudgedCandidates, States
 from ap_ranker.models.bert import MINILM
-from ap_ranker.models.operations import exact, masked_softmax
+from ap_ranker.models.operations import CorpusStatistics, exact, masked_softmax
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.models.spec import SHARE, Bounds, Inputs, ModelSpec, Option, Options, Recipe
-from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.text.batch import TokenBatch
 

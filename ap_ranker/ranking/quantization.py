@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import cast
 
 import numpy as np
 import torch
@@ -116,16 +115,6 @@ class QuantizedStates(StoredStates):
     def texts(self, device: torch.device) -> Mapping[str, Tensor]:
         """The states of whole texts in float32, which need none of the tokens' states."""
         return _restored({name: value.to(device) for name, value in self.per_text.items()})
-
-
-class RestoredOnce(QuantizedStates):
-    """States that several questions are matched with, all on one device."""
-
-    def dequantize(self, device: torch.device) -> States:
-        """As of any states, but computed once."""
-        if "_restored" not in vars(self):
-            vars(self)["_restored"] = super().dequantize(device)
-        return cast(States, vars(self)["_restored"])
 
 
 def _of_texts(dtype: StateDtype) -> StateDtype:

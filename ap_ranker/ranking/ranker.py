@@ -15,10 +15,9 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.processes import number_on_machine
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import find_checkpoint, find_trained
-from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.explanation import Explanation, Token, no_attention, tokens_of
 from ap_ranker.ranking.loaded_checkpoints import load_shared
-from ap_ranker.ranking.rule import Signals, Weights
+from ap_ranker.ranking.rule import Decision, Signals, Weights
 from ap_ranker.ranking.stored_encodings import Encodings
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_batch_size
 from ap_ranker.ranking.wordings import is_exact_match

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from numbers import Integral
 from operator import is_
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig
 from ap_ranker.ranking.loaded_checkpoints import LoadedCheckpoint
-from ap_ranker.ranking.quantization import QuantizedStates, RestoredOnce, StateDtype
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.stored_encodings import Encodings, KeptEncodings
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.batch import TokenBatch
@@ -42,6 +42,16 @@ the next question: those of 800 answers of ap-transformer, 16 MB in float32."""
 
 _Batches = Sequence[tuple[list[int], QuantizedStates]]
 _NOTHING: tuple[list[int], list[QuantizedStates], int, _Batches] = [], [], 0, []
+
+
+class RestoredOnce(QuantizedStates):
+    """States that several questions are matched with, all on one device."""
+
+    def dequantize(self, device: torch.device) -> States:
+        """As of any states, but computed once."""
+        if "_restored" not in vars(self):
+            vars(self)["_restored"] = super().dequantize(device)
+        return cast(States, vars(self)["_restored"])
 
 
 class TextEncoder:

@@ -22,8 +22,7 @@ from haystack.utils.filters import document_matches_filter
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, best_rows
-from ap_ranker.ranking.int8_vectors import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, Vectors
-from ap_ranker.ranking.wordings import WORDING_RANK
+from ap_ranker.ranking.wordings import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, WORDING_RANK, Vectors
 from ap_ranker.text.reading import READING_VERSION
 
 

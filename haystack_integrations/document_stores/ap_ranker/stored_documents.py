@@ -15,7 +15,7 @@ from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
+from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.threads import in_thread
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, copy_of, to_array
 

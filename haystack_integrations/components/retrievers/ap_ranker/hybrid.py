@@ -21,9 +21,8 @@ from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, Wordings
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
-from ap_ranker.ranking.wordings import WordingIndex
+from ap_ranker.ranking.wordings import EMBEDDED_BY, WordingIndex
 from ap_ranker.text.keys import normalized, question_key
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
