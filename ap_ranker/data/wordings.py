@@ -15,7 +15,7 @@ from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split,
 from ap_ranker.data.tables import read_named_table
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
-from ap_ranker.text.keys import normalized
+from ap_ranker.text.reading import normalized
 from ap_ranker.watched_file import Watched
 
 MOST_ANSWERS = 100_000

@@ -16,7 +16,7 @@ from ap_ranker.models.base import States
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.rule import Signals
 from ap_ranker.ranking.wordings import WordingVectors
-from ap_ranker.text.keys import question_key
+from ap_ranker.text.reading import question_key
 
 
 @dataclass(frozen=True)

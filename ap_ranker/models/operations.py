@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ap_ranker.text.batch import PAD, UNKNOWN
+from ap_ranker.text.tokenizer import PAD, UNKNOWN
 
 
 def masked_softmax(scores: Tensor, mask: Tensor, dim: int = -1) -> Tensor:

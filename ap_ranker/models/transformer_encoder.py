@@ -23,7 +23,7 @@ from ap_ranker.models.bert import Bert
 from ap_ranker.models.operations import exact, mean_pool
 from ap_ranker.models.pretrained import SentenceSettings, build_backbone, read_weights
 from ap_ranker.models.private_operators import packed_linear
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 logger = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ap_ranker.data.dataset import without_question
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.models.operations import exact
 from ap_ranker.processes import number_on_machine
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import find_checkpoint, find_trained
@@ -21,7 +22,7 @@ from ap_ranker.ranking.rule import Decision, Signals, Weights
 from ap_ranker.ranking.stored_encodings import Encodings
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_batch_size
 from ap_ranker.ranking.wordings import is_exact_match
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ class Ranker(TextEncoder):
             states = kept.dequantize(self.device)
             scores[rows] = self.model.match(state, states)[0].float().cpu().numpy()
             if vector is not None and (others := self.model.text_vectors(states)) is not None:
-                cosines[rows] = (others @ vector[0]).float().cpu().numpy()
+                cosines[rows] = (exact(others) @ exact(vector[0])).float().cpu().numpy()  # the same in any company
         if n_bad := int((~np.isfinite(scores)).sum()):
             raise InputError(
                 f"{self._name}: expected finite scores, found {n_bad} of {len(scores)} that are not: its weights or "

@@ -22,9 +22,8 @@ from ap_ranker.ranking.loaded_checkpoints import LoadedCheckpoint
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.stored_encodings import Encodings, KeptEncodings
 from ap_ranker.ranking.wordings import WordingVectors
-from ap_ranker.text.batch import TokenBatch
-from ap_ranker.text.keys import without_repetition
-from ap_ranker.text.tokenizer import AnyTokenizer
+from ap_ranker.text.reading import without_repetition
+from ap_ranker.text.tokenizer import AnyTokenizer, TokenBatch
 
 logger = logging.getLogger(__name__)
 
@@ -108,6 +107,8 @@ class TextEncoder:
         if self.cache is not None and (found := self.cache.find(answers)):
             missing = [row for row in missing if row not in found]
             yield from self._joined(found, batch_size)
+            if not missing:
+                return
         for source in (self.encodings, None if self.cache is None else self._kept_answers()):
             if source is None or not missing:
                 continue

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ap_ranker.models.private_operators import LARGEST, products_with
-from ap_ranker.text.keys import question_key
+from ap_ranker.text.reading import question_key
 
 EMBEDDING_SCORE, EMBEDDING_RANK = "embedding_score", "embedding_rank"
 """Meta fields of a document for its cosine with the question, and for its rank by that, from 1."""

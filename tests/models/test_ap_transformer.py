@@ -22,7 +22,7 @@ from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.bert import Bert
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder, read_encoder_config
 from ap_ranker.models.transformer_encoder import FastBert, TransformerEncoder
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 WORDS = [f"w{number}" for number in range(60)]
 TOKENS = [[3, 5, 2, 9], [7], [4, 4, 8, 1, 6, 2], [11, 12, 13, 5], [20, 2, 30, 41, 7, 8, 9, 3], [50, 51], [44, 3, 5]]

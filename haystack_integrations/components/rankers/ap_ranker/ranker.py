@@ -273,7 +273,7 @@ class AnswerRanker(CheckpointComponent):
         limits = self._limits(top_k, None, score_threshold, precision)
         if not found.rows:
             return []
-        ranker, scores, language = self._loaded(), found.columns[BM25_SCORE], found.meta[BM25_LANGUAGE]
+        ranker, scores, language = self._ranker or self._loaded(), found.columns[BM25_SCORE], found.meta[BM25_LANGUAGE]
         entries = self._read_once(found)
         best = self._best(
             ranker, query, entries, lambda: self._complete(ranker, scores, [language]), limits, found.order
@@ -284,12 +284,13 @@ class AnswerRanker(CheckpointComponent):
         self, top_k: int | None, scale_score: bool | None, score_threshold: float | None, precision: float | None
     ) -> dict[str, Any]:
         """The arguments of `Decision.answers`, from those of a run and the component's."""
-        top_k = self.top_k if top_k is None else top_k
-        check_number("top_k", top_k, 1)
+        if top_k is not None:
+            check_number("top_k", top_k, 1)
         check_limits(score_threshold, precision)
         if score_threshold is None and precision is None:
             score_threshold, precision = self.score_threshold, self.precision
         scale_score = self.scale_score if scale_score is None else scale_score
+        top_k = self.top_k if top_k is None else top_k
         return {"top_k": top_k, "scale_score": scale_score, "score_threshold": score_threshold, "precision": precision}
 
     def _best(

@@ -23,7 +23,7 @@ from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, Wordings
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.wordings import EMBEDDED_BY, WordingIndex
-from ap_ranker.text.keys import normalized, question_key
+from ap_ranker.text.reading import normalized, question_key
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
     BasicTypes,
@@ -326,7 +326,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         """As `run`, before any document is copied."""
         filters, top_k = self._limits(filters, top_k)
         self.embed_documents()
-        ranker, store = self._loaded(), self.document_store
+        ranker, store = self._ranker or self._loaded(), self.document_store
         question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
         wordings = self._wordings.leg(store, ranker, question)
         found = store.find_by_both(query, question.tolist(), filters, top_k, self.rank_all, wordings)
