@@ -72,9 +72,9 @@ def test_neither_part_changes_what_it_is_given(
     assert ranker is not None
     rank = ranker.rank_found
 
-    def spied(query: str, found: Found, *limits: Any) -> list[Document]:
+    def spied(query: str, found: Found, **limits: Any) -> list[Document]:
         seen.append((found.documents, deepcopy([asdict(one) for one in found.documents])))
-        return rank(query, found, *limits)
+        return rank(query, found, **limits)
 
     monkeypatch.setattr(ranker, "rank_found", spied)
     search.run(TEXTS[0])
@@ -86,7 +86,7 @@ def test_neither_part_changes_what_it_is_given(
 def test_what_fails_is_named(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     search = filled(packaged("faq_search.yaml", checkpoint, tmp_path))
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no more paper")
 
     monkeypatch.setattr(search.ranker(), "rank_found", fail)

@@ -214,7 +214,7 @@ class BM25SDocumentStore(StoredDocuments):
     def find_by_both(
         self,
         query: str,
-        query_embedding: list[float],
+        embedding: list[float],
         filters: dict[str, Any] | None,
         top_k: int,
         rank_all: int,
@@ -222,9 +222,8 @@ class BM25SDocumentStore(StoredDocuments):
     ) -> Found:
         """As `hybrid_retrieval`, before any document is copied."""
         with self._transaction() as documents:
-            legs = [self._by_meaning(query_embedding), self._by_words(query)]
-            mark = self._latest(_mark)
-            return find(documents, mark, legs, filters, top_k, wordings=wordings, rank_all=rank_all)
+            legs = [self._by_meaning(embedding), self._by_words(query)]
+            return find(documents, self._latest(_mark), legs, filters, top_k, wordings=wordings, rank_all=rank_all)
 
     def _by_words(self, query: str) -> Leg:
         if not query:

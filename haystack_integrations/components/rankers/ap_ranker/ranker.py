@@ -260,17 +260,10 @@ class AnswerRanker(CheckpointComponent):
 
     run_async = in_thread(run)
 
-    def rank_found(
-        self,
-        query: str,
-        found: Found,
-        top_k: int | None = None,
-        score_threshold: float | None = None,
-        precision: float | None = None,
-    ) -> list[Document]:
+    def rank_found(self, query: str, found: Found, **limits: Any) -> list[Document]:
         """As `run`, of what a retriever of our store found: only what is returned is copied, and each of its documents
         is read once, not for each question."""
-        limits = self._limits(top_k, None, score_threshold, precision)
+        limits = self._limits(**limits)
         if not found.rows:
             return []
         ranker, scores, language = self._ranker or self._loaded(), found.columns[BM25_SCORE], found.meta[BM25_LANGUAGE]
@@ -281,7 +274,11 @@ class AnswerRanker(CheckpointComponent):
         return [found.copy(place, score, more) for place, score, more in best]
 
     def _limits(
-        self, top_k: int | None, scale_score: bool | None, score_threshold: float | None, precision: float | None
+        self,
+        top_k: int | None = None,
+        scale_score: bool | None = None,
+        score_threshold: float | None = None,
+        precision: float | None = None,
     ) -> dict[str, Any]:
         """The arguments of `Decision.answers`, from those of a run and the component's."""
         if top_k is not None:
@@ -354,9 +351,9 @@ class AnswerRanker(CheckpointComponent):
         if revision is not found.revision or known is not files or len(entries) > MOST_ANSWERS:
             entries = {}
             self._entries = found.revision, files, entries
-        if new := [place for place, row in enumerate(found.rows) if row not in entries]:
-            read = self._read([found.documents[place] for place in new], files)
-            entries |= zip([found.rows[place] for place in new], read, strict=True)
+        pairs = zip(found.rows, found.documents, strict=True)
+        if new := {row: document for row, document in pairs if row not in entries}:
+            entries |= zip(new, self._read([*new.values()], files), strict=True)
         return [entries[row] for row in found.rows]
 
     def _bm25_scores(self, ranker: Ranker, documents: list[Document], candidates: list[Document]) -> list[float] | None:

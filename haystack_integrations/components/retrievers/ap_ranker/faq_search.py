@@ -61,8 +61,11 @@ class AnswerSearch(BasicTypes):
         :param precision: The target share of right first answers, for which the checkpoint must be calibrated.
         :returns: `documents`: copies with their scores, best first; none if none is found, or none is good enough.
         """
+        if self.ranker._ranker is None:
+            self.warm_up()
         found = self.retriever.find(query, filters)
-        return {"documents": self.ranker.rank_found(query, found, top_k, score_threshold, precision)}
+        limits = {"top_k": top_k, "score_threshold": score_threshold, "precision": precision}
+        return {"documents": self.ranker.rank_found(query, found, **limits)}
 
     run_async = in_thread(run)
 
