@@ -12,7 +12,6 @@ from torch import Tensor
 
 from ap_ranker.data.dataset import without_question
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.models.operations import exact
 from ap_ranker.processes import number_on_machine
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import find_checkpoint, find_trained
@@ -199,7 +198,7 @@ class Ranker(TextEncoder):
             states = kept.dequantize(self.device)
             scores[rows] = self.model.match(state, states)[0].float().cpu().numpy()
             if vector is not None and (others := self.model.text_vectors(states)) is not None:
-                cosines[rows] = (exact(others) @ exact(vector[0])).float().cpu().numpy()  # the same in any company
+                cosines[rows] = (others @ vector[0]).float().cpu().numpy()
         if n_bad := int((~np.isfinite(scores)).sum()):
             raise InputError(
                 f"{self._name}: expected finite scores, found {n_bad} of {len(scores)} that are not: its weights or "

@@ -9,6 +9,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
@@ -266,12 +267,13 @@ class AnswerRanker(CheckpointComponent):
         limits = self._limits(**limits)
         if not found.rows:
             return []
-        ranker, scores, language = self._ranker or self._loaded(), found.columns[BM25_SCORE], found.meta[BM25_LANGUAGE]
-        entries = self._read_once(found)
-        best = self._best(
-            ranker, query, entries, lambda: self._complete(ranker, scores, [language]), limits, found.order
-        )
-        return [found.copy(place, score, more) for place, score, more in best]
+        ranker, entries, scores = self._ranker or self._loaded(), self._read_once(found), found.columns[BM25_SCORE]
+        # All that a small store has stays in its order, so that what is joined for a question serves the next one.
+        given, ties = (range(len(found.rows)), found.order) if found.is_whole else (found.order, None)
+        entries, scores = ([values[place] for place in given] for values in (entries, scores))
+        bm25 = partial(self._complete, ranker, scores, [found.meta[BM25_LANGUAGE]])
+        best = self._best(ranker, query, entries, bm25, limits, ties)
+        return [found.copy(given[place], score, more) for place, score, more in best]
 
     def _limits(
         self,
@@ -315,9 +317,9 @@ class AnswerRanker(CheckpointComponent):
             parts=[entry.parts for entry in entries],
         )
         order = range(len(entries)) if order is None else order
-        answers = decision.answers(signals.ordered(order), **limits)
         best = []
-        for place, score in ((order[row], score) for row, score in answers):
+        for row, score in decision.answers(signals.ordered(order), **limits):
+            place = order[row]
             more: dict[str, Any] = {}
             if (wording := signals.matched[place]) is not None:
                 more[MATCHED] = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
