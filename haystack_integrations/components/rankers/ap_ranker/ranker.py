@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 from haystack import Document, component, default_from_dict, tracing
 from haystack.utils import ComponentDevice, Secret
@@ -33,9 +32,10 @@ from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
     DocumentTexts,
     check_number,
     file_list,
+    trace_run,
 )
 from haystack_integrations.document_stores.ap_ranker.documents import Found
-from haystack_integrations.document_stores.ap_ranker.entries import names_in_files, own_wordings
+from haystack_integrations.document_stores.ap_ranker.entries import Candidate, bm25_of, different, read_candidates
 
 logger = logging.getLogger(__name__)
 
@@ -43,14 +43,6 @@ CROSS_ENCODER_DEFAULTS = {"trust_remote_code": False, "backend": "torch"} | dict
     ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
 )
 """Parameters of `SentenceTransformersSimilarityRanker` that do not apply here; with these values they are left out."""
-
-
-class _Entry(NamedTuple):
-    """A document as questions are compared with it: its text, its content and its answer, its known wordings."""
-
-    text: str
-    parts: tuple[str, str]
-    wordings: tuple[str, ...]
 
 
 @component
@@ -166,7 +158,7 @@ class AnswerRanker(CheckpointComponent):
     def _reset(self) -> None:
         CheckpointComponent._reset(self)  # no super(): @component recreates the class
         self._files = WordingFiles(())
-        self._entries: tuple[object, Wordings, dict[int, _Entry]] = (None, NO_WORDINGS, {})
+        self._entries: tuple[object, Wordings, dict[int, Candidate]] = (None, NO_WORDINGS, {})
         self._warned: set[str] = set()
 
     def _load(self) -> Ranker:
@@ -246,18 +238,18 @@ class AnswerRanker(CheckpointComponent):
         :raises ValueError: `top_k` is not positive, or both `score_threshold` and `precision` are given.
         :raises InputError: The checkpoint cannot be loaded, or was not calibrated for `precision`.
         """
-        limits = self._limits(top_k, scale_score, score_threshold, precision)
+        limits = self._limits(
+            top_k=top_k, scale_score=scale_score, score_threshold=score_threshold, precision=precision
+        )
         if not documents:
             return {"documents": []}
-        ranker, candidates = self._loaded(), _different(documents)
+        ranker, candidates = self._loaded(), different(documents)
         entries = self._read(candidates, self._files.now())
-        best = self._best(ranker, query, entries, lambda: self._bm25_scores(ranker, documents, candidates), limits)
-        return {
-            "documents": [
-                replace(candidates[place], score=score, meta={**candidates[place].meta, **more})
-                for place, score, more in best
-            ]
-        }
+        best = self._best(
+            ranker, query, entries, lambda: self._complete(ranker, *bm25_of(candidates, documents)), limits
+        )
+        ranked = ((candidates[place], score, more) for place, score, more in best)
+        return {"documents": [replace(one, score=score, meta={**one.meta, **more}) for one, score, more in ranked]}
 
     run_async = in_thread(run)
 
@@ -275,38 +267,30 @@ class AnswerRanker(CheckpointComponent):
         best = self._best(ranker, query, entries, bm25, limits, ties)
         return [found.copy(given[place], score, more) for place, score, more in best]
 
-    def _limits(
-        self,
-        top_k: int | None = None,
-        scale_score: bool | None = None,
-        score_threshold: float | None = None,
-        precision: float | None = None,
-    ) -> dict[str, Any]:
-        """The arguments of `Decision.answers`, from those of a run and the component's."""
-        if top_k is not None:
-            check_number("top_k", top_k, 1)
-        check_limits(score_threshold, precision)
-        if score_threshold is None and precision is None:
-            score_threshold, precision = self.score_threshold, self.precision
-        scale_score = self.scale_score if scale_score is None else scale_score
-        top_k = self.top_k if top_k is None else top_k
-        return {"top_k": top_k, "scale_score": scale_score, "score_threshold": score_threshold, "precision": precision}
+    def _limits(self, **given: Any) -> dict[str, Any]:
+        """The arguments of `Decision.answers`: those of a run that are not `None`, for others the component's."""
+        chosen = {name: value for name, value in given.items() if value is not None}
+        if "top_k" in chosen:
+            check_number("top_k", chosen["top_k"], 1)
+        check_limits(chosen.get("score_threshold"), chosen.get("precision"))
+        names = ["top_k", "scale_score"]
+        if chosen.keys().isdisjoint(["score_threshold", "precision"]):
+            names += ["score_threshold", "precision"]
+        return {name: getattr(self, name) for name in names} | chosen
 
     def _best(
         self,
         ranker: Ranker,
         query: str,
-        entries: Sequence[_Entry],
+        entries: Sequence[Candidate],
         bm25: Callable[[], list[float] | None],
         limits: dict[str, Any],
         order: Sequence[int] | None = None,
     ) -> list[tuple[int, float, dict[str, Any]]]:
-        """The places of the entries to return, best first, their scores, and what their meta gets.
-
-        Ties are in the `order` of these places, by default in the one given.
-        """
+        """The places of entries to return, best first, their scores, and what their meta gets; ties are in `order`."""
         question, texts = self._question(query), [entry.text for entry in entries]
-        self._trace(ranker, question, texts)
+        if tracing.is_tracing_enabled():
+            trace_run(self.model, ranker, question, texts)
         decision = ranker.decision(fuse_scores=self.fuse_scores)
         signals = ranker.score_entries(
             question,
@@ -335,57 +319,30 @@ class AnswerRanker(CheckpointComponent):
         entries = self._read(documents, self._files.now())
         return is_exact_match(self._question(query), [entry.wordings for entry in entries])
 
-    def _read(self, documents: Sequence[Document], files: Wordings) -> list[_Entry]:
+    def _read(self, documents: Sequence[Document], files: Wordings) -> list[Candidate]:
         """The documents as questions are compared with them, with the known wordings of files."""
-        entries = []
-        for document, text in zip(documents, self._texts.texts(documents), strict=True):
-            names = names_in_files(document)
-            wordings = (*own_wordings(document), *files.of(*names))
-            if self.query_prefix or self.query_suffix:
-                wordings = tuple(map(self._question, wordings))  # as the model reads questions
-            entries.append(_Entry(text, names[1:], wordings))
-        return entries
+        return read_candidates(documents, self._texts.texts(documents), files, self._question)
 
-    def _read_once(self, found: Found) -> list[_Entry]:
+    def _read_once(self, found: Found) -> list[Candidate]:
         """As `_read`; a document is read again once a document of the store, or a file of wordings, has changed."""
         files = self._files.now() if self.wordings else NO_WORDINGS
         revision, known, entries = self._entries
         if revision is not found.revision or known is not files or len(entries) > MOST_ANSWERS:
             entries = {}
             self._entries = found.revision, files, entries
-        pairs = zip(found.rows, found.documents, strict=True)
-        if new := {row: document for row, document in pairs if row not in entries}:
+        if new := {row: one for row, one in zip(found.rows, found.documents, strict=True) if row not in entries}:
             entries |= zip(new, self._read([*new.values()], files), strict=True)
         return [entries[row] for row in found.rows]
 
-    def _bm25_scores(self, ranker: Ranker, documents: list[Document], candidates: list[Document]) -> list[float] | None:
-        """BM25's scores of the candidates."""
-        # All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
-        scores: dict[str, float] = {}
-        languages: dict[str | None, None] = {}
-        for copy in (one for one in documents if one.meta.get(BM25_SCORE) is not None):
-            score = copy.meta[BM25_SCORE]
-            if not (isinstance(score, (int, float)) and math.isfinite(score)):
-                raise InputError(
-                    f"Document {copy.id!r}: expected a retriever's number in meta[{BM25_SCORE!r}], found {score!r}. "
-                    "Rename that field of the documents, or set fuse_scores to false."
-                )
-            scores[copy.id] = float(score)
-            languages[copy.meta.get(BM25_LANGUAGE, ranker.bm25_language)] = None
-        return self._complete(ranker, [scores.get(candidate.id) for candidate in candidates], languages)
-
-    def _complete(
-        self, ranker: Ranker, scores: Sequence[float | None], languages: Iterable[str | None]
-    ) -> list[float] | None:
+    def _complete(self, ranker: Ranker, scores: list[float | None], languages: list[str | None]) -> list[float] | None:
         """The scores of BM25 of these languages; if any is missing, `None` and, the first time, a warning."""
         expected = ranker.bm25_language
-        for language in languages:
-            if language != expected:
-                self._warn_once(
-                    "fuse_scores is on, but BM25's scores are those of language: %s, and %s was trained with language: "
-                    "%s. Set the document store's language to that.",
-                    *(language or "null", self.model, expected or "null"),
-                )
+        for language in (one for one in languages if one != expected):
+            self._warn_once(
+                "fuse_scores is on, but BM25's scores are those of language: %s, and %s was trained with language: "
+                "%s. Set the document store's language to that.",
+                *(language or "null", self.model, expected or "null"),
+            )
         if missing := scores.count(None):
             self._warn_once(
                 "fuse_scores is on, but %d of %d documents have no meta[%r]: BM25's score is not added, and "
@@ -400,16 +357,6 @@ class AnswerRanker(CheckpointComponent):
         if message not in self._warned:
             self._warned.add(message)
             logger.warning(f"{message} This warning is not repeated.", *values)
-
-    def _trace(self, ranker: Ranker, question: str, texts: list[str]) -> None:
-        if not tracing.is_tracing_enabled() or (span := tracing.tracer.current_span()) is None:
-            return
-        assert ranker.config is not None
-        tags = {"model": self.model, "architecture": ranker.config.model, "candidates": len(texts)}
-        if ranker.cache is not None:
-            tags["cache_hits"] = ranker.cache.count(texts)
-        span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})
-        span.set_content_tag("ap_ranker.question", question)
 
     def explanation(self, query: str, document: Document) -> tuple[str, str, Explanation]:
         """The question and the answer as the model reads them, with the attention weight of each word.
@@ -451,12 +398,3 @@ class ABCNNRanker(AnswerRanker):
     """
 
     family = "abcnn"
-
-
-def _different(documents: list[Document]) -> list[Document]:
-    """The documents by id: of several with the same one, that with the highest score, the first of equal ones."""
-    best = {document.id: document for document in documents}
-    if len(best) < len(documents):
-        falling = sorted(documents, key=lambda one: math.inf if one.score is None else -one.score)
-        best |= {document.id: document for document in reversed(falling)}
-    return list(best.values())
