@@ -21,7 +21,7 @@ from haystack.document_stores.types import DuplicatePolicy
 
 from ap_ranker import AnswerRanker, APTextEmbedder, BM25SDocumentStore, BM25SRetriever, HybridRetriever
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.ranking.loaded_checkpoints import LAST_QUESTIONS
+from ap_ranker.ranking.cache import LAST_QUESTIONS
 
 QUESTIONS = 20
 TOP_K = 100  # as in pipelines/faq_search.yaml

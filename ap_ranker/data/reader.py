@@ -19,7 +19,7 @@ from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import OPTION, Table, is_table, read_named_table
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.text.keys import normalized, question_key
+from ap_ranker.text.reading import normalized, question_key
 
 SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}
 """Split -> names of its file in a folder."""

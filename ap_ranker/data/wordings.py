@@ -15,7 +15,7 @@ from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split,
 from ap_ranker.data.tables import read_named_table
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
-from ap_ranker.text.keys import normalized
+from ap_ranker.text.reading import normalized
 from ap_ranker.watched_file import Watched
 
 MOST_ANSWERS = 100_000
@@ -43,6 +43,9 @@ class Wordings:
 
     def __len__(self) -> int:
         return sum(map(len, (*self.by_id.values(), *self.by_text.values())))
+
+
+NO_WORDINGS = Wordings()
 
 
 def read_wordings(path: str | Path) -> Wordings:
@@ -101,7 +104,7 @@ class WordingFiles:
 
     def __init__(self, paths: Iterable[str | Path]) -> None:
         self._files: dict[Path, Watched[Wordings]] = {}
-        self._latest: tuple[Sequence[Wordings], Wordings] = (), Wordings()
+        self._latest: tuple[Sequence[Wordings], Wordings] = (), NO_WORDINGS
         for path in paths:
             self.add(path)
 

@@ -15,7 +15,7 @@ from ap_ranker.documents.sections import HEADING
 from ap_ranker.errors import InputError
 from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.safe_open import require_ending, require_file
-from ap_ranker.text.keys import normalized, question_key
+from ap_ranker.text.reading import normalized, question_key
 
 COLUMNS = ("question", "answer", "source", "wordings")
 

@@ -15,7 +15,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.documents.markup_questions import HEADINGS, StatedEntry, read_json_ld, set_anchors, take_entries
-from ap_ranker.text.keys import question_key
+from ap_ranker.text.reading import question_key
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag

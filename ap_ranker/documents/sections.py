@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ap_ranker.documents.html import Converted, without_marks
 from ap_ranker.documents.markup_questions import JSON_LD, StatedEntry
 from ap_ranker.documents.question_headings import asks
-from ap_ranker.text.keys import question_key
+from ap_ranker.text.reading import question_key
 
 if TYPE_CHECKING:
     from haystack import Document

@@ -20,7 +20,7 @@ from ap_ranker.ranking.checkpoint import SEEN
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Calibration, Ranking, Signals, Weights, rank
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
-from ap_ranker.text.keys import question_key
+from ap_ranker.text.reading import question_key
 
 CANDIDATES = 100
 """Number of answers that BM25 retrieves if the data names no candidates and has more answers than `RANK_ALL`."""

@@ -16,7 +16,7 @@ from ap_ranker.models.base import States
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.rule import Signals
 from ap_ranker.ranking.wordings import WordingVectors
-from ap_ranker.text.keys import question_key
+from ap_ranker.text.reading import question_key
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,9 @@ def score_wordings(
     seconds = 0.0
     results: list[np.ndarray | None] = []
     for question, vector, rows in zip(questions, scores.question_vectors, candidates, strict=True):
-        lists = [list(dataset.answers[row].wordings) for row in rows]
+        lists = [dataset.answers[row].wordings for row in rows]
         if (asked := question_key(question.text)) in known:  # a question never meets its own text
-            lists = [[text for text in each if question_key(text) != asked] for each in lists]
+            lists = [tuple(text for text in each if question_key(text) != asked) for each in lists]
         started = time.perf_counter()
         found = vectors.best(vector, lists, ranker.embed_questions)[0] if any(lists) else None
         seconds += time.perf_counter() - started

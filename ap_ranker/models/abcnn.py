@@ -31,7 +31,7 @@ from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
 from ap_ranker.models.layers import Convolution
 from ap_ranker.models.operations import max_pool
 from ap_ranker.models.spec import WINDOW, Inputs, ModelSpec, Option, Options, Recipe
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 
 class WideConvolution(Convolution):

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ap_ranker.models.base import Attention, States, WordModel
 from ap_ranker.models.operations import masked_softmax, unit
 from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Options, Recipe
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 PER_UNIT = 10  # bins between 0 and 1
 BINS = 2 * PER_UNIT + 1

@@ -33,12 +33,11 @@ from torch.nn import functional as F
 
 from ap_ranker.models.base import AnswerModel, Attention, CosineModel, JudgedCandidates, States
 from ap_ranker.models.bert import MINILM
-from ap_ranker.models.operations import exact, masked_softmax
+from ap_ranker.models.operations import CorpusStatistics, exact, masked_softmax
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.models.spec import SHARE, Bounds, Inputs, ModelSpec, Option, Options, Recipe
-from ap_ranker.models.statistics import CorpusStatistics
 from ap_ranker.models.transformer_encoder import TransformerEncoder
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 WORD_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
 """The weights w that `fit` tries. A hundred questions sometimes choose a larger one by chance, which costs the example

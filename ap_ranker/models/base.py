@@ -19,10 +19,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from ap_ranker.models.layers import WordEmbedding
-from ap_ranker.models.operations import gesd, unit
+from ap_ranker.models.operations import CorpusStatistics, gesd, unit
 from ap_ranker.models.spec import DROPOUT, Bounds, Inputs, Option, Options
-from ap_ranker.models.statistics import CorpusStatistics
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 PAIRS_AT_ONCE = 1024  # of a `PairModel`: more need memory for token-by-token matrices and gain no speed
 

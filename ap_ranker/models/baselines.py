@@ -41,9 +41,9 @@ import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.base import AnswerModel, JudgedCandidates, Siamese, States
+from ap_ranker.models.operations import CorpusStatistics, term_frequency
 from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Options, Recipe
-from ap_ranker.models.statistics import CorpusStatistics, term_frequency
-from ap_ranker.text.batch import PAD, UNKNOWN, TokenBatch
+from ap_ranker.text.tokenizer import PAD, UNKNOWN, TokenBatch
 
 MOST_ROUNDS, LEAST_GAIN = 20, 1e-5  # of coordinate ascent: passes over all weights; in MAP, to change a weight
 

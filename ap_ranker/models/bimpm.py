@@ -29,7 +29,7 @@ from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
 from ap_ranker.models.layers import LSTM, BiLSTM
 from ap_ranker.models.operations import ends_pool, last_pool, unit
 from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 LETTER_SIZE, SPELLING_SIZE, LONGEST_WORD = 20, 50, 20
 """Dimensions of a letter's vector and of a word's, made of its letters (section 4.1); the letters read of a word."""

@@ -32,7 +32,7 @@ from ap_ranker.models.base import PairModel, States, hidden_layer
 from ap_ranker.models.layers import Convolution
 from ap_ranker.models.operations import masked_softmax, max_pool, unit
 from ap_ranker.models.spec import DROPOUT, SHARE, Inputs, ModelSpec, Option, Options, Recipe
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 WINDOWS = range(1, 6)
 

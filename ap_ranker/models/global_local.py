@@ -26,10 +26,9 @@ from torch import Tensor, nn
 
 from ap_ranker.models.base import Attention, CosineModel, Siamese, States, WordModel
 from ap_ranker.models.layers import BiLSTM
-from ap_ranker.models.operations import masked_softmax, mean_pool, unit
+from ap_ranker.models.operations import bag_cosine, first_occurrence, masked_softmax, mean_pool, unit
 from ap_ranker.models.spec import DROPOUT, HIDDEN, Inputs, ModelSpec, Option, Options, Recipe
-from ap_ranker.models.statistics import bag_cosine, first_occurrence
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 GLOBAL = 0.5
 """α of section IV-B, the length of the global half of a joint vector; the local half has length β = 1."""

@@ -18,10 +18,9 @@ from torch import Tensor, nn
 
 from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
 from ap_ranker.models.layers import LSTM
-from ap_ranker.models.operations import in_float32, last_pool
+from ap_ranker.models.operations import CorpusStatistics, first_occurrence, in_float32, last_pool
 from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Options, Recipe
-from ap_ranker.models.statistics import CorpusStatistics, first_occurrence
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 
 class HDLSTM(Classifier):

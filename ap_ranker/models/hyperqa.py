@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from ap_ranker.models.base import States, WordModel
 from ap_ranker.models.operations import exact, in_float32
 from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Options, Recipe
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 MARGIN = 5e-4
 """Minimum distance of a point from the edge of the ball. For two points there, (1-|q|²) (1-|a|²) is about 1e-6, which

@@ -26,7 +26,7 @@ from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
 from ap_ranker.models.layers import BiLSTM
 from ap_ranker.models.operations import align, masked_softmax, mean_pool
 from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 
 class IWAN(Classifier):

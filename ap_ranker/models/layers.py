@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ap_ranker.models.spec import Inputs
-from ap_ranker.text.batch import PAD, TokenBatch
+from ap_ranker.text.tokenizer import PAD, TokenBatch
 
 
 class WordEmbedding(nn.Module):

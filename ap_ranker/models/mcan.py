@@ -28,7 +28,7 @@ from ap_ranker.models.base import CLASSIFIER, Classifier, States
 from ap_ranker.models.layers import LSTM
 from ap_ranker.models.operations import align, masked_softmax, max_pool, mean_pool
 from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 
 class Highway(nn.Module):

@@ -8,7 +8,7 @@ Each is tried before it is used, and has a plain fallback: `packed_linear` is co
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -19,27 +19,32 @@ _EXACT = 2**24  # sums of whole numbers up to here are exact in float32
 _BLOCK = 1024  # rows widened at once: in float32 they fit into the cache of a core
 
 
-def packed_linear(*layers: nn.Linear, dtype: torch.dtype) -> Callable[..., Tensor]:
-    """y = f(x W^T + b) of one or several layers, with W in the order in which oneDNN reads it: f(x, activation)."""
+def packed_linear(*layers: nn.Linear, dtype: torch.dtype, activation: str = "none") -> Callable[[Tensor], Tensor]:
+    """y = f(x W^T + b) of one or several layers, of x in `dtype`, with W in the order in which oneDNN reads it."""
     bias = torch.cat([layer.bias.detach() for layer in layers]).to(dtype)
     weight = torch.cat([layer.weight.detach() for layer in layers]).to(dtype)
     packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-
-    def multiply(x: Tensor, activation: str = "none") -> Tensor:
-        return torch.ops.mkldnn._linear_pointwise(x.to(dtype), packed, bias, activation, [], "none")
-
-    return multiply
+    multiply = torch.ops.mkldnn._linear_pointwise
+    return partial(multiply, W=packed, B=bias, attr=activation, scalars=[], algorithm="none")
 
 
 def int8_products(matrix: np.ndarray, others: np.ndarray) -> np.ndarray:
     """(N, K) dot products of (N, C) and (K, C) numbers in int8, exactly: four times as fast as in float32."""
-    if matrix.size and multiplies_int8():
-        return _multiplied(matrix, others)
-    wide = others.astype(np.float32 if matrix.shape[1] * LARGEST**2 <= _EXACT else np.float64)
-    products = np.empty((len(matrix), len(others)), wide.dtype)
+    return products_with(matrix)(_columns(others)).numpy()
+
+
+def products_with(matrix: np.ndarray) -> Callable[[Tensor], Tensor]:
+    """What multiplies (N, C) numbers in int8 with (C, K) others, as `int8_products`, for many of these."""
+    is_able = matrix.size and multiplies_int8()
+    return partial(torch._int_mm, torch.from_numpy(matrix)) if is_able else partial(_widened, matrix)
+
+
+def _widened(matrix: np.ndarray, columns: Tensor) -> Tensor:
+    wide = columns.to(torch.float32 if matrix.shape[1] * LARGEST**2 <= _EXACT else torch.float64).numpy()
+    products = np.empty((len(matrix), wide.shape[1]), wide.dtype)
     for start in range(0, len(matrix), _BLOCK):
-        products[start : start + _BLOCK] = matrix[start : start + _BLOCK].astype(wide.dtype) @ wide.T
-    return products
+        products[start : start + _BLOCK] = matrix[start : start + _BLOCK].astype(wide.dtype) @ wide
+    return torch.from_numpy(products)
 
 
 @cache
@@ -48,12 +53,11 @@ def multiplies_int8() -> bool:
     matrix = np.resize(np.array([LARGEST, -LARGEST, -LARGEST - 1, 1], np.int8), (64, 515))
     other = np.sign(matrix[3:4]) * np.int8(LARGEST)
     try:
-        products = _multiplied(matrix, other)
+        products = torch._int_mm(torch.from_numpy(matrix), _columns(other)).numpy()
     except (AttributeError, RuntimeError):
         return False
     return bool((products == matrix.astype(np.int64) @ other.T.astype(np.int64)).all())
 
 
-def _multiplied(matrix: np.ndarray, others: np.ndarray) -> np.ndarray:
-    columns = torch.from_numpy(others.T.copy())  # numpy's stride of a single row may be 0, which is read wrongly
-    return torch._int_mm(torch.from_numpy(matrix), columns).numpy()
+def _columns(others: np.ndarray) -> Tensor:
+    return torch.from_numpy(others.T.copy())  # numpy's stride of a single row may be 0, which is read wrongly

@@ -46,7 +46,7 @@ from ap_ranker.models.base import SIMILARITY, Attention, CosineModel, PairModel,
 from ap_ranker.models.layers import BiLSTM, Convolution
 from ap_ranker.models.operations import ends_pool, gesd, masked_softmax, max_pool, mean_pool, unit
 from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Inputs, ModelSpec, Option, Options, Recipe
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 Pooling = Callable[[Tensor, Tensor], Tensor]
 """f: (N, T, C) states and (N, T) mask -> (N, ·)."""

@@ -12,9 +12,8 @@ import bm25s
 import numpy as np
 
 from ap_ranker.errors import InputError
-from ap_ranker.text.keys import without_repetition
 from ap_ranker.text.languages import BM25_SEGMENTERS, check_language
-from ap_ranker.text.reading import Form, Word, read_words, terms
+from ap_ranker.text.reading import Form, Word, read_words, terms, without_repetition
 
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # the library sets it to DEBUG
 

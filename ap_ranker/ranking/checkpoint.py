@@ -28,9 +28,8 @@ from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import Shapes, Unfilled, check_finite, difference, read_shapes
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration
 from ap_ranker.settings import checked, read_fields, settings
-from ap_ranker.text.keys import question_key
 from ap_ranker.text.languages import SEGMENTERS, is_language
-from ap_ranker.text.reading import READING_VERSION
+from ap_ranker.text.reading import READING_VERSION, question_key
 from ap_ranker.text.tokenizer import AnyTokenizer, SubwordTokenizer, WordTokenizer
 
 logger = logging.getLogger(__name__)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -15,66 +12,16 @@ from weakref import WeakValueDictionary
 import torch
 
 from ap_ranker.files import file_version
-from ap_ranker.models.base import AnswerModel, States
-from ap_ranker.ranking.cache import EncodingCache
+from ap_ranker.models.base import AnswerModel
+from ap_ranker.ranking.cache import EncodingCache, QuestionStates
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS, CheckpointConfig, load_checkpoint
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.stored_encodings import KeptEncodings, Manifest, fingerprint, known_fingerprint
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.tokenizer import AnyTokenizer
 
-LAST_QUESTIONS = 64
-"""Number of questions whose states are kept: those that a server works on at one time."""
-
-TOGETHER = 16
-"""Maximum number of questions encoded at once: with more, each would take longer."""
-
 CACHE_BYTES = 256 * 10**6
 """Maximum size of a cache of answers for which nobody names one."""
-
-
-class QuestionStates:
-    """The states of the last questions, so that a retriever's question is not encoded again by the ranker.
-
-    One thread encodes at a time. Questions that arrive meanwhile are then encoded together, which takes a transformer
-    little more than half of the time that it takes for one after the other; none of them waits for a fixed time.
-    """
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[str, States] = OrderedDict()
-        self._waiting: dict[str, None] = {}
-        self._lock, self._encoding = threading.Lock(), threading.Lock()
-
-    def get(self, question: str, encode: Callable[[list[str]], States]) -> States:
-        """The states of a question, which `encode` computes unless it is one of the last."""
-        with self._lock:
-            if question in self._known:
-                self._known.move_to_end(question)
-                return self._known[question]
-            self._waiting[question] = None
-        with self._encoding:
-            while question not in self._known:  # a thread that had the lock before may have encoded it
-                self._encode_waiting([question], encode)
-            return self._known[question]
-
-    def encode_ahead(self, questions: Iterable[str], encode: Callable[[list[str]], States]) -> None:
-        """Encode questions together that `get` is about to be asked for, `TOGETHER` of them at most."""
-        with self._encoding:
-            self._encode_waiting(questions, encode)
-
-    def _encode_waiting(self, questions: Iterable[str], encode: Callable[[list[str]], States]) -> None:
-        with self._lock:
-            self._waiting |= dict.fromkeys(question for question in questions if question not in self._known)
-            together = list(islice(self._waiting, TOGETHER))
-            for question in together:
-                del self._waiting[question]
-        if together:
-            states = encode(together)
-            encoded = zip(together, states.split() if len(together) > 1 else [states], strict=True)
-            with self._lock:
-                self._known |= encoded
-                while len(self._known) > LAST_QUESTIONS:
-                    self._known.popitem(last=False)
 
 
 _keeping = False

@@ -15,14 +15,13 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.processes import number_on_machine
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import find_checkpoint, find_trained
-from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.explanation import Explanation, Token, no_attention, tokens_of
 from ap_ranker.ranking.loaded_checkpoints import load_shared
-from ap_ranker.ranking.rule import Signals, Weights
+from ap_ranker.ranking.rule import Decision, Signals, Weights
 from ap_ranker.ranking.stored_encodings import Encodings
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_batch_size
 from ap_ranker.ranking.wordings import is_exact_match
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 
 @dataclass(frozen=True)
@@ -179,7 +178,7 @@ class Ranker(TextEncoder):
         if bm25 is not None and (bm25.shape != (len(answers),) or not np.isfinite(bm25).all()):
             raise ValueError(f"BM25's scores must be {len(answers)} finite numbers, but got {bm25_scores}")
         check_batch_size(batch_size)
-        known: Sequence[Sequence[str]] = wordings or [()] * len(answers)
+        known = [tuple(each) for each in wordings or [()] * len(answers)]
         signals = Signals(
             np.empty(0),
             bm25=bm25,
@@ -191,27 +190,27 @@ class Ranker(TextEncoder):
         state = self.encode_question(question)
         compared = any(known) and self.config is not None and self.config.wording_weight != 0
         vector = self.model.text_vectors(state) if compared else None
-        scores, cosines = torch.full((2, len(answers)), torch.nan)
+        scores, cosines = np.full((2, len(answers)), np.nan)
         for rows, kept in self._kept_states(answers, batch_size, rounded=True):
             if vector is None and self._reads(kept):
-                scores[rows] = self.model.match_stored(state, kept)
+                scores[rows] = self.model.match_stored(state, kept).float().cpu().numpy()
                 continue
             states = kept.dequantize(self.device)
-            scores[rows] = self.model.match(state, states)[0].float().cpu()
+            scores[rows] = self.model.match(state, states)[0].float().cpu().numpy()
             if vector is not None and (others := self.model.text_vectors(states)) is not None:
-                cosines[rows] = (others @ vector[0]).float().cpu()
-        if n_bad := int((~scores.isfinite()).sum()):
+                cosines[rows] = (others @ vector[0]).float().cpu().numpy()
+        if n_bad := int((~np.isfinite(scores)).sum()):
             raise InputError(
                 f"{self._name}: expected finite scores, found {n_bad} of {len(scores)} that are not: its weights or "
                 "its encodings contain too large numbers. Train it or encode again."
             )
-        signals = replace(signals, model=scores.double().numpy(), matched=[None] * len(answers))
+        signals = replace(signals, model=scores, matched=[None] * len(answers))
         if vector is None:
             return signals
         best, texts = self.wording_vectors.best(vector[0].float().cpu().numpy(), known, self.embed_wordings)
-        own, theirs = cosines.double().numpy(), best.astype(np.float64)
-        matched = [text if better else None for text, better in zip(texts, (theirs > own).tolist(), strict=True)]
-        return replace(signals, cosines=own, wordings=theirs, matched=matched)
+        theirs = best.astype(np.float64)
+        matched = [text if better else None for text, better in zip(texts, (theirs > cosines).tolist(), strict=True)]
+        return replace(signals, cosines=cosines, wordings=theirs, matched=matched)
 
     def explain(self, question: str, answer: str) -> Explanation:
         """The answer's score, and the attention weight of each word of both texts; an InputError without attention."""

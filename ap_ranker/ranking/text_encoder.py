@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from numbers import Integral
-from typing import Any
+from operator import is_
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -21,9 +22,8 @@ from ap_ranker.ranking.loaded_checkpoints import LoadedCheckpoint
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.stored_encodings import Encodings, KeptEncodings
 from ap_ranker.ranking.wordings import WordingVectors
-from ap_ranker.text.batch import TokenBatch
-from ap_ranker.text.keys import without_repetition
-from ap_ranker.text.tokenizer import AnyTokenizer
+from ap_ranker.text.reading import without_repetition
+from ap_ranker.text.tokenizer import AnyTokenizer, TokenBatch
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,23 @@ _lock = threading.Lock()
 
 STORED_AT_ONCE = 128
 """Cached answers matched at once: more need more memory; with 25 to 50, `run` of 100 took a fifth longer or more."""
+
+MOST_TOGETHER = 2 * 10**6
+"""Bytes of the cached states of a question's candidates up to which these are kept in batches, ready to be matched with
+the next question: those of 800 answers of ap-transformer, 16 MB in float32."""
+
+_Batches = Sequence[tuple[list[int], QuantizedStates]]
+_NOTHING: tuple[list[int], list[QuantizedStates], int, _Batches] = [], [], 0, []
+
+
+class RestoredOnce(QuantizedStates):
+    """States that several questions are matched with, all on one device."""
+
+    def dequantize(self, device: torch.device) -> States:
+        """As of any states, but computed once."""
+        if "_restored" not in vars(self):
+            vars(self)["_restored"] = super().dequantize(device)
+        return cast(States, vars(self)["_restored"])
 
 
 class TextEncoder:
@@ -62,11 +79,12 @@ class TextEncoder:
         self.wording_vectors = WordingVectors()
         self._loaded: LoadedCheckpoint | None = None
         self._filled: EncodingCache | None = None
+        self._last = _NOTHING  # of the cache's states: their rows, each text's, the batch size, and the batches
         self._has_warned_of_cuts = False
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy ranks the same with a model of its own; what is cached of texts is not copied."""
-        return dict(vars(self))
+        return vars(self) | {"_last": _NOTHING}
 
     def answer_states(
         self, answers: Sequence[str], batch_size: int = BATCH_SIZE, *, rounded: bool = False
@@ -88,9 +106,9 @@ class TextEncoder:
         missing = list(range(len(answers)))
         if self.cache is not None and (found := self.cache.find(answers)):
             missing = [row for row in missing if row not in found]
-            together = STORED_AT_ONCE if self._reads(next(iter(found.values()))) else batch_size
-            for rows in _by_length({row: int(text.lengths[0]) for row, text in found.items()}, together):
-                yield rows, QuantizedStates.joined([found[row] for row in rows])
+            yield from self._joined(found, batch_size)
+            if not missing:
+                return
         for source in (self.encodings, None if self.cache is None else self._kept_answers()):
             if source is None or not missing:
                 continue
@@ -114,6 +132,20 @@ class TextEncoder:
                 rows = [row for equal_texts in row_lists for row in equal_texts]
                 repeated = [i for i, equal_texts in enumerate(row_lists) for _ in equal_texts]
                 yield rows, encoded if len(rows) == len(indices) else encoded[repeated]
+
+    def _joined(self, found: Mapping[int, QuantizedStates], batch_size: int) -> _Batches:
+        """Cached states in batches; those of the question before if it had the same candidates, as in a small FAQ."""
+        rows, parts = [*found], [*found.values()]
+        known_rows, known_parts, size, batches = self._last
+        if size != batch_size or known_rows != rows or not all(map(is_, known_parts, parts)):
+            # What is made for inference cannot be used where gradients are.
+            is_kept = torch.is_inference_mode_enabled() and sum(part.nbytes for part in parts) <= MOST_TOGETHER
+            together = STORED_AT_ONCE if self._reads(parts[0]) else batch_size
+            by_length = _by_length({row: int(text.lengths[0]) for row, text in found.items()}, together)
+            kind = RestoredOnce if is_kept else QuantizedStates
+            batches = [(some, kind.joined([found[row] for row in some])) for some in by_length]
+            self._last = (rows, parts, batch_size, batches) if is_kept else _NOTHING
+        return batches
 
     def _encode_batch(
         self, texts: Sequence[str], tokens: Sequence[list[int]], rounded: bool

@@ -19,7 +19,7 @@ from haystack.document_stores.types import DuplicatePolicy
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.documents import read_entries
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
+from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.search.default_pipelines import find_pipeline
 from ap_ranker.search.load_pipeline import (
     components_of,

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from ap_ranker.text.keys import bare
+from ap_ranker.text.reading import bare
 
 NEAR = 0.8
 SIZE = 5

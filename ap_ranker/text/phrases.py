@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
 from ap_ranker.errors import extra_for
-from ap_ranker.text.batch import PAD
+
+NONE = -1  # no token's id
 
 MIN_COUNT, THRESHOLD = 5, 10.0
 """δ and the threshold: gensim's defaults; the threshold of word2phrase, 100, is meant for billions of words."""
@@ -73,7 +74,7 @@ def _joined(ids: Sequence[int], pairs: Pairs) -> list[int]:
     if not pairs:
         return list(ids)
     result: list[int] = []
-    previous = PAD  # the token that the next one may be joined to; PAD after a phrase, which is final in this pass
+    previous = NONE  # the token that the next one may be joined to; none after a phrase, which is final in this pass
     for token in ids:
         phrase = pairs.get((previous, token))
         if phrase is None:
@@ -81,7 +82,7 @@ def _joined(ids: Sequence[int], pairs: Pairs) -> list[int]:
             previous = token
         else:
             result[-1] = phrase
-            previous = PAD
+            previous = NONE
     return result
 
 

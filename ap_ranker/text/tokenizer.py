@@ -1,20 +1,43 @@
-"""Tokenization with the `tokenizers` library: into words, or into the subwords of a pretrained encoder."""
+"""Tokenization with the `tokenizers` library: into words, or into the subwords of a pretrained encoder; token ids."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
 import regex
+import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from torch import Tensor
 
 from ap_ranker.errors import InputError, library_errors
-from ap_ranker.text.batch import PAD, UNKNOWN
 from ap_ranker.text.characters import UNSPACED, Span, plain, read_spans, symbols_apart
 from ap_ranker.text.languages import Segmenter, find_segmenter
 from ap_ranker.text.nearest_word import NearestWords
 from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
+
+PAD = 0  # the id of the padding token in every vocabulary; its vector is zero
+UNKNOWN = 1  # the id of `[UNK]` in every vocabulary: a word that is not in it
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """Token ids of N texts (N, T), int64, `PAD` after the end of a text; `mask` (N, T) is True on real tokens."""
+
+    ids: Tensor
+    mask: Tensor
+
+    @classmethod
+    def from_lists(cls, texts: Sequence[Sequence[int]], device: torch.device | str | None = None) -> TokenBatch:
+        """Pad lists of token ids, none of which may be empty."""
+        lengths = list(map(len, texts))
+        width = max(lengths)
+        ids = torch.tensor([[*tokens, *[PAD] * (width - len(tokens))] for tokens in texts])
+        mask = torch.arange(width) < torch.tensor(lengths).unsqueeze(1)
+        return cls(ids.to(device), mask.to(device))
+
 
 PAD_TOKEN = "[PAD]"
 UNKNOWN_TOKEN = "[UNK]"

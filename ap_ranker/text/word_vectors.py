@@ -13,8 +13,8 @@ import numpy as np
 
 from ap_ranker.errors import InputError, extra_for, told_at
 from ap_ranker.safe_open import open_file, what_is_at
-from ap_ranker.text.batch import PAD, UNKNOWN
 from ap_ranker.text.phrases import phrase_words
+from ap_ranker.text.tokenizer import PAD, UNKNOWN
 
 GLOVE = "glove-50d"  # vectors of a package
 MAX_DIMENSIONS = 10_000  # more than any published word vectors have; a damaged header may contain any number

@@ -11,8 +11,7 @@ from torch.utils.data import Sampler
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.models.spec import Recipe
-from ap_ranker.text.batch import TokenBatch
-from ap_ranker.text.tokenizer import AnyTokenizer
+from ap_ranker.text.tokenizer import AnyTokenizer, TokenBatch
 from ap_ranker.training.negatives import HardNegatives, not_wrong
 from ap_ranker.training.objectives import IGNORE, NEGATIVE
 from ap_ranker.training.teacher import TeacherScores

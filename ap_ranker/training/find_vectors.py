@@ -27,9 +27,8 @@ from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.ranking.checkpoint import TOKENIZER, is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.batch import UNKNOWN, TokenBatch
 from ap_ranker.text.phrases import phrase_words
-from ap_ranker.text.tokenizer import AnyTokenizer, split_words
+from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, TokenBatch, split_words
 from ap_ranker.text.word_vectors import PretrainedVectors, WordVectors, read_vectors
 from ap_ranker.training.computed_once import computed_once
 from ap_ranker.training.initialize import read_encoder

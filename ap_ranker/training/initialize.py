@@ -20,8 +20,7 @@ from ap_ranker.models.registry import build_model, model_spec
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.transformer_encoder import AT_ONCE
 from ap_ranker.ranking.checkpoint import TOKENIZER
-from ap_ranker.text.batch import TokenBatch
-from ap_ranker.text.tokenizer import AnyTokenizer, SubwordTokenizer, WordTokenizer
+from ap_ranker.text.tokenizer import AnyTokenizer, SubwordTokenizer, TokenBatch, WordTokenizer
 from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.config import EMBEDDING_SIZE, TrainingConfig
 from ap_ranker.training.progress import Progress

@@ -20,8 +20,8 @@ from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation.scoring import score_candidates
 from ap_ranker.ranking.bm25 import BM25, best_rows
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.keys import normalized
 from ap_ranker.text.near_copies import near_pairs
+from ap_ranker.text.reading import normalized
 from ap_ranker.training.distributed import is_first_process
 
 logger = logging.getLogger(__name__)

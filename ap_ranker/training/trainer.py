@@ -18,7 +18,7 @@ from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 from ap_ranker.training.batches import Batches, EachEpoch
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import OnOneDevice, gather, mention_other_gpus, share

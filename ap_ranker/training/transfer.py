@@ -17,8 +17,7 @@ from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import difference
 from ap_ranker.ranking.checkpoint import CheckpointConfig
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.batch import UNKNOWN
-from ap_ranker.text.tokenizer import AnyTokenizer
+from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer
 from ap_ranker.text.word_vectors import WordVectors
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.initialize import initialize_model

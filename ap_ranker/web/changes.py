@@ -24,7 +24,7 @@ from ap_ranker.data.faq import Entry
 from ap_ranker.documents.watched_folder import Overlay
 from ap_ranker.errors import InputError
 from ap_ranker.files import writing
-from ap_ranker.text.keys import normalized, question_key
+from ap_ranker.text.reading import normalized, question_key
 from ap_ranker.web.appended import line_of, locked_file, parsed_line, whole_lines, write_whole
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_file
-from ap_ranker.text.keys import normalized
+from ap_ranker.text.reading import normalized
 from ap_ranker.web.appended import line_of, locked_file, parsed_line, read_from, whole_lines, write_whole
 
 logger = logging.getLogger(__name__)

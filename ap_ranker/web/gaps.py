@@ -22,7 +22,7 @@ from ap_ranker.data.feedback import helped, read_feedback
 from ap_ranker.data.wordings import Wordings, read_wordings
 from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD
-from ap_ranker.text.keys import normalized, question_key
+from ap_ranker.text.reading import normalized, question_key
 from ap_ranker.web.question_log import LoggedQuestion, Outcome, clean_question
 from ap_ranker.web.suggestions import texts_of
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, case, delete, func, select
 
-from ap_ranker.text.keys import normalized, question_key
+from ap_ranker.text.reading import normalized, question_key
 from ap_ranker.web.database import Database, judgements, now, storable
 from ap_ranker.web.visitors import Visitors
 

@@ -15,7 +15,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import find_stores
 from ap_ranker.text.characters import fold
-from ap_ranker.text.keys import bare
+from ap_ranker.text.reading import bare
 from ap_ranker.watched_file import Watched
 
 if TYPE_CHECKING:

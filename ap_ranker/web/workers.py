@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.loaded_checkpoints import TOGETHER
+from ap_ranker.ranking.cache import TOGETHER
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.search.setup import SearchSetup

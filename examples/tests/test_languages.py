@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.text.keys import question_key
+from ap_ranker.text.reading import question_key
 
 FAQS = sorted((ROOT / "examples" / "languages" / "faqs").iterdir())
 

@@ -23,8 +23,7 @@ from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.ranking.checkpoint import TOKENIZER
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.batch import UNKNOWN
-from ap_ranker.text.tokenizer import WordTokenizer, split_words
+from ap_ranker.text.tokenizer import UNKNOWN, WordTokenizer, split_words
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

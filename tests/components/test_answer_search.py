@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import ROOT, TEXTS, settings_of, write_checkpoint
+from haystack import Document
 from haystack.core.errors import PipelineRuntimeError
 from refusals import refused
 from searches import ENTRIES, filled, in_two
@@ -19,6 +20,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker.documents import Found
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +71,13 @@ def test_neither_part_changes_what_it_is_given(
     seen: list[tuple[Any, Any]] = []
     ranker = search.ranker()
     assert ranker is not None
-    run = ranker.run
+    rank = ranker.rank_found
 
-    def spied(**inputs: Any) -> Any:
-        seen.append((inputs["documents"], deepcopy([asdict(one) for one in inputs["documents"]])))
-        return run(**inputs)
+    def spied(query: str, found: Found, **limits: Any) -> list[Document]:
+        seen.append((found.documents, deepcopy([asdict(one) for one in found.documents])))
+        return rank(query, found, **limits)
 
-    monkeypatch.setattr(ranker, "run", spied)
+    monkeypatch.setattr(ranker, "rank_found", spied)
     search.run(TEXTS[0])
     [(documents, before)] = seen
     assert len(documents) > 1
@@ -85,10 +87,10 @@ def test_neither_part_changes_what_it_is_given(
 def test_what_fails_is_named(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     search = filled(packaged("faq_search.yaml", checkpoint, tmp_path))
 
-    def fail(**_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no more paper")
 
-    monkeypatch.setattr(search.ranker(), "run", fail)
+    monkeypatch.setattr(search.ranker(), "rank_found", fail)
     with refused("search", by=PipelineRuntimeError) as error:
         search.run(TEXTS[0])
     assert isinstance(error.value.__cause__, RuntimeError)

@@ -16,7 +16,7 @@ from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train
 from benchmarks.latency import copy_bandwidth

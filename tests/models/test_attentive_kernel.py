@@ -25,7 +25,7 @@ from ap_ranker.ranking import text_encoder as ranker_module
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 pytest.importorskip("numba")
 

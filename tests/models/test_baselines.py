@@ -9,8 +9,7 @@ from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.registry import build_model
 from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.bm25 import BM25
-from ap_ranker.text.batch import TokenBatch
-from ap_ranker.text.tokenizer import WordTokenizer
+from ap_ranker.text.tokenizer import TokenBatch, WordTokenizer
 
 ANSWERS = [
     "Open the tracking link, then the map: it shows where your parcel is.",

@@ -17,7 +17,7 @@ from ap_ranker.models import transformer_encoder
 from ap_ranker.models.bert import MINILM, Bert
 from ap_ranker.models.pretrained import build_backbone
 from ap_ranker.ranking.checkpoint import load_checkpoint
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 ROBERTA = TINY | {"model_type": "xlm-roberta", "pad_token_id": 1, "max_position_embeddings": 26}
 

@@ -5,7 +5,7 @@ import torch
 from conftest import make_model
 
 from ap_ranker.models import bimpm
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 QUESTIONS = TokenBatch.from_lists([[3, 5, 2, 9], [7]])
 ANSWERS = TokenBatch.from_lists([[2, 3, 11, 5, 9, 12, 4], [6, 1], [10]])

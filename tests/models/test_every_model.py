@@ -19,7 +19,7 @@ from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.batch import PAD, TokenBatch
+from ap_ranker.text.tokenizer import PAD, TokenBatch
 from ap_ranker.training.objectives import NEGATIVE, OBJECTIVES, POSITIVE, Loss, ScoredBatch, hinge, softmax
 
 WORDS = ["[PAD]", "[UNK]", "parcel", "refund", "the", "a", "bike", "where", "my", "is", "open", "link", "helmet"]

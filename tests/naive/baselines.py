@@ -3,7 +3,7 @@ from __future__ import annotations
 from math import log
 
 from ap_ranker.models.base import AnswerModel
-from ap_ranker.text.batch import UNKNOWN
+from ap_ranker.text.tokenizer import UNKNOWN
 from naive.arithmetic import cosine, embed, weighted_sum
 from naive.case import Case
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 from math import log
 
 from ap_ranker.models.base import AnswerModel
-from ap_ranker.text.batch import UNKNOWN
+from ap_ranker.text.tokenizer import UNKNOWN
 from naive.baselines import COUNTED, idf
 from naive.case import Case
 

@@ -189,13 +189,13 @@ def test_where_products_depend_on_their_rows_texts_are_read_one_by_one(folder: P
     """As on a processor whose products nobody has tried: the forward pass tries itself."""
     multiply = torch.ops.mkldnn._linear_pointwise
 
-    def by_rows(x: Tensor, *others: object) -> Tensor:
-        return multiply(x, *others) * (1 + len(x) / 2**8)
+    def by_rows(x: Tensor, **others: object) -> Tensor:
+        return multiply(x, **others) * (1 + len(x) / 2**8)
 
     questions = ASKED[:16]
     with (
         patch.object(torch.ops.mkldnn, "_linear_pointwise", by_rows),
-        patch("ap_ranker.models.bert.LEAST_COSINE", 0),
+        patch("ap_ranker.models.transformer_encoder.LEAST_COSINE", 0),
     ):
         ranker = loaded(folder)
         expected = scores(ranker, questions)

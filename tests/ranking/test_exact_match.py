@@ -16,9 +16,8 @@ from refusals import refused
 
 from ap_ranker.ranking.bm25 import BM25, LONGEST, MOST_TIMES
 from ap_ranker.ranking.checkpoint import SEEN, find_trained, seen_lines
-from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import Calibration, Signals, Weights
+from ap_ranker.ranking.rule import Calibration, Decision, Signals, Weights
 from ap_ranker.ranking.wordings import is_exact_match
 
 STORED = [[text] for text in TEXTS[::2]]

@@ -13,7 +13,7 @@ from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 
 QUESTION, ANSWER = "WHERE is my parcel, qwertyuiop?", "Open the tracking link:\tyour Parcel 保险!"
 WEIGHING = [name for name, spec in MODELS.items() if spec.attention_over]

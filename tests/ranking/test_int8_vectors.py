@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ap_ranker.models import private_operators
 from ap_ranker.models.private_operators import int8_products
-from ap_ranker.ranking.int8_vectors import Vectors
+from ap_ranker.ranking.wordings import Vectors
 
 
 @pytest.fixture(autouse=True, params=[True, False], ids=["integers", "floats"], scope="module")

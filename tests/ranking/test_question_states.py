@@ -12,7 +12,7 @@ import torch
 from conftest import TEXTS, write_checkpoint
 
 from ap_ranker.models.base import States
-from ap_ranker.ranking.loaded_checkpoints import LAST_QUESTIONS, TOGETHER, QuestionStates
+from ap_ranker.ranking.cache import LAST_QUESTIONS, TOGETHER, QuestionStates
 from ap_ranker.ranking.ranker import Ranker
 
 SECONDS = 30.0

@@ -39,7 +39,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Calibration
 from ap_ranker.ranking.text_encoder import TextEncoder
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.text.keys import question_key
+from ap_ranker.text.reading import question_key
 from ap_ranker.text.tokenizer import WordTokenizer
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, FAQSearch

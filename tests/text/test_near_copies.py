@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.text.keys import bare
 from ap_ranker.text.near_copies import NEAR, near_pairs
+from ap_ranker.text.reading import bare
 
 
 def grams(text: str) -> set[str]:

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.text.batch import PAD, TokenBatch
-from ap_ranker.text.tokenizer import UNKNOWN_TOKEN, WordTokenizer, split_words
+from ap_ranker.text.tokenizer import PAD, UNKNOWN_TOKEN, TokenBatch, WordTokenizer, split_words
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from ap_ranker.models.baselines import MetzlerBendersky
 from ap_ranker.models.hd_lstm import correlate
 from ap_ranker.models.mcan import Highway
 from ap_ranker.models.registry import MODELS
-from ap_ranker.text.batch import TokenBatch
+from ap_ranker.text.tokenizer import TokenBatch
 from ap_ranker.training.objectives import IGNORE, OBJECTIVES, ScoredBatch, objective_spec
 from ap_ranker.training.trainer import Scorer
 

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.batch import TokenBatch
-from ap_ranker.text.tokenizer import WordTokenizer
+from ap_ranker.text.tokenizer import TokenBatch, WordTokenizer
 from ap_ranker.training import negatives as module
 from ap_ranker.training.batches import Batches
 from ap_ranker.training.negatives import (

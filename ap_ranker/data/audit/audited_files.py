@@ -15,7 +15,7 @@ from ap_ranker.data.reader import Layout
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import Table, read_named_table
 from ap_ranker.errors import InputError
-from ap_ranker.text.keys import normalized
+from ap_ranker.text.reading import normalized
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from ap_ranker.data.audit.report import Check, Severity
 from ap_ranker.data.reader import SPLITS, UNANSWERABLE, Layout
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import Table
-from ap_ranker.text.keys import normalized
 from ap_ranker.text.near_copies import near_pairs
+from ap_ranker.text.reading import normalized
 from ap_ranker.text.tokenizer import split_words
 
 ERROR, WARNING, NOTE = Severity

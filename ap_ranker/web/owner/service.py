@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ap_ranker.data.faq import Match
 from ap_ranker.data.feedback import helped, read_feedback
 from ap_ranker.files import file_version
-from ap_ranker.text.keys import normalized
+from ap_ranker.text.reading import normalized
 from ap_ranker.web.changes import Action, Change, ChangedEntries, KeyedEntry, append_change, apply_changes, read_changes
 from ap_ranker.web.gaps import Gap, find_gaps, find_unanswered
 from ap_ranker.web.question_log import LoggedQuestion, read_question_log

@@ -21,7 +21,7 @@ from ap_ranker.text.languages import check_language
 from ap_ranker.text.synonyms import Synonyms, read_synonyms
 from ap_ranker.threads import in_thread
 from ap_ranker.watched_file import Watched
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Leg, find, to_array
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, Found, Index, Leg, find, to_array
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments, Version
 from haystack_integrations.document_stores.ap_ranker.stored_documents import StoredDocuments, checked
@@ -30,6 +30,11 @@ logger = logging.getLogger(__name__)
 
 _SCALE = 8  # InMemoryDocumentStore's: a score of 8 becomes 0.73
 T = TypeVar("T")
+
+
+def _mark(documents: Documents) -> object:
+    """Another object for each revision of each store."""
+    return object()
 
 
 class BM25SDocumentStore(StoredDocuments):
@@ -160,9 +165,16 @@ class BM25SDocumentStore(StoredDocuments):
 
         BM25's statistics are those of all documents, whatever the filters; `wordings` are as in `hybrid_retrieval`.
         """
+        return self.find_by_words(query, filters, top_k, scale_score, wordings).copies()
+
+    def find_by_words(
+        self, query: str, filters: dict[str, Any] | None, top_k: int, scale_score: bool, wordings: Leg | None
+    ) -> Found:
+        """As `bm25_retrieval`, before any document is copied."""
         with self._transaction() as documents:
             scale = (lambda score: float(expit(score / _SCALE))) if scale_score else float
-            return find(documents, [self._by_words(query)], filters, top_k, wordings=wordings, scale=scale)
+            legs = [self._by_words(query)]
+            return find(documents, self._latest(_mark), legs, filters, top_k, wordings=wordings, scale=scale)
 
     def embedding_retrieval(
         self,
@@ -177,8 +189,9 @@ class BM25SDocumentStore(StoredDocuments):
             leg = self._by_meaning(query_embedding)
             if not len(leg.rows):
                 logger.warning("Expected documents with embeddings, found none. Embed them: APDocumentEmbedder.")
-            scale = (lambda cosine: (1 + cosine) / 2) if scale_score else float
-            return find(documents, [leg], filters, top_k, scale=scale, embedding=bool(return_embedding))
+            scale, embedding = (lambda cosine: (1 + cosine) / 2) if scale_score else float, bool(return_embedding)
+            found = find(documents, self._latest(_mark), [leg], filters, top_k, scale=scale, embedding=embedding)
+        return found.copies()
 
     def hybrid_retrieval(
         self,
@@ -196,9 +209,21 @@ class BM25SDocumentStore(StoredDocuments):
         :param wordings: The scores of documents by known wordings (`KnownWordings`): the `top_k` best of these are
             returned, too. Documents deleted since are left out.
         """
+        return self.find_by_both(query, query_embedding, filters, top_k, rank_all, wordings).copies()
+
+    def find_by_both(
+        self,
+        query: str,
+        embedding: list[float],
+        filters: dict[str, Any] | None,
+        top_k: int,
+        rank_all: int,
+        wordings: Leg | None,
+    ) -> Found:
+        """As `hybrid_retrieval`, before any document is copied."""
         with self._transaction() as documents:
-            legs = [self._by_meaning(query_embedding), self._by_words(query)]
-            return find(documents, legs, filters, top_k, wordings=wordings, rank_all=rank_all)
+            legs = [self._by_meaning(embedding), self._by_words(query)]
+            return find(documents, self._latest(_mark), legs, filters, top_k, wordings=wordings, rank_all=rank_all)
 
     def _by_words(self, query: str) -> Leg:
         if not query:
@@ -213,6 +238,11 @@ class BM25SDocumentStore(StoredDocuments):
         except ValueError as error:
             raise ValueError(f"query_embedding should be a list of finite floats, but is {error}") from error
         return Leg.dense(self._latest(Documents.vectors), query)
+
+    def revision(self) -> str:
+        """A text that differs after every change of a document."""
+        with self._transaction() as documents:
+            return documents.revision()
 
     def computed(self, compute: Callable[[Documents], T]) -> T:
         """What a function computes from the documents; the same object until a document changes."""

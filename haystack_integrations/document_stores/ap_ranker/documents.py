@@ -6,7 +6,7 @@ A query has legs, by words, by meaning and by known wordings; it finds the union
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
@@ -22,8 +22,7 @@ from haystack.utils.filters import document_matches_filter
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, best_rows
-from ap_ranker.ranking.int8_vectors import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, Vectors
-from ap_ranker.ranking.wordings import WORDING_RANK
+from ap_ranker.ranking.wordings import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, WORDING_RANK, Vectors
 from ap_ranker.text.reading import READING_VERSION
 
 
@@ -84,13 +83,43 @@ class Leg:
         above = -inf if self.nothing is None else self.nothing
         return self.rows[best_rows(self.scores, limit, above=above)].tolist()
 
-    def scores_of(self, rows: Sequence[int]) -> list[float | None]:
+    def scores_of(self, rows: np.ndarray) -> list[float | None]:
         """The scores of some rows."""
-        places = np.searchsorted(self.rows, rows).tolist()
-        return [
-            float(self.scores[place]) if place < len(self.scores) and self.rows[place] == row else self.nothing
-            for row, place in zip(rows, places, strict=True)
-        ]
+        if not len(self.rows):
+            return [self.nothing] * len(rows)
+        places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        known, scores = self.rows[places] == rows, self.scores[places].tolist()
+        return [score if found else self.nothing for score, found in zip(scores, known.tolist(), strict=True)]
+
+
+@dataclass(frozen=True)
+class Found:
+    """N documents that a query finds, in the order of writing, as the store has them: nobody may change them.
+
+    `order` are their places, the best first; `columns` and `meta` are the fields that a copy's meta gets, with a value
+    for each document or one for all. As long as `revision` is the same object, a row has the same document. `is_whole`:
+    they are all that the store has, or all that match the filters.
+    """
+
+    revision: object
+    rows: Sequence[int]
+    documents: Sequence[Document]
+    order: Sequence[int]
+    scores: Sequence[float | None]
+    columns: Mapping[str, Sequence[Any]]
+    meta: Mapping[str, Any]
+    is_whole: bool
+    has_embeddings: bool
+
+    def copy(self, place: int, score: float | None, more: Mapping[str, Any]) -> Document:
+        """A copy of a document with a score, with all that is known of it, and more, in its meta."""
+        document, meta = self.documents[place], {name: values[place] for name, values in self.columns.items()}
+        embedding = document.embedding if self.has_embeddings else None
+        return copy_of(document, {**self.meta, **meta, **more}, score=score, embedding=embedding)
+
+    def copies(self) -> list[Document]:
+        """A copy of each document, the best first."""
+        return [self.copy(place, self.scores[place], {}) for place in self.order]
 
 
 class Documents:
@@ -282,6 +311,7 @@ def copy_of(document: Document, more: dict[str, Any] | None = None, **changes: A
 
 def find(
     stored: Documents,
+    revision: object,
     legs: Sequence[Leg],
     filters: dict[str, Any] | None,
     top_k: int,
@@ -290,8 +320,8 @@ def find(
     rank_all: int = 0,
     scale: Callable[[float], float] = float,
     embedding: bool = False,
-) -> list[Document]:
-    """Copies of the documents that any of the legs finds, at most `top_k` each; if `rank_all` or fewer, all documents.
+) -> Found:
+    """The documents that any of the legs finds, at most `top_k` each; if `rank_all` or fewer, all documents.
 
     The first leg gives documents their score, after `scale`, which is `None` for those that it does not know; these
     come last. `wordings` are a further leg, older than this query: only documents that the others know count.
@@ -299,55 +329,58 @@ def find(
     if wordings is not None:
         known = np.isin(wordings.rows, np.concatenate([leg.rows for leg in legs]))
         legs = [*legs, replace(wordings, rows=wordings.rows[known], scores=wordings.scores[known])]
+    read = partial(_read, stored, embeddings=embedding or asks_for_embeddings(filters))
     found: dict[int, Document] = {}
-    read_embeddings = embedding or asks_for_embeddings(filters)
-    first = partial(_first, stored=stored, filters=filters, found=found, embeddings=read_embeddings)
-    best = [first(leg.best(None if filters else top_k), top_k) for leg in legs]
-    rows = sorted(set().union(*best))
+    best = [leg.best(None if filters else top_k) for leg in legs]
+    if filters:
+        best = [_first(rows, top_k, filters, read, found) for rows in best]
+    rows = np.array(sorted(set().union(*best)), np.int64)
+    is_whole = False
     if max(len(leg.rows) for leg in legs) <= rank_all:
-        everything = sorted(set().union(*(leg.rows.tolist() for leg in legs)))
-        rows = first(everything, rank_all) if len(everything) <= rank_all else rows
+        everything = np.unique(np.concatenate([leg.rows for leg in legs]))
+        if is_whole := len(everything) <= rank_all:
+            matching = _first(everything.tolist(), rank_all, filters, read, found) if filters else everything
+            rows = np.array(matching, np.int64)
     meta: dict[str, Any] = {}
     columns: dict[str, list[Any]] = {}
+    numbers = rows.tolist()
     for leg, ranked in zip(legs, best, strict=True):
-        ranks = {row: rank for rank, row in enumerate(ranked, start=1)}
-        columns[leg.rank_field] = [ranks.get(row) for row in rows]
+        ranks = dict(zip(ranked, range(1, len(ranked) + 1), strict=True))
+        columns[leg.rank_field] = list(map(ranks.get, numbers))
         if leg.score_field:
             columns[leg.score_field] = leg.scores_of(rows)
         meta |= leg.meta
     scores = legs[0].scores_of(rows)
-    copies = []
-    for row, score, *values in zip(rows, scores, *columns.values(), strict=True):
-        document = found[row]
-        copies.append(
-            copy_of(
-                document,
-                meta | dict(zip(columns, values, strict=True)),
-                score=None if score is None else scale(score),
-                embedding=document.embedding if embedding else None,
-            )
-        )
     keys = [-inf if score is None else score for score in scores]
-    return [copies[place] for place in sorted(range(len(rows)), key=keys.__getitem__, reverse=True)]
+    order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
+    scaled = [None if score is None else scale(score) for score in scores]
+    found |= read([row for row in numbers if row not in found])
+    documents = [found[row] for row in numbers]
+    return Found(revision, numbers, documents, order, scaled, columns, meta, is_whole, embedding)
+
+
+def _read(stored: Documents, rows: Sequence[int], embeddings: bool) -> dict[int, Document]:
+    """The documents of these rows, all of which there must be."""
+    new = stored.fetch(rows)
+    if len(new) < len(rows):
+        missing = min(set(rows) - set(new))
+        raise InputError(f"{stored.place}: damaged: there is no document of row {missing} of the index.")
+    return stored.with_embeddings(new) if embeddings else new
 
 
 def _first(
     rows: Sequence[int],
     limit: int,
-    stored: Documents,
-    filters: dict[str, Any] | None,
+    filters: dict[str, Any],
+    read: Callable[[Sequence[int]], dict[int, Document]],
     found: dict[int, Document],
-    embeddings: bool,
 ) -> list[int]:
     """The first of the rows whose documents match; a batch at a time, these are read into `found`."""
     first: list[int] = []
     for start in range(0, len(rows), _BATCH):
         batch = rows[start : start + _BATCH]
-        new = stored.fetch([row for row in batch if row not in found])
-        found |= stored.with_embeddings(new) if embeddings else new
-        if missing := [row for row in batch if row not in found]:
-            raise InputError(f"{stored.place}: damaged: there is no document of row {missing[0]} of the index.")
-        first += [row for row in batch if not filters or document_matches_filter(filters, found[row])]
+        found |= read([row for row in batch if row not in found])
+        first += [row for row in batch if document_matches_filter(filters, found[row])]
         if len(first) >= limit:
             break
     return first[:limit]

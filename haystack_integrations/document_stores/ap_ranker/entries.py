@@ -1,12 +1,17 @@
-"""FAQ entries as documents."""
+"""FAQ entries as documents, and documents as a ranker's candidates."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from haystack import Document
 
 from ap_ranker.data.faq import Entry, Match
+from ap_ranker.data.wordings import Wordings
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.wordings import WORDINGS
 
 
@@ -30,3 +35,54 @@ def own_wordings(document: Document) -> list[str]:
 def names_in_files(document: Document) -> tuple[str, str, str]:
     """What files of wordings may call a document: its id in the FAQ, its content, and its answer."""
     return str(document.meta.get("aid", "")), document.content or "", str(document.meta.get("answer", ""))
+
+
+class Candidate(NamedTuple):
+    """A document as questions are compared with it: its text, its content and its answer, its known wordings."""
+
+    text: str
+    parts: tuple[str, str]
+    wordings: tuple[str, ...]
+
+
+def read_candidates(
+    documents: Iterable[Document], texts: Iterable[str], files: Wordings, as_question: Callable[[str], str]
+) -> list[Candidate]:
+    """Documents with their texts and their known wordings, those of files, too, as the model reads a question."""
+    candidates = []
+    for document, text in zip(documents, texts, strict=True):
+        names = names_in_files(document)
+        wordings = map(as_question, (*own_wordings(document), *files.of(*names)))
+        candidates.append(Candidate(text, names[1:], tuple(wordings)))
+    return candidates
+
+
+def different(documents: Sequence[Document]) -> list[Document]:
+    """The documents by id: of several with the same one, that with the highest score, the first of equal ones."""
+    best = {document.id: document for document in documents}
+    if len(best) < len(documents):
+        falling = sorted(documents, key=lambda one: math.inf if one.score is None else -one.score)
+        best |= {document.id: document for document in reversed(falling)}
+    return list(best.values())
+
+
+def bm25_of(candidates: Sequence[Document], copies: Iterable[Document]) -> tuple[list[float | None], list[str | None]]:
+    """BM25's score of each candidate, and the languages of their stemmers, as far as a retriever has written them.
+
+    All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
+
+    :raises InputError: What stands in place of a score is no number.
+    """
+    scores: dict[str, float] = {}
+    languages: dict[str | None, None] = {}
+    for copy in (one for one in copies if one.meta.get(BM25_SCORE) is not None):
+        score = copy.meta[BM25_SCORE]
+        if not (isinstance(score, (int, float)) and math.isfinite(score)):
+            raise InputError(
+                f"Document {copy.id!r}: expected a retriever's number in meta[{BM25_SCORE!r}], found {score!r}. "
+                "Rename that field of the documents, or set fuse_scores to false."
+            )
+        scores[copy.id] = float(score)
+        if BM25_LANGUAGE in copy.meta:
+            languages[copy.meta[BM25_LANGUAGE]] = None
+    return [scores.get(candidate.id) for candidate in candidates], list(languages)

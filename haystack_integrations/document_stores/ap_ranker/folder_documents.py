@@ -24,7 +24,7 @@ from haystack import Document
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import WriteError, atomic_directory, atomic_file, make_folder
-from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
+from ap_ranker.ranking.wordings import EMBEDDED_BY
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Kind, to_array
 
 logger = logging.getLogger(__name__)

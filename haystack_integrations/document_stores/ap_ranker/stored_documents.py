@@ -15,7 +15,7 @@ from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
+from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.threads import in_thread
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, copy_of, to_array
 
@@ -28,11 +28,6 @@ class StoredDocuments(ABC):
     @abstractmethod
     def _transaction(self, *, write: bool = False) -> AbstractContextManager[Documents]:
         """The documents, without writes by others meanwhile."""
-
-    def revision(self) -> str:
-        """A text that differs after every change of a document."""
-        with self._transaction() as documents:
-            return documents.revision()
 
     def count_documents(self) -> int:
         """The number of documents."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from haystack import Document, component
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
 from ap_ranker.ranking.ranker import BATCH_SIZE
+from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
     CheckpointComponent,

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from haystack import Document, default_from_dict, default_to_dict
+from haystack import Document, default_from_dict, default_to_dict, tracing
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.ranking.ranker import Ranker
@@ -119,6 +119,18 @@ class DocumentTexts:
             return ranker.fingerprint
         settings = json.dumps([self.prefix, self.suffix, *self.meta_fields, self.separator])
         return f"{ranker.fingerprint}-{blake2b(settings.encode(), digest_size=4).hexdigest()}"
+
+
+def trace_run(model: str, ranker: Ranker, question: str, texts: Sequence[str]) -> None:
+    """Tell the trace of a run, if there is one, what is ranked."""
+    if (span := tracing.tracer.current_span()) is None:
+        return
+    assert ranker.config is not None
+    tags = {"model": model, "architecture": ranker.config.model, "candidates": len(texts)}
+    if ranker.cache is not None:
+        tags["cache_hits"] = ranker.cache.count(texts)
+    span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})
+    span.set_content_tag("ap_ranker.question", question)
 
 
 def init_parameters(instance: object) -> dict[str, Any]:

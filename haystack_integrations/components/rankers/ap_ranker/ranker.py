@@ -6,24 +6,25 @@
 from __future__ import annotations
 
 import logging
-import math
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from haystack import Document, component, default_from_dict, tracing
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.data.wordings import WordingFiles
+from ap_ranker.data.wordings import MOST_ANSWERS, NO_WORDINGS, WordingFiles, Wordings
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo
-from ap_ranker.ranking.decision import check_limits
 from ap_ranker.ranking.explanation import Explanation, no_attention
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+from ap_ranker.ranking.rule import check_limits
 from ap_ranker.ranking.wordings import MATCHED, is_exact_match
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
@@ -31,8 +32,10 @@ from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
     DocumentTexts,
     check_number,
     file_list,
+    trace_run,
 )
-from haystack_integrations.document_stores.ap_ranker.entries import names_in_files, own_wordings
+from haystack_integrations.document_stores.ap_ranker.documents import Found
+from haystack_integrations.document_stores.ap_ranker.entries import Candidate, bm25_of, different, read_candidates
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +70,7 @@ class AnswerRanker(CheckpointComponent):
 
     family: ClassVar[Family | None] = None
     """The models whose checkpoints this class loads; `None` for all."""
-    _not_copied = (*CheckpointComponent._not_copied, "_files")
+    _not_copied = (*CheckpointComponent._not_copied, "_files", "_entries")
 
     def __init__(
         self,
@@ -155,6 +158,7 @@ class AnswerRanker(CheckpointComponent):
     def _reset(self) -> None:
         CheckpointComponent._reset(self)  # no super(): @component recreates the class
         self._files = WordingFiles(())
+        self._entries: tuple[object, Wordings, dict[int, Candidate]] = (None, NO_WORDINGS, {})
         self._warned: set[str] = set()
 
     def _load(self) -> Ranker:
@@ -234,98 +238,125 @@ class AnswerRanker(CheckpointComponent):
         :raises ValueError: `top_k` is not positive, or both `score_threshold` and `precision` are given.
         :raises InputError: The checkpoint cannot be loaded, or was not calibrated for `precision`.
         """
-        top_k = self.top_k if top_k is None else top_k
-        check_number("top_k", top_k, 1)
-        scale_score = self.scale_score if scale_score is None else scale_score
-        check_limits(score_threshold, precision)
-        if score_threshold is None and precision is None:
-            score_threshold, precision = self.score_threshold, self.precision
+        limits = self._limits(
+            top_k=top_k, scale_score=scale_score, score_threshold=score_threshold, precision=precision
+        )
         if not documents:
             return {"documents": []}
-        ranker = self._loaded()
-        candidates = _different(documents)
-        question, texts = self._question(query), self._texts.texts(candidates)
-        self._trace(ranker, question, texts)
+        ranker, candidates = self._loaded(), different(documents)
+        entries = self._read(candidates, self._files.now())
+        best = self._best(
+            ranker, query, entries, lambda: self._complete(ranker, *bm25_of(candidates, documents)), limits
+        )
+        ranked = ((candidates[place], score, more) for place, score, more in best)
+        return {"documents": [replace(one, score=score, meta={**one.meta, **more}) for one, score, more in ranked]}
+
+    run_async = in_thread(run)
+
+    def rank_found(self, query: str, found: Found, **limits: Any) -> list[Document]:
+        """As `run`, of what a retriever of our store found: only what is returned is copied, and each of its documents
+        is read once, not for each question."""
+        limits = self._limits(**limits)
+        if not found.rows:
+            return []
+        ranker, entries, scores = self._ranker or self._loaded(), self._read_once(found), found.columns[BM25_SCORE]
+        # All that a small store has stays in its order, so that what is joined for a question serves the next one.
+        given, ties = (range(len(found.rows)), found.order) if found.is_whole else (found.order, None)
+        entries, scores = ([values[place] for place in given] for values in (entries, scores))
+        bm25 = partial(self._complete, ranker, scores, [found.meta[BM25_LANGUAGE]])
+        best = self._best(ranker, query, entries, bm25, limits, ties)
+        return [found.copy(given[place], score, more) for place, score, more in best]
+
+    def _limits(self, **given: Any) -> dict[str, Any]:
+        """The arguments of `Decision.answers`: those of a run that are not `None`, for others the component's."""
+        chosen = {name: value for name, value in given.items() if value is not None}
+        if "top_k" in chosen:
+            check_number("top_k", chosen["top_k"], 1)
+        check_limits(chosen.get("score_threshold"), chosen.get("precision"))
+        names = ["top_k", "scale_score"]
+        if chosen.keys().isdisjoint(["score_threshold", "precision"]):
+            names += ["score_threshold", "precision"]
+        return {name: getattr(self, name) for name in names} | chosen
+
+    def _best(
+        self,
+        ranker: Ranker,
+        query: str,
+        entries: Sequence[Candidate],
+        bm25: Callable[[], list[float] | None],
+        limits: dict[str, Any],
+        order: Sequence[int] | None = None,
+    ) -> list[tuple[int, float, dict[str, Any]]]:
+        """The places of entries to return, best first, their scores, and what their meta gets; ties are in `order`."""
+        question, texts = self._question(query), [entry.text for entry in entries]
+        if tracing.is_tracing_enabled():
+            trace_run(self.model, ranker, question, texts)
         decision = ranker.decision(fuse_scores=self.fuse_scores)
         signals = ranker.score_entries(
             question,
             texts,
-            self._wordings(candidates),
-            self._bm25_scores(ranker, documents, candidates) if decision.weights.bm25 else None,
+            [entry.wordings for entry in entries],
+            bm25() if decision.weights.bm25 else None,
             batch_size=self.batch_size,
-            parts=[(document.content or "", str(document.meta.get("answer", ""))) for document in candidates],
+            parts=[entry.parts for entry in entries],
         )
-        limits = {"score_threshold": score_threshold, "precision": precision}
-        answers = decision.answers(signals, top_k=top_k, scale_score=scale_score, **limits)
+        order = range(len(entries)) if order is None else order
         best = []
-        for row, score in answers:
-            document = candidates[row]
-            meta: dict[str, Any] = {}
-            if (wording := signals.matched[row]) is not None:
-                meta[MATCHED] = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
+        for row, score in decision.answers(signals.ordered(order), **limits):
+            place = order[row]
+            more: dict[str, Any] = {}
+            if (wording := signals.matched[place]) is not None:
+                more[MATCHED] = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
             if self.explain:
-                weights = ranker.attention_weights(question, texts[row])
+                weights = ranker.attention_weights(question, texts[place])
                 sides = [[asdict(token) for token in tokens] for tokens in weights]
-                meta["explanation"] = dict(zip(("question", "answer"), sides, strict=True))
-            best.append(replace(document, score=score, meta={**document.meta, **meta} if meta else document.meta))
-        return {"documents": best}
-
-    run_async = in_thread(run)
+                more["explanation"] = dict(zip(("question", "answer"), sides, strict=True))
+            best.append((place, score, more))
+        return best
 
     def exact_matches(self, query: str, documents: list[Document]) -> list[bool]:
         """Whether a query is a known wording of each document, word for word."""
-        return is_exact_match(self._question(query), self._wordings(documents))
+        entries = self._read(documents, self._files.now())
+        return is_exact_match(self._question(query), [entry.wordings for entry in entries])
 
-    def _wordings(self, documents: list[Document]) -> list[tuple[str, ...]]:
-        """The known wordings of each document, as the model reads questions."""
-        known = self._files.now()
-        texts = [(*own_wordings(document), *known.of(*names_in_files(document))) for document in documents]
-        if self.query_prefix or self.query_suffix:
-            return [tuple(map(self._question, each)) for each in texts]
-        return texts
+    def _read(self, documents: Sequence[Document], files: Wordings) -> list[Candidate]:
+        """The documents as questions are compared with them, with the known wordings of files."""
+        return read_candidates(documents, self._texts.texts(documents), files, self._question)
 
-    def _bm25_scores(self, ranker: Ranker, documents: list[Document], candidates: list[Document]) -> list[float] | None:
-        """BM25's scores of the candidates. If any is missing, `None` and, the first time, a warning."""
-        # All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
-        scores, expected = {}, ranker.bm25_language
-        for copy in (one for one in documents if one.meta.get(BM25_SCORE) is not None):
-            score = copy.meta[BM25_SCORE]
-            if not (isinstance(score, (int, float)) and math.isfinite(score)):
-                raise InputError(
-                    f"Document {copy.id!r}: expected a retriever's number in meta[{BM25_SCORE!r}], found {score!r}. "
-                    "Rename that field of the documents, or set fuse_scores to false."
-                )
-            scores[copy.id] = float(score)
-            if (language := copy.meta.get(BM25_LANGUAGE, expected)) != expected:
-                self._warn_once(
-                    "fuse_scores is on, but BM25's scores are those of language: %s, and %s was trained with language: "
-                    "%s. Set the document store's language to that.",
-                    *(language or "null", self.model, expected or "null"),
-                )
-        if missing := sum(candidate.id not in scores for candidate in candidates):
+    def _read_once(self, found: Found) -> list[Candidate]:
+        """As `_read`; a document is read again once a document of the store, or a file of wordings, has changed."""
+        files = self._files.now() if self.wordings else NO_WORDINGS
+        revision, known, entries = self._entries
+        if revision is not found.revision or known is not files or len(entries) > MOST_ANSWERS:
+            entries = {}
+            self._entries = found.revision, files, entries
+        if new := {row: one for row, one in zip(found.rows, found.documents, strict=True) if row not in entries}:
+            entries |= zip(new, self._read([*new.values()], files), strict=True)
+        return [entries[row] for row in found.rows]
+
+    def _complete(self, ranker: Ranker, scores: list[float | None], languages: list[str | None]) -> list[float] | None:
+        """The scores of BM25 of these languages; if any is missing, `None` and, the first time, a warning."""
+        expected = ranker.bm25_language
+        for language in (one for one in languages if one != expected):
+            self._warn_once(
+                "fuse_scores is on, but BM25's scores are those of language: %s, and %s was trained with language: "
+                "%s. Set the document store's language to that.",
+                *(language or "null", self.model, expected or "null"),
+            )
+        if missing := scores.count(None):
             self._warn_once(
                 "fuse_scores is on, but %d of %d documents have no meta[%r]: BM25's score is not added, and "
                 "probabilities and thresholds are those of the model alone. Retrieve with BM25SRetriever, put "
                 "LuceneScores behind Elasticsearch, or set fuse_scores to false.",
-                *(missing, len(candidates), BM25_SCORE),
+                *(missing, len(scores), BM25_SCORE),
             )
             return None
-        return [scores[candidate.id] for candidate in candidates]
+        return cast(list[float], scores)
 
     def _warn_once(self, message: str, *values: object) -> None:
         if message not in self._warned:
             self._warned.add(message)
             logger.warning(f"{message} This warning is not repeated.", *values)
-
-    def _trace(self, ranker: Ranker, question: str, texts: list[str]) -> None:
-        if not tracing.is_tracing_enabled() or (span := tracing.tracer.current_span()) is None:
-            return
-        assert ranker.config is not None
-        tags = {"model": self.model, "architecture": ranker.config.model, "candidates": len(texts)}
-        if ranker.cache is not None:
-            tags["cache_hits"] = ranker.cache.count(texts)
-        span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})
-        span.set_content_tag("ap_ranker.question", question)
 
     def explanation(self, query: str, document: Document) -> tuple[str, str, Explanation]:
         """The question and the answer as the model reads them, with the attention weight of each word.
@@ -367,12 +398,3 @@ class ABCNNRanker(AnswerRanker):
     """
 
     family = "abcnn"
-
-
-def _different(documents: list[Document]) -> list[Document]:
-    """The documents by id: of several with the same one, that with the highest score, the first of equal ones."""
-    best = {document.id: document for document in documents}
-    if len(best) < len(documents):
-        falling = sorted(documents, key=lambda one: math.inf if one.score is None else -one.score)
-        best |= {document.id: document for document in reversed(falling)}
-    return list(best.values())

@@ -5,68 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from haystack import Document, component, tracing
-from haystack.document_stores.types import FilterPolicy, apply_filter_policy
+from haystack import Document, component
+from haystack.document_stores.types import FilterPolicy
 
-from ap_ranker.errors import InputError
 from ap_ranker.threads import in_thread
-from haystack_integrations.components.rankers.ap_ranker.checkpoint import BasicTypes, file_list
-from haystack_integrations.components.retrievers.ap_ranker.known_wordings import KnownWordings
+from haystack_integrations.components.rankers.ap_ranker.checkpoint import file_list
+from haystack_integrations.components.retrievers.ap_ranker.hybrid import KnownWordings, StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.documents import Leg
-
-
-class StoreRetriever(BasicTypes):
-    """Retrieves from a `BM25SDocumentStore`, with filters. `METHOD_async` is a method in a thread.
-
-    An `InputError` says that the store's folder contains something else or is damaged, that a file of wordings cannot
-    be read, or that the store of a component from YAML is empty.
-    """
-
-    def _search(
-        self,
-        document_store: BM25SDocumentStore,
-        filters: dict[str, Any] | None,
-        top_k: int,
-        filter_policy: FilterPolicy | str,
-    ) -> None:
-        """Check and keep the parameters that all retrievers have."""
-        if not isinstance(document_store, BM25SDocumentStore):
-            raise TypeError(f"document_store must be a BM25SDocumentStore, but got {type(document_store).__name__}")
-        if top_k <= 0:
-            raise ValueError(f"top_k must be greater than 0, but got {top_k}")
-        self.document_store = document_store
-        self.filters = filters
-        self.top_k = top_k
-        self.filter_policy = FilterPolicy.from_str(filter_policy) if isinstance(filter_policy, str) else filter_policy
-
-    def warm_up(self) -> None:
-        """Open the store and build or load its index unless this is done already, so that no query waits for it."""
-        self.document_store.warm_up()
-
-    warm_up_async = in_thread(warm_up)
-
-    def close(self) -> None:
-        """Close the store's files; a later `run` opens them again."""
-        self.document_store.close()
-
-    def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> tuple[dict[str, Any] | None, int]:
-        """The filters and the `top_k` of a run, from its arguments and the component's."""
-        top_k = self.top_k if top_k is None else top_k
-        if top_k < 0:
-            raise ValueError(f"top_k must be greater than or equal to 0, but got {top_k}")
-        return apply_filter_policy(self.filter_policy, self.filters, filters), top_k
-
-    def _result(self, documents: list[Document], top_k: int) -> dict[str, list[Document]]:
-        # A program may query before it writes, but the user of a served pipeline cannot see that its store is empty.
-        if not documents and self._is_from_dict and not self.document_store.count_documents():
-            raise InputError(
-                f"Expected documents in the store ({self.document_store.path or 'in memory'}), found none. In the "
-                "pipeline's file, give the document_store documents, or a path, which `ap-ranker index` fills."
-            )
-        if (span := tracing.tracer.current_span()) is not None:
-            span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": len(documents)})
-        return {"documents": documents}
+from haystack_integrations.document_stores.ap_ranker.documents import Found, Leg
 
 
 @component
@@ -138,12 +84,23 @@ class BM25SRetriever(StoreRetriever):
             `bm25_language` the language of the store's stemmer, or `None`. A document that was found only by a known
             wording has a `bm25_rank` of `None`.
         """
-        filters, top_k = self._limits(filters, top_k)
-        scale_score = self.scale_score if scale_score is None else scale_score
-        documents = self.document_store.bm25_retrieval(query, filters, top_k, scale_score, self._leg(query))
-        return self._result(documents, top_k)
+        return {"documents": self.find(query, filters, top_k, scale_score).copies()}
 
     run_async = in_thread(run)
+
+    def find(
+        self,
+        query: str,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+        scale_score: bool | None = None,
+    ) -> Found:
+        """As `run`, before any document is copied."""
+        filters, top_k = self._limits(filters, top_k)
+        scale_score = self.scale_score if scale_score is None else scale_score
+        found = self.document_store.find_by_words(query, filters, top_k, scale_score, self._leg(query))
+        self._note(len(found.rows), top_k)
+        return found
 
     def _leg(self, query: str) -> Leg | None:
         """What known wordings find."""
@@ -210,6 +167,8 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         scale_score = self.scale_score if scale_score is None else scale_score
         return_embedding = self.return_embedding if return_embedding is None else return_embedding
         find = self.document_store.embedding_retrieval
-        return self._result(find(query_embedding, filters, top_k, scale_score, return_embedding), top_k)
+        documents = find(query_embedding, filters, top_k, scale_score, return_embedding)
+        self._note(len(documents), top_k)
+        return {"documents": documents}
 
     run_async = in_thread(run)

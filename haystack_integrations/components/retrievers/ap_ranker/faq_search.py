@@ -61,10 +61,11 @@ class AnswerSearch(BasicTypes):
         :param precision: The target share of right first answers, for which the checkpoint must be calibrated.
         :returns: `documents`: copies with their scores, best first; none if none is found, or none is good enough.
         """
-        candidates = self.retriever.run(query=query, filters=filters)["documents"]
-        return self.ranker.run(
-            query=query, documents=candidates, top_k=top_k, score_threshold=score_threshold, precision=precision
-        )
+        if self.ranker._ranker is None:
+            self.warm_up()
+        found = self.retriever.find(query, filters)
+        limits = {"top_k": top_k, "score_threshold": score_threshold, "precision": precision}
+        return {"documents": self.ranker.rank_found(query, found, **limits)}
 
     run_async = in_thread(run)
 

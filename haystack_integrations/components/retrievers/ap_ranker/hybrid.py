@@ -1,29 +1,191 @@
-"""Retrieval by words, by meaning and by wordings. It is here because Haystack loads YAML only from this namespace."""
+"""Retrieval by words, by meaning and by known wordings, and what all retrievers of our store have in common.
+
+It is here because Haystack loads YAML only from this namespace.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from operator import is_not
 from pathlib import Path
 from typing import Any
 
-from haystack import Document, component
-from haystack.document_stores.types import FilterPolicy
+import numpy as np
+from haystack import Document, component, tracing
+from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.ranking.int8_vectors import EMBEDDED_BY
+from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, Wordings
+from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+from ap_ranker.ranking.wordings import EMBEDDED_BY, WordingIndex
+from ap_ranker.text.reading import normalized, question_key
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
+    BasicTypes,
     CheckpointComponent,
     DocumentTexts,
     check_number,
     file_list,
 )
-from haystack_integrations.components.retrievers.ap_ranker.bm25s import StoreRetriever
-from haystack_integrations.components.retrievers.ap_ranker.known_wordings import KnownWordings
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, Found, Leg
+from haystack_integrations.document_stores.ap_ranker.entries import names_in_files, own_wordings
+
+Pairs = Iterable[tuple[int, str]]
+
+
+class KnownWordings:
+    """The known wordings of a store's documents: those in their meta and those of files (`paths`), which are followed.
+
+    A model reads them, as it does a question, between `prefix` and `suffix`. Threads may share them; a copy reads the
+    files itself, when it is used first.
+    """
+
+    def __init__(self, paths: list[str], prefix: str = "", suffix: str = "") -> None:
+        self.paths, self.prefix, self.suffix = paths, prefix, suffix
+        self._files: WordingFiles | None = None
+        self._made: dict[str, tuple[list[object], Any]] = {}
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KnownWordings, (self.paths, self.prefix, self.suffix)
+
+    def add(self, path: str | Path) -> None:
+        """Follow one more file."""
+        with self._lock:
+            if self._files is not None:  # otherwise it is read with the others
+                self._files.add(Path(path))
+            if str(path) not in self.paths:
+                self.paths.append(str(path))
+
+    def leg(self, store: BM25SDocumentStore, ranker: Ranker, question: np.ndarray) -> Leg:
+        """The cosine of each document's best wording with a question (C,); new wordings are encoded first."""
+        index = self.index(store, ranker)
+        return Leg(index.rows, index.scores(question))
+
+    def index(self, store: BM25SDocumentStore, ranker: Ranker) -> WordingIndex:
+        """The index of all wordings, by the vectors of a model."""
+
+        def make(pairs: Pairs) -> WordingIndex:
+            known = ((row, self.prefix + text + self.suffix) for row, text in pairs)
+            return WordingIndex.of(known, ranker.wording_vectors, ranker.embed_wordings)
+
+        return self._latest("index", store, make, ranker.wording_vectors)
+
+    def verbatim(self, store: BM25SDocumentStore, question: str) -> Leg | None:
+        """The documents of which a question, without prefix and suffix, is a known wording, word for word."""
+        rows = self._latest("rows", store, _by_key).get(question_key(question))
+        return None if rows is None else Leg(np.array(sorted(rows), np.int64), np.ones(len(rows), np.float32))
+
+    def _latest(self, name: str, store: BM25SDocumentStore, make: Callable[[Pairs], Any], *more: object) -> Any:
+        """What was made of the rows of documents with their wordings; made anew if any of its sources is another."""
+        with self._lock:
+            if self._files is None:
+                self._files = WordingFiles(self.paths)
+            rows, files = store.computed(WordingRows), self._files.now() if self.paths else NO_WORDINGS
+            sources = [rows, files, *more]
+            known, made = self._made.get(name, ([], None))
+            if not known or any(map(is_not, known, sources)):
+                made = make(rows.pairs(files))
+                self._made[name] = sources, made
+            return made
+
+    def close(self) -> None:
+        """Forget what was read and encoded, until the next use."""
+        with self._lock:
+            self._files, self._made = None, {}
+
+
+def _by_key(pairs: Pairs) -> dict[str, set[int]]:
+    rows: defaultdict[str, set[int]] = defaultdict(set)
+    for row, text in pairs:
+        rows[question_key(text)].add(row)
+    return dict(rows)
+
+
+class WordingRows:
+    """Finds the rows of the documents that wordings ask for, without reading the documents again."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._own: list[tuple[int, str]] = []
+        # Hashes of the names: the texts of a million documents in a dictionary would take gigabytes.
+        hashes, rows = array("q"), array("q")
+        for row, document in documents.by_row():
+            self._own += ((row, text) for text in own_wordings(document))
+            answer_id, *texts = names_in_files(document)
+            for name in {("id", answer_id), *(("text", normalized(text)) for text in texts)}:
+                hashes.append(hash(name))
+                rows.append(row)
+        self._hashes, self._rows = np.array(hashes, np.int64), np.array(rows, np.int64)
+
+    def pairs(self, files: Wordings) -> Iterator[tuple[int, str]]:
+        """Each document's row with each of its wordings: those of its meta and those that files have for it."""
+        yield from self._own
+        named: defaultdict[int, list[str]] = defaultdict(list)
+        for kind, known in (("id", files.by_id), ("text", files.by_text)):
+            for name, texts in known.items():
+                named[hash((kind, name))] += texts
+        found = np.isin(self._hashes, np.array(list(named), np.int64))
+        for row, name in zip(self._rows[found].tolist(), self._hashes[found].tolist(), strict=True):
+            yield from ((row, text) for text in named[name])
+
+
+class StoreRetriever(BasicTypes):
+    """Retrieves from a `BM25SDocumentStore`, with filters. `METHOD_async` is a method in a thread.
+
+    An `InputError` says that the store's folder contains something else or is damaged, that a file of wordings cannot
+    be read, or that the store of a component from YAML is empty.
+    """
+
+    def _search(
+        self,
+        document_store: BM25SDocumentStore,
+        filters: dict[str, Any] | None,
+        top_k: int,
+        filter_policy: FilterPolicy | str,
+    ) -> None:
+        """Check and keep the parameters that all retrievers have."""
+        if not isinstance(document_store, BM25SDocumentStore):
+            raise TypeError(f"document_store must be a BM25SDocumentStore, but got {type(document_store).__name__}")
+        if top_k <= 0:
+            raise ValueError(f"top_k must be greater than 0, but got {top_k}")
+        self.document_store = document_store
+        self.filters = filters
+        self.top_k = top_k
+        self.filter_policy = FilterPolicy.from_str(filter_policy) if isinstance(filter_policy, str) else filter_policy
+
+    def warm_up(self) -> None:
+        """Open the store and build or load its index unless this is done already, so that no query waits for it."""
+        self.document_store.warm_up()
+
+    warm_up_async = in_thread(warm_up)
+
+    def close(self) -> None:
+        """Close the store's files; a later `run` opens them again."""
+        self.document_store.close()
+
+    def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> tuple[dict[str, Any] | None, int]:
+        """The filters and the `top_k` of a run, from its arguments and the component's."""
+        top_k = self.top_k if top_k is None else top_k
+        if top_k < 0:
+            raise ValueError(f"top_k must be greater than or equal to 0, but got {top_k}")
+        return apply_filter_policy(self.filter_policy, self.filters, filters), top_k
+
+    def _note(self, found: int, top_k: int) -> None:
+        """Tell a trace how many documents were found, or the user of a served pipeline that its store is empty."""
+        # A program may query before it writes.
+        if not found and self._is_from_dict and not self.document_store.count_documents():
+            raise InputError(
+                f"Expected documents in the store ({self.document_store.path or 'in memory'}), found none. In the "
+                "pipeline's file, give the document_store documents, or a path, which `ap-ranker index` fills."
+            )
+        if (span := tracing.tracer.current_span()) is not None:
+            span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": found})
 
 
 @component
@@ -156,12 +318,17 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
             `bm25_score` BM25's score, 0 if it shares no word with the query; `embedding_rank`, `bm25_rank` and
             `wording_rank` are its ranks, from 1, or `None` if it was not among the `top_k`.
         """
-        filters, top_k = self._limits(filters, top_k)
-        self.embed_documents()
-        ranker, store = self._loaded(), self.document_store
-        question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
-        wordings = self._wordings.leg(store, ranker, question)
-        documents = store.hybrid_retrieval(query, question.tolist(), filters, top_k, self.rank_all, wordings)
-        return self._result(documents, top_k)
+        return {"documents": self.find(query, filters, top_k).copies()}
 
     run_async = in_thread(run)
+
+    def find(self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None) -> Found:
+        """As `run`, before any document is copied."""
+        filters, top_k = self._limits(filters, top_k)
+        self.embed_documents()
+        ranker, store = self._ranker or self._loaded(), self.document_store
+        question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
+        wordings = self._wordings.leg(store, ranker, question)
+        found = store.find_by_both(query, question.tolist(), filters, top_k, self.rank_all, wordings)
+        self._note(len(found.rows), top_k)
+        return found
