@@ -39,7 +39,7 @@ def told(name: str) -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in lines]
 
 
-@pytest.fixture(scope="module", params=QUESTIONS)
+@pytest.fixture(scope="module", params=["german", "chinese", pytest.param("mixed", marks=pytest.mark.slow)])
 def followed(
     request: pytest.FixtureRequest, encoder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Path, dict[str, Ended]]]:
@@ -127,7 +127,9 @@ def test_a_store_on_disk_follows(followed: tuple[str, Path, dict[str, Ended]]) -
     assert json.loads(ended.output)["answers"][0]["question"] == QUESTIONS[name]
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize(
+    "name", ["mixed", *(pytest.param(name, marks=pytest.mark.slow) for name in ("german", "chinese"))]
+)
 def test_the_default_encoder_says_that_it_reads_english(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -613,7 +613,14 @@ store.bm25_retrieval("parcel")
 )
 
 
-@pytest.mark.parametrize(("place", "call"), [("write", 600), ("arrays", 2), ("arrays", 4), ("rename", 1)])
+@pytest.mark.parametrize(
+    ("place", "call"),
+    [
+        ("write", 600),
+        ("arrays", 2),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("arrays", 4), ("rename", 1))),
+    ],
+)
 def test_killed_in_the_middle(saved: Path, place: str, call: int) -> None:
     """Half a write leaves no trace, although half of it is in the file; half an index is never used."""
     database = saved / "documents.sqlite"

@@ -47,7 +47,7 @@ def by_bm25(signals: list[Signals]) -> list[Signals]:
     return [Signals(each.bm25) for each in signals if each.bm25 is not None]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4))])
 def test_two_equally_good_scores_count_alike_and_do_better_on_other_questions(seed: int) -> None:
     signals, right = planted(seed, 1.5, 1.5, 1000)
     weight = fitted(signals, right)
@@ -58,8 +58,8 @@ def test_two_equally_good_scores_count_alike_and_do_better_on_other_questions(se
 
 def test_noise_has_hardly_ever_a_weight() -> None:
     """Chosen on the same questions, some weight would nearly always look better than none."""
-    weights = [fitted(*planted(seed, 2.0, 0.0)) for seed in range(40)]
-    assert sum(weight > 0 for weight in weights) <= 12
+    weights = [fitted(*planted(seed, 2.0, 0.0)) for seed in range(16)]
+    assert sum(weight > 0 for weight in weights) <= 5
     assert max(weights) * 7 < 0.5
 
 

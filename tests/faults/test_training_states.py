@@ -99,7 +99,7 @@ def moved_to_another_place(output: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [in_the_middle_of_a_file, in_the_middle_of_the_notes, moved_to_another_place])
-@pytest.mark.parametrize("epoch", [1, 3])
+@pytest.mark.parametrize("epoch", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_resume_takes_the_newest_whole_state(
     left: Callable[[Path], None], epoch: int, unbroken: Ranker, tmp_path: Path
 ) -> None:
@@ -122,7 +122,7 @@ def test_a_state_without_the_best_one_is_none(unbroken: Ranker, tmp_path: Path) 
     assert equal(run(tmp_path / "c", resume=True), unbroken)
 
 
-@pytest.mark.parametrize("call", [1, 4, 5, 6, 7, 8, 12])
+@pytest.mark.parametrize("call", [1, 6, *(pytest.param(call, marks=pytest.mark.slow) for call in (4, 5, 7, 8, 12))])
 def test_killed_at_any_write_of_a_state(call: int, unbroken: Ranker, tmp_path: Path) -> None:
     """At no moment is there less than before: once a state was saved, one can be gone on from."""
     saved, calls, save = 0, 0, torch.save
@@ -206,7 +206,9 @@ def command(*options: str) -> tuple[str, int]:
     return f"{result.output}{result.exception or ''}", result.exit_code
 
 
-@pytest.mark.parametrize("option", [(), ("--resume",), ("--overwrite",)])
+@pytest.mark.parametrize(
+    "option", [("--resume",), *(pytest.param(each, marks=pytest.mark.slow) for each in ((), ("--overwrite",)))]
+)
 def test_killed_before_the_first_state(option: tuple[str, ...], folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     """There is nothing to choose: every way trains, and --resume says that it starts over."""
     (folder / "c.training" / "checkpoint-2").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The fuzzer itself can fail; and a minute of it, always the same one, finds nothing."""
+"""The fuzzer itself can fail; and some inputs of it, always the same ones, find nothing."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_every_kind_of_fault_is_found_and_kept(tmp_path: Path) -> None:
     """In a process of its own, since this one has threads."""
     script = (
         "from pathlib import Path; from fuzz import run, test_fuzz\n"
-        "run.TARGETS, run.HANG_SECONDS, run.MEMORY = test_fuzz.targets(), 6, 10**9\n"
+        "run.TARGETS, run.HANG_SECONDS, run.MEMORY = test_fuzz.targets(), 3, 10**9\n"
         f"tally = run.fuzz(list(run.TARGETS), 1, {len(FAULTS)}, 60, Path({str(tmp_path)!r}))\n"
         "import json; print(json.dumps(tally.counts))"
     )
@@ -86,8 +86,8 @@ def test_a_message_that_nobody_could_read_is_a_fault(tmp_path: Path) -> None:
         assert run.judge(target, tmp_path).kind == kind
 
 
-@pytest.mark.parametrize("inputs", [600, pytest.param(1_500, marks=pytest.mark.slow)])
-def test_a_minute_of_it_finds_nothing(inputs: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("inputs", [200, pytest.param(1_500, marks=pytest.mark.slow)])
+def test_some_inputs_find_nothing(inputs: int, tmp_path: Path) -> None:
     started = time.monotonic()
     options = ["--seed", str(SEED), "--inputs", str(inputs), "--seconds", "300", "--failures", str(tmp_path)]
     result = _python("-m", "fuzz.run", *options, check=False)

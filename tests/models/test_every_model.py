@@ -218,7 +218,7 @@ def test_gradients_are_the_slopes_of_the_scores(model: AnswerModel) -> None:
     assert slope == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-4, abs=1e-6)
 
 
-@pytest.mark.parametrize("objective", [hinge, softmax])
+@pytest.mark.parametrize("objective", [pytest.param(hinge, marks=pytest.mark.slow), softmax])
 def test_learns_a_tiny_set_by_heart(case: Case, model: AnswerModel, objective: Loss) -> None:
     """Three questions with five answers: every question's own answer comes first in the end."""
     if not OBJECTIVES[MODELS[case.name].objective].needs_gradient:
@@ -282,7 +282,9 @@ def test_odd_texts_have_scores(ranker: Ranker) -> None:
         assert torch.allclose(scores, alone, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", [None, StateDtype.float32], ids=["as it is stored", "float32"])
+@pytest.mark.parametrize(
+    "dtype", [pytest.param(None, marks=pytest.mark.slow, id="as it is stored"), StateDtype.float32]
+)
 def test_a_score_is_the_same_in_any_company(ranker: Ranker, dtype: StateDtype | None) -> None:
     """In float32: questions read alone and beside others, answers one by one, in a ragged batch, in another order."""
     words = ranker.tokenizer.words[2:]
