@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import (
+    URL,
     BigInteger,
     Boolean,
     Column,
@@ -167,10 +168,13 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self, part: str) -> Iterator[Connection]:
-        """A transaction that changes a part, alone: at its end all of it is kept, or nothing with an InputError."""
+    def writing(self, *parts: str) -> Iterator[Connection]:
+        """A transaction that changes parts, alone: at its end all of it is kept, or nothing with an InputError."""
         with self._explained("can be written"), self.engine.begin() as connection:
-            connection.execute(update(revisions).where(revisions.c.name == part).values(value=revisions.c.value + 1))
+            for part in sorted(parts):  # in one order, so that no two transactions wait for each other for ever
+                connection.execute(
+                    update(revisions).where(revisions.c.name == part).values(value=revisions.c.value + 1)
+                )
             yield connection
 
     def revision(self, part: str) -> int:
@@ -191,6 +195,19 @@ class Database:
         """What signs answers and hashes addresses; all servers of this database share it."""
         with self.reading() as connection:
             return bytes.fromhex(connection.scalar(select(facts.c.value).where(facts.c.name == "secret")) or "")
+
+    def compact(self) -> None:
+        """Write the files anew, so that nothing of what was deleted is left in them; InputError if they are in use.
+
+        The log of writes of PostgreSQL, and copies of its files, are its administrator's.
+        """
+        is_sqlite = self.engine.dialect.name == "sqlite"
+        with self._explained("can be compacted"), self.engine.connect() as connection:
+            alone = connection.execution_options(isolation_level="AUTOCOMMIT")
+            alone.exec_driver_sql("VACUUM" if is_sqlite else f"VACUUM (FULL) {', '.join(metadata.tables)}")
+            if is_sqlite and alone.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").scalar():
+                advice = "What was deleted may be left in the file beside it (-wal). Delete once more."
+                raise InputError(f"{self.place}: expected that nobody reads for {WAIT_SECONDS} seconds. {advice}")
 
     def close(self) -> None:
         """End all connections."""
@@ -237,7 +254,7 @@ def _sqlite(path: Path) -> tuple[Engine, str]:
     except OSError as error:
         expected = f"{path}: expected a file for the database that can be written ({error.strerror})"
         raise InputError(f"{expected}. Name another one with --database.") from error
-    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": WAIT_SECONDS})
+    engine = create_engine(URL.create("sqlite", database=str(path)), connect_args={"timeout": WAIT_SECONDS})
 
     @event.listens_for(engine, "connect")
     def set_up(connection: Any, _: Any) -> None:

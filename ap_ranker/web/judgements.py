@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, case, delete, func, select
+from sqlalchemy import case, delete, func, select
 
 from ap_ranker.text.keys import normalized, question_key
 from ap_ranker.web.database import Database, judgements, now, storable
@@ -135,8 +135,3 @@ class Judgements:
             "question_key": key_of_question(storable(question)),
             "answer_key": key_of_answer(storable(answer)),
         }
-
-
-def delete_older(connection: Connection, seconds: int) -> None:
-    """Delete the judgements from before a time, in seconds since 1970."""
-    connection.execute(delete(judgements).where(judgements.c.time < seconds))
