@@ -123,6 +123,7 @@ wordings = Table(
     Column("origin", String(20), nullable=False),  # `click` or `gap`
     Column("owner", Text, nullable=False),
     Column("time", BigInteger, nullable=False),
+    Column("change", String(32), nullable=False, default=""),  # the id of the change that accepted it
 )
 """What the owner decided about visitors' sentences: whether they are wordings of an answer."""
 
@@ -145,7 +146,7 @@ quotas = Table(
 )
 """What each network has used of a day's quota; other days are forgotten."""
 
-PARTS: Final = ("judgements", "questions", "changes", "wordings")
+PARTS: Final = ("judgements", "questions", "changes", "wordings", "sessions")
 """What has a revision."""
 
 Migration = Callable[[Connection], None]
@@ -167,10 +168,13 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self, part: str) -> Iterator[Connection]:
-        """A transaction that changes a part, alone: at its end all of it is kept, or nothing with an InputError."""
+    def writing(self, *parts: str) -> Iterator[Connection]:
+        """A transaction that changes parts, alone: at its end all of it is kept, or nothing with an InputError."""
         with self._explained("can be written"), self.engine.begin() as connection:
-            connection.execute(update(revisions).where(revisions.c.name == part).values(value=revisions.c.value + 1))
+            for part in sorted(parts):  # in one order, so that no two transactions wait for each other for ever
+                connection.execute(
+                    update(revisions).where(revisions.c.name == part).values(value=revisions.c.value + 1)
+                )
             yield connection
 
     def revision(self, part: str) -> int:
