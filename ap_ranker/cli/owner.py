@@ -97,7 +97,7 @@ def changes(
     states = dict.fromkeys(changed.undone, "undone") | dict.fromkeys(changed.lapsed, "no longer applies")
     shown = [change for change in known if change.action != Action.undo]
     rows = [
-        [_time(change), change.owner, change.action, _described(change), states.get(change.id, "")] for change in shown
+        [in_utc(change.time), change.owner, change.action, _described(change), states.get(change.id, "")] for change in shown
     ]
     console.table(["time, UTC", "owner", "change", "entry", ""], rows)
     if changed.lapsed:

@@ -124,6 +124,7 @@ wordings = Table(
     Column("origin", String(20), nullable=False),  # `click` or `gap`
     Column("owner", Text, nullable=False),
     Column("time", BigInteger, nullable=False),
+    Column("change", String(32), nullable=False, default=""),  # the id of the change that accepted it
 )
 """What the owner decided about visitors' sentences: whether they are wordings of an answer."""
 
@@ -146,7 +147,7 @@ quotas = Table(
 )
 """What each network has used of a day's quota; other days are forgotten."""
 
-PARTS: Final = ("judgements", "questions", "changes", "wordings")
+PARTS: Final = ("judgements", "questions", "changes", "wordings", "sessions")
 """What has a revision."""
 
 Migration = Callable[[Connection], None]

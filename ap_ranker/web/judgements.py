@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import case, delete, func, select
+from sqlalchemy import ColumnElement, Connection, case, delete, func, select
 
 from ap_ranker.text.keys import normalized, question_key
-from ap_ranker.web.database import Database, judgements, now, storable
+from ap_ranker.web.database import Database, judgements, now, storable, wordings
 from ap_ranker.web.visitors import Visitors
 
 MOST = 100_000
@@ -99,18 +99,34 @@ class Judgements:
             key = self._key(question, answer, visit or network)
             connection.execute(delete(judgements).where(*(judgements.c[name] == key[name] for name in key)))
 
-    def votes(self, most: int | None = None) -> list[Votes]:
-        """The questions and answers that were judged, the latest first."""
+    def votes(self, most: int | None = None, *, undecided: bool = False) -> list[Votes]:
+        """The questions and answers that were judged, those of most networks first, then the latest.
+
+        `undecided` leaves out those that the owner has accepted or rejected.
+        """
+        same = (wordings.c[name] == judgements.c[name] for name in ("question_key", "answer_key"))
+        decided = select(wordings.c.state).where(*same).exists()
+        return self._votes([~decided] if undecided else [], most)
+
+    def unhelpful(self, most: int | None = None) -> list[Votes]:
+        """The judgements of answers that did not help, to questions for which that was said more often than not."""
+        balance = func.sum(case((judgements.c.helped, 1), else_=-1))
+        open_ = select(judgements.c.question_key).group_by(judgements.c.question_key).having(balance < 0)
+        return self._votes([judgements.c.question_key.in_(open_), ~judgements.c.helped], most)
+
+    def _votes(self, conditions: Sequence[ColumnElement[bool]], most: int | None) -> list[Votes]:
         helped = func.sum(case((judgements.c.helped, 1), else_=0))
         texts = [func.max(judgements.c[name]).label(name) for name in ("question", "stored_question", "answer")]
-        counts = [helped.label("helped"), (func.count() - helped).label("did_not_help")]
-        counts += [func.count(judgements.c.network.distinct()).label("networks")]
+        networks = func.count(judgements.c.network.distinct()).label("networks")
+        counts = [helped.label("helped"), (func.count() - helped).label("did_not_help"), networks]
         latest = func.max(judgements.c.time).label("time")
         keys = [judgements.c.question_key, judgements.c.answer_key]
         query = (
             select(*texts, *counts, latest, *keys)
+            .where(*conditions)
             .group_by(*keys)
-            .order_by(latest.desc(), func.max(judgements.c.id).desc())
+            .order_by(networks.desc(), latest.desc(), func.max(judgements.c.id).desc())
+            .limit(most)
         )
         with self.database.reading() as connection:
             return [Votes(**row) for row in connection.execute(query).mappings()]
@@ -135,3 +151,8 @@ class Judgements:
             "question_key": key_of_question(storable(question)),
             "answer_key": key_of_answer(storable(answer)),
         }
+
+
+def delete_older(connection: Connection, seconds: int) -> None:
+    """Delete the judgements from before a time, in seconds since 1970."""
+    connection.execute(delete(judgements).where(judgements.c.time < seconds))

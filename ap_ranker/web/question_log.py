@@ -68,6 +68,19 @@ def read_question_log(database: Database) -> list[LoggedQuestion]:
     return [LoggedQuestion(when, text, Outcome(outcome), *rest) for when, text, outcome, *rest in rows]
 
 
+def unanswered_questions(database: Database, most: int) -> list[tuple[str, int]]:
+    """The latest questions that were not answered, the latest first, each with how often it was asked."""
+    query = (
+        select(func.max(questions.c.question), func.count())
+        .where(questions.c.outcome != Outcome.answered.value)
+        .group_by(questions.c.question_key)
+        .order_by(func.max(questions.c.id).desc())
+        .limit(most)
+    )
+    with database.reading() as connection:
+        return [(question, count) for question, count in connection.execute(query)]
+
+
 class QuestionLog:
     """Writes questions and their outcomes into a database, in a thread of its own.
 
