@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
 
-from ap_ranker.cli.console import console, errors
+from ap_ranker.cli.console import console, errors, in_utc
 from ap_ranker.cli.options import Columns, Database, SearchedOptions, argument, open_website, option, place_of
 from ap_ranker.data.faq import read_faq, write_entries
 from ap_ranker.errors import InputError
@@ -97,7 +97,8 @@ def changes(
     states = dict.fromkeys(changed.undone, "undone") | dict.fromkeys(changed.lapsed, "no longer applies")
     shown = [change for change in known if change.action != Action.undo]
     rows = [
-        [in_utc(change.time), change.owner, change.action, _described(change), states.get(change.id, "")] for change in shown
+        [in_utc(change.time), change.owner, change.action, _described(change), states.get(change.id, "")]
+        for change in shown
     ]
     console.table(["time, UTC", "owner", "change", "entry", ""], rows)
     if changed.lapsed:
