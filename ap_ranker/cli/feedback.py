@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ap_ranker.cli.console import console, in_utc, numbers
-from ap_ranker.cli.options import DATABASE, argument, open_website, option
+from ap_ranker.cli.options import DATABASE, argument, open_website, option, place_of
 from ap_ranker.errors import InputError
 
 SHOWN, WIDTH = 200, 60
@@ -27,7 +27,7 @@ def list_judgements(database: Place) -> None:
 
     No search knows these questions. Accept those that are right on the owner's page, or add them to the FAQ.
     """
-    website = open_website(database)
+    website = open_website(place_of(database, None))
     from ap_ranker.web.judgements import Judgements
 
     judged = Judgements(website).votes()
@@ -48,7 +48,7 @@ def export(
     database: Place,
 ) -> None:
     """Write all judgements and comments into a file that only you can read."""
-    website = open_website(database)
+    website = open_website(place_of(database, None))
     from ap_ranker.web.traces import export_judgements
 
     console.say(f"Wrote {export_judgements(website, file):,} judgements into {file}.")
@@ -72,7 +72,7 @@ def delete(
     given = [text for text in (visit, address, identity, sentence) if text]
     if len(given) != 1:
         raise InputError(f"Expected one of --visit, --address, --identity and --sentence, found {len(given)}.")
-    website = open_website(database)
+    website = open_website(place_of(database, None))
     from ap_ranker.web.traces import delete_sentence, delete_visitor
     from ap_ranker.web.visitors import Visitors
 
@@ -104,7 +104,7 @@ def import_files(
     files = {"judgements": feedback, "changes": changes, "questions": questions}
     if not any(files.values()):
         raise InputError("Expected --feedback, --changes or --questions with a file, found none.")
-    website = open_website(database, new=True)
+    website = open_website(place_of(database, None), new=True)
     from ap_ranker.web.old_files import import_file
 
     for part, file in files.items():

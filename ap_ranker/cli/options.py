@@ -18,6 +18,7 @@ import typer
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
+from ap_ranker.safe_open import what_is_at
 
 if TYPE_CHECKING:
     from ap_ranker.search.setup import SearchSetup
@@ -219,11 +220,13 @@ def takes_groups(command: Callable[..., T]) -> Callable[..., T]:
 
 
 def place_of(database: str | None, documents: Path | None) -> str:
-    """Where a website's database is: as named, or beside its documents: FAQ.db beside FAQ.csv."""
+    """The whole path or the URL of a website's database: as named, or FAQ.db beside its documents, FAQ.csv."""
+    if database and "://" in database:
+        return database
     if database or documents is None:
-        return database or "ap-ranker.db"
-    place = documents.resolve() if documents.name in ("", "..") else documents
-    return str(place.parent / f"{place.name if place.is_dir() else place.stem}.db")
+        return str(Path(database or "ap-ranker.db").absolute())
+    place = documents.resolve() if documents.name in ("", "..") else documents.absolute()
+    return str(place.parent / f"{place.name if what_is_at(place) == 'a folder' else place.stem}.db")
 
 
 def open_website(place: str, *, new: bool = False) -> WebsiteDatabase:
@@ -232,7 +235,7 @@ def open_website(place: str, *, new: bool = False) -> WebsiteDatabase:
         raise InputError('The database of a website needs an extra: pip install "ap-ranker[serve]"')
     from ap_ranker.web.database import open_database
 
-    if not (new or "://" in place or Path(place).is_file()):
+    if not new and "://" not in place and what_is_at(Path(place)) == "nothing":
         raise InputError(f"{place}: expected the database that `ap-ranker serve` makes, found none. Name --database.")
     return open_database(place)
 

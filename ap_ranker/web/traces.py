@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, not_, select, update
 
 from ap_ranker.errors import InputError
 from ap_ranker.files import csv_text, write_text_atomically
-from ap_ranker.web.database import Database, changes, judgements, now, questions, quotas, wordings
+from ap_ranker.web.database import Database, changes, judgements, now, questions, quotas, storable, wordings
 from ap_ranker.web.judgements import Judgements, key_of_question
 from ap_ranker.web.question_log import clean_question
 from ap_ranker.web.visitors import DAY
@@ -76,7 +76,7 @@ def delete_visitor(
     Of the owner's changes, only wordings lose a sentence, those that were accepted from visitors. The rest is as for
     `delete_sentence`.
     """
-    theirs = judgements.c.visit == visit if visit else judgements.c.network == network
+    theirs = judgements.c.visit == storable(visit) if visit else judgements.c.network == network
     with database.writing(*PARTS, "changes") as connection:
         others = set(connection.scalars(select(judgements.c.question_key).where(not_(theirs))))
         said = connection.execute(select(judgements.c.question, judgements.c.question_key).where(theirs)).all()
