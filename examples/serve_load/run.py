@@ -106,7 +106,7 @@ class Load:
 
 
 async def use(address: str, questions: Sequence[str], seed: int, until: float, asked: Asked) -> None:
-    """One user, with a connection of its own, as a browser has, from a network of its own, which has a quota of clicks."""
+    """One user, with a connection of its own, as a browser has, from a network of its own, with a quota of clicks."""
     random, visit = Random(seed), f"user-{seed}"
     options: dict[str, Any] = {"timeout": PATIENCE, "trust_env": False, "verify": False}
     options["headers"] = {"X-Forwarded-For": f"10.{seed // 256}.{seed % 256}.1"}
