@@ -62,8 +62,8 @@ class Change:
 
 
 _ROW = TypeAdapter(Change)
-_warned: set[int] = set()
-"""The numbers of rows that are no changes."""
+_warned: set[str] = set()
+"""The ids of rows that are no changes."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ def changes_in(connection: Connection) -> list[Change]:
     for row in connection.execute(select(changes).order_by(changes.c.number)).mappings():
         if change := _change(dict(row)):
             found.append(change)
-        elif row["number"] not in _warned:
-            _warned.add(row["number"])
+        elif row["id"] not in _warned:
+            _warned.add(row["id"])
             logger.warning("Row %s of the owner's changes is left out: it is no change as known here.", row["number"])
     return found
 
@@ -216,7 +216,7 @@ def _change(row: dict[str, Any]) -> Change | None:
     """The change that a row states; `None` if it is none."""
     try:
         change = _ROW.validate_python(row | {"wordings": json.loads(row["wordings"] or "[]")})
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     needs = {Action.undo: ("undone",), Action.add_entry: ("answer",), Action.change_entry: ("entry", "answer")}
     needed = ("id", *needs.get(change.action, ("entry",)))

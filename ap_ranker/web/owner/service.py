@@ -242,7 +242,7 @@ class OwnerService:
 
     @staticmethod
     def _undecided(connection: Connection, question_key: str, answer_key: str) -> str:
-        """The stored question of an answer that was judged for a sentence; ConflictError if that is decided, or gone."""
+        """The stored question of an answer that was judged for a sentence; ConflictError if it is decided, or gone."""
 
         def stored_question(table: Table) -> str | None:
             is_this = table.c.question_key == question_key, table.c.answer_key == answer_key
