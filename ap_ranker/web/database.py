@@ -70,7 +70,7 @@ judgements = Table(
     Column("id", Integer, primary_key=True),
     Column("time", BigInteger, nullable=False),  # seconds since 1970, as everywhere here
     Column("visit", String(80), nullable=False),  # a random id of the visitor's page
-    Column("network", String(32), nullable=False, index=True),  # a keyed hash: `visitors.Visitors`
+    Column("network", String(32), nullable=False),  # a keyed hash: `visitors.Visitors`
     Column("question", Text, nullable=False),
     Column("question_key", String(32), nullable=False),  # hashes of forms that do not depend on case and white space
     Column("answer_key", String(32), nullable=False),
@@ -78,8 +78,11 @@ judgements = Table(
     Column("stored_question", Text, nullable=False),
     Column("helped", Boolean, nullable=False),
     Column("comment", Text, nullable=False),
+    Column("counts", Boolean, nullable=False, default=False),  # as evidence: `evidence.Evidence`
     UniqueConstraint("visit", "question_key", "answer_key"),
     Index("ap_ranker_judged", "question_key", "answer_key"),
+    Index("ap_ranker_evidence", "question_key", "counts", "id"),
+    Index("ap_ranker_of_network", "network", "counts", "id"),
 )
 """What visitors said of answers: one row for each visit, question and answer."""
 
