@@ -79,7 +79,8 @@ def delete(
     if sentence:
         deleted = delete_sentence(website, sentence, question_log=question_log)
     else:
-        network = "" if visit else Visitors(website).network(_checked(address or ""), identity or "")
+        named = (identity or "").encode("utf-8", "surrogateescape").decode("latin-1")  # as headers are read
+        network = "" if visit else Visitors(website).network(_checked(address or ""), named)
         deleted = delete_visitor(website, visit=visit or "", network=network, question_log=question_log)
     names = {"judgements": "judgements", "comments": "comments", "questions": "logged questions"}
     names |= {"wordings": "decisions about wordings", "changes": "wordings in the owner's changes"}

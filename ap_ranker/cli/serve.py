@@ -40,13 +40,14 @@ class ServerOptions:
         option("Days after which what visitors said and asked is deleted, with decisions about it; 0: never.", min=0),
     ] = 365
     identity_header: Annotated[
-        str | None,
+        str,
         option(
             "Header by which a trusted web server in front names who asks, such as X-Forwarded-User; by default, "
             "visitors are told apart by network.",
             metavar="NAME",
+            show_default=False,
         ),
-    ] = None
+    ] = ""
     owner_key: Annotated[
         str | None,
         option(

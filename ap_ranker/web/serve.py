@@ -25,9 +25,6 @@ from ap_ranker.web.page.settings import PageSettings, read_page_settings
 from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.traces import Retention
 
-LEAST_CLICKS = 3
-"""Minimum of networks that agree before clicks may move an answer."""
-
 
 def serve(
     setup: AbstractContextManager[SearchSetup],  # it begins once all else is checked
@@ -36,7 +33,7 @@ def serve(
     log_questions: bool = False,
     learn_from_clicks: int = 0,
     keep_days: int = 365,
-    identity_header: str | None = None,
+    identity_header: str = "",
     owner_key: str | None = None,
     host: str = "127.0.0.1",
     port: int = 8000,
@@ -55,9 +52,6 @@ def serve(
     api_key = os.environ.get(KEY_VARIABLE)
     check_key(api_key, KEY_VARIABLE)
     check_key(owner_key, OWNER_VARIABLE)
-    if 0 < learn_from_clicks < LEAST_CLICKS:
-        expected = f"Expected --learn-from-clicks to be 0 or at least {LEAST_CLICKS}, found {learn_from_clicks}"
-        raise InputError(f"{expected}: one or two visitors must not change what all others see.")
     settings = PageSettings() if page is None else read_page_settings(page)
     with ExitStack() as stack:
         ready = stack.enter_context(setup)
