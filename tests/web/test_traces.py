@@ -70,6 +70,10 @@ def bytes_of(place: str) -> bytes:
     """What is in all files of a database, but for PostgreSQL's log of writes."""
     if "://" not in place:
         return b"".join(path.read_bytes() for path in Path(place).parent.glob(f"{Path(place).name}*"))
+    import psycopg
+
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute("checkpoint")
     [home] = parse_qs(urlsplit(place).query)["host"]
     return b"".join(path.read_bytes() for path in Path(home, "data", "base").rglob("*") if path.is_file())
 
