@@ -38,7 +38,7 @@ ENV PATH=/opt/ap-ranker/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 USER 10001
-# /data: FAQ.csv or documents, and checkpoints/faq if there is one; only read. /state: the users' feedback.
+# /data: FAQ.csv or documents, and checkpoints/faq if there is one; only read. /state: the database, of what visitors say and the owner changes.
 WORKDIR /data
 EXPOSE 8000
 STOPSIGNAL SIGTERM
@@ -46,4 +46,4 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=120s --retries=3 \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
 ENTRYPOINT ["ap-ranker"]
 # A container listens on all of its addresses; which of them are reached from where, `docker run --publish` says.
-CMD ["serve", "FAQ.csv", "--host", "0.0.0.0", "--feedback", "/state/feedback.jsonl"]
+CMD ["serve", "FAQ.csv", "--host", "0.0.0.0", "--database", "/state/faq.db"]

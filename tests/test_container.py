@@ -70,7 +70,7 @@ def test_the_image_runs_without_rights_and_serves() -> None:
     assert json.loads(values("ENTRYPOINT")[0]) == ["ap-ranker"]
     options = serve_options(json.loads(values("CMD")[0]))
     assert options["host"] == "0.0.0.0"
-    assert str(options["feedback"]).startswith("/state/")
+    assert str(options["database"]).startswith("/state/")
     assert f":{values('EXPOSE')[0]}/health" in healthcheck()[-1]
     assert all("--no-cache-dir" in step for step in values("RUN") if "pip install" in step)
 

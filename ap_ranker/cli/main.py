@@ -12,7 +12,20 @@ from typing import Annotated
 import typer
 from rich.logging import RichHandler
 
-from ap_ranker.cli import ask, calibrate, check, checkpoints, evaluate, owner, prepare, selection, serve, stores, train
+from ap_ranker.cli import (
+    ask,
+    calibrate,
+    check,
+    checkpoints,
+    evaluate,
+    feedback,
+    owner,
+    prepare,
+    selection,
+    serve,
+    stores,
+    train,
+)
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.errors import STOPPED, report_user_errors
 from ap_ranker.cli.options import takes_groups
@@ -36,9 +49,10 @@ def options(
     """Train and use small neural rankers for FAQ search."""
 
 
+OWNERS = "The owner of a FAQ"
 COMMANDS = {
     "First": (ask.ask, serve.serve, prepare.split, train.train, evaluate.evaluate, calibrate.calibrate),
-    "Data": (check.check, prepare.extract, prepare.synonyms, owner.wordings),
+    "Data": (check.check, prepare.extract, prepare.synonyms),
     "Training": (
         checkpoints.init,
         train.distill,
@@ -49,13 +63,14 @@ COMMANDS = {
         checkpoints.push,
     ),
     "Search": (stores.index, stores.rollback, stores.encode, stores.pipelines),
-    "The owner of a FAQ": (owner.gaps, owner.changes),
+    OWNERS: (owner.gaps, owner.changes),
 }
 """Group -> its commands, in the order of `--help`; the first are those that most people need."""
 
 for group, commands in COMMANDS.items():
     for command in commands:
         app.command(command.__name__, rich_help_panel=group)(takes_groups(command))
+app.add_typer(feedback.app, name="feedback", rich_help_panel=OWNERS, help="What visitors said of answers.")
 
 
 def main() -> None:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import inspect
 import shlex
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, TypeVar, get_type_hints
 
 import typer
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
+from ap_ranker.safe_open import what_is_at
 
 if TYPE_CHECKING:
     from ap_ranker.search.setup import SearchSetup
+    from ap_ranker.web.database import Database as WebsiteDatabase
 
 T = TypeVar("T")
 
@@ -88,6 +91,14 @@ StoredDtype = Annotated[
 ]
 MatchEntry = Annotated[Match, option("The text of an entry that is matched with the question.")]
 MatchText = Annotated[Match | None, option("The text to match with the question, for answers with a stored question.")]
+DATABASE = option(
+    "The website's database: a file, or postgresql://USER:PASSWORD@HOST/NAME for several servers.",
+    "--database",
+    envvar="AP_RANKER_DATABASE",
+    metavar="FILE|URL",
+)
+Database = Annotated[str | None, DATABASE]
+"""By default as `place_of` says."""
 JsonFile = Annotated[Path | None, option("Write what was found to this JSON file.", "--json")]
 
 
@@ -119,6 +130,12 @@ class SearchedOptions:
 
         found = {name: getattr(self, name) for name in ("model", "language", "columns", "match")}
         return set_up(self.documents, wordings=self.wordings or (), **found, **more)
+
+    def of(self, documents: Path | None) -> Self:
+        """The same with documents that are an argument of the command; InputError if there are others, too."""
+        if documents is not None and self.documents is not None:
+            raise InputError(f"Expected the documents once, found {documents} and --documents {self.documents}.")
+        return replace(self, documents=self.documents or documents)
 
 
 @dataclass(frozen=True)
@@ -200,6 +217,27 @@ def takes_groups(command: Callable[..., T]) -> Callable[..., T]:
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
     return call
+
+
+def place_of(database: str | None, documents: Path | None) -> str:
+    """The whole path or the URL of a website's database: as named, or FAQ.db beside its documents, FAQ.csv."""
+    if database and "://" in database:
+        return database
+    if database or documents is None:
+        return str(Path(database or "ap-ranker.db").absolute())
+    place = documents.resolve() if documents.name in ("", "..") else documents.absolute()
+    return str(place.parent / f"{place.name if what_is_at(place) == 'a folder' else place.stem}.db")
+
+
+def open_website(place: str, *, new: bool = False) -> WebsiteDatabase:
+    """Open the database of a website, which is there unless it may be `new`; InputError says why it cannot be used."""
+    if importlib.util.find_spec("sqlalchemy") is None:
+        raise InputError('The database of a website needs an extra: pip install "ap-ranker[serve]"')
+    from ap_ranker.web.database import open_database
+
+    if not new and "://" not in place and what_is_at(Path(place)) == "nothing":
+        raise InputError(f"{place}: expected the database that `ap-ranker serve` makes, found none. Name --database.")
+    return open_database(place)
 
 
 def whole_numbers(option: str, text: str) -> list[int]:

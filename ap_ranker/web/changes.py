@@ -18,7 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from ap_ranker.data.faq import Entry
 from ap_ranker.documents.watched_folder import Overlay
@@ -138,6 +138,25 @@ def changes_in(connection: Connection) -> list[Change]:
             _warned.add(row["id"])
             logger.warning("Row %s of the owner's changes is left out: it is no change as known here.", row["number"])
     return found
+
+
+def clear_changes(database: Database, entries: Sequence[Entry]) -> int:
+    """Delete all changes, which the entries of the FAQ's own file have by now; returns how many.
+
+    If they change anything, InputError is raised, so that none is lost.
+    """
+    with database.writing("changes") as connection:
+        known = changes_in(connection)
+        laid_over = (keyed.entry for keyed in apply_changes(entries, known).entries)
+        if {_texts(entry) for entry in laid_over} != {_texts(entry) for entry in entries}:
+            expected = f"{database.place}: expected changes that the FAQ's file has, found others"
+            raise InputError(f"{expected}. Write them with --output, and put that file in place of the FAQ's.")
+        connection.execute(delete(changes))
+    return len(known)
+
+
+def _texts(entry: Entry) -> tuple[str, ...]:
+    return tuple(map(normalized, (entry.question, entry.answer, *sorted(entry.wordings))))
 
 
 def apply_changes(entries: Iterable[Entry], made: Sequence[Change]) -> ChangedEntries:

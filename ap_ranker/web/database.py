@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import (
+    URL,
     BigInteger,
     Boolean,
     Column,
@@ -69,7 +70,7 @@ judgements = Table(
     Column("id", Integer, primary_key=True),
     Column("time", BigInteger, nullable=False),  # seconds since 1970, as everywhere here
     Column("visit", String(80), nullable=False),  # a random id of the visitor's page
-    Column("network", String(32), nullable=False, index=True),  # a keyed hash: `visitors.Visitors`
+    Column("network", String(32), nullable=False),  # a keyed hash: `visitors.Visitors`
     Column("question", Text, nullable=False),
     Column("question_key", String(32), nullable=False),  # hashes of forms that do not depend on case and white space
     Column("answer_key", String(32), nullable=False),
@@ -77,8 +78,11 @@ judgements = Table(
     Column("stored_question", Text, nullable=False),
     Column("helped", Boolean, nullable=False),
     Column("comment", Text, nullable=False),
+    Column("counts", Boolean, nullable=False, default=False),  # as evidence: `evidence.Evidence`
     UniqueConstraint("visit", "question_key", "answer_key"),
     Index("ap_ranker_judged", "question_key", "answer_key"),
+    Index("ap_ranker_evidence", "question_key", "counts", "id"),
+    Index("ap_ranker_of_network", "network", "counts", "id"),
 )
 """What visitors said of answers: one row for each visit, question and answer."""
 
@@ -196,6 +200,19 @@ class Database:
         with self.reading() as connection:
             return bytes.fromhex(connection.scalar(select(facts.c.value).where(facts.c.name == "secret")) or "")
 
+    def compact(self) -> None:
+        """Write the files anew, so that nothing of what was deleted is left in them; InputError if they are in use.
+
+        The log of writes of PostgreSQL, and copies of its files, are its administrator's.
+        """
+        is_sqlite = self.engine.dialect.name == "sqlite"
+        with self._explained("can be compacted"), self.engine.connect() as connection:
+            alone = connection.execution_options(isolation_level="AUTOCOMMIT")
+            alone.exec_driver_sql("VACUUM" if is_sqlite else f"VACUUM (FULL) {', '.join(metadata.tables)}")
+            if is_sqlite and alone.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").scalar():
+                advice = "What was deleted may be left in the file beside it (-wal). Delete once more."
+                raise InputError(f"{self.place}: expected that nobody reads for {WAIT_SECONDS} seconds. {advice}")
+
     def close(self) -> None:
         """End all connections."""
         self.engine.dispose()
@@ -241,7 +258,7 @@ def _sqlite(path: Path) -> tuple[Engine, str]:
     except OSError as error:
         expected = f"{path}: expected a file for the database that can be written ({error.strerror})"
         raise InputError(f"{expected}. Name another one with --database.") from error
-    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": WAIT_SECONDS})
+    engine = create_engine(URL.create("sqlite", database=str(path)), connect_args={"timeout": WAIT_SECONDS})
 
     @event.listens_for(engine, "connect")
     def set_up(connection: Any, _: Any) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, case, delete, func, select
+from sqlalchemy import ColumnElement, Connection, case, delete, func, select, update
 
 from ap_ranker.text.keys import normalized, question_key
 from ap_ranker.web.database import Database, judgements, now, storable, wordings
@@ -16,6 +16,10 @@ from ap_ranker.web.visitors import Visitors
 
 MOST = 100_000
 """Maximum number of judgements that are kept; beyond it, the oldest ones go."""
+
+MOST_OF_NETWORK = 20
+"""Number of questions for which the latest judgement of one network counts as evidence: so that a few networks cannot
+judge everything that is asked. Its older judgements are kept, for the owner to see."""
 
 
 class QuotaError(Exception):
@@ -44,12 +48,12 @@ def key_of(text: str) -> str:
 
 def key_of_question(question: str) -> str:
     """A hash that is equal for questions that are the same word for word."""
-    return key_of(question_key(question))
+    return key_of(question_key(storable(question)))
 
 
 def key_of_answer(answer: str) -> str:
     """A hash that is equal for answers that differ only in case and white space."""
-    return key_of(normalized(answer))
+    return key_of(normalized(storable(answer)))
 
 
 class Judgements:
@@ -57,7 +61,7 @@ class Judgements:
 
     def __init__(self, database: Database, visitors: Visitors | None = None) -> None:
         self.database = database
-        self._visitors = visitors or Visitors(database)
+        self.visitors = visitors or Visitors(database)
 
     def keep(
         self,
@@ -77,24 +81,30 @@ class Judgements:
         """
         question, answer, stored_question, comment = map(storable, (question, answer, stored_question, comment))
         with self.database.writing("judgements") as connection:
-            if not self._visitors.takes(connection, network, "judgement"):
+            if not self.visitors.takes(connection, network, "judgement"):
                 raise QuotaError
             row = self._key(question, answer, visit or network)
-            if comment and not self._visitors.takes(connection, network, "comment"):
+            if comment and not self.visitors.takes(connection, network, "comment"):
                 comment = ""
             row |= {"time": now(), "network": network, "question": question, "answer": answer, "helped": helped}
-            row |= {"stored_question": stored_question}
-            changed = {name: row[name] for name in ("time", "network", "helped")}
+            row |= {"stored_question": stored_question, "counts": True}
+            changed = {name: row[name] for name in ("time", "network", "helped", "counts")}
             changed |= {"comment": comment} if comment else {}
+            counting = [judgements.c.network == network, judgements.c.counts]
+            earlier = update(judgements).where(*counting, judgements.c.question_key == row["question_key"])
+            connection.execute(earlier.values(counts=False))
             keys = ["visit", "question_key", "answer_key"]
             self.database.upsert(connection, judgements, row | {"comment": comment}, keys, **changed)
+            too_many = select(judgements.c.id).where(*counting).order_by(judgements.c.id.desc()).offset(MOST_OF_NETWORK)
+            old = judgements.c.id <= too_many.limit(1).scalar_subquery()
+            connection.execute(update(judgements).where(*counting, old).values(counts=False))
             newest = select(func.max(judgements.c.id)).scalar_subquery()
             connection.execute(delete(judgements).where(judgements.c.id <= newest - MOST))
 
     def take_back(self, *, question: str, answer: str, network: str, visit: str) -> None:
         """Delete a visit's judgement of an answer; QuotaError as `keep`."""
         with self.database.writing("judgements") as connection:
-            if not self._visitors.takes(connection, network, "judgement"):
+            if not self.visitors.takes(connection, network, "judgement"):
                 raise QuotaError
             key = self._key(question, answer, visit or network)
             connection.execute(delete(judgements).where(*(judgements.c[name] == key[name] for name in key)))
@@ -148,8 +158,8 @@ class Judgements:
     def _key(question: str, answer: str, visit: str) -> dict[str, str]:
         return {
             "visit": visit,
-            "question_key": key_of_question(storable(question)),
-            "answer_key": key_of_answer(storable(answer)),
+            "question_key": key_of_question(question),
+            "answer_key": key_of_answer(answer),
         }
 
 

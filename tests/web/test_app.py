@@ -17,6 +17,7 @@ import pytest
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
+from ap_ranker.web.clicks import FeedbackFile
 from haystack import Document
 from haystack.dataclasses import ByteStream, GeneratedAnswer
 from searches import ENTRIES, NASTY, filled, write_pipeline
@@ -33,7 +34,6 @@ from ap_ranker.search import declared_pipeline as search_module
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web import hayhooks_route, limits
 from ap_ranker.web.app import HEADERS, THREADS, build_app
-from ap_ranker.web.clicks import FeedbackFile
 from ap_ranker.web.limits import MAX_BYTES, MAX_CLIENTS, Rate
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 

@@ -12,13 +12,13 @@ import pytest
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
+from ap_ranker.web.clicks import FeedbackFile
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web import limits
 from ap_ranker.web.app import build_app
-from ap_ranker.web.clicks import FeedbackFile
 from ap_ranker.web.monitoring import CountingThreads
 
 

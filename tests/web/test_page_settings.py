@@ -13,6 +13,7 @@ from conftest import ROOT
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
+from ap_ranker.web.clicks import FeedbackFile
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
@@ -20,7 +21,6 @@ from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web.app import build_app
-from ap_ranker.web.clicks import FeedbackFile
 from ap_ranker.web.page.files import page_files
 from ap_ranker.web.page.settings import PageSettings, read_page_settings
 

@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
+from ap_ranker.web.clicks import FeedbackFile
 from disks import fill, small_disk_or_skip
 from haystack import Document
 from starlette.testclient import TestClient
@@ -23,7 +24,6 @@ from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web import question_log as module
 from ap_ranker.web.app import build_app
-from ap_ranker.web.clicks import FeedbackFile
 from ap_ranker.web.question_log import LONGEST, Outcome, QuestionLog, read_question_log
 
 BEST = Document(id="e1", content="the answer", score=0.75)

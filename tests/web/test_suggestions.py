@@ -12,13 +12,13 @@ from conftest import TEXTS
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
+from ap_ranker.web.clicks import FeedbackFile
 from starlette.testclient import TestClient
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web import suggestions as suggestions_module
 from ap_ranker.web.app import build_app
-from ap_ranker.web.clicks import FeedbackFile
 from ap_ranker.web.suggestions import LiveSuggestions, Suggestions
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 

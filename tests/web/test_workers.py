@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from ap_ranker.web.clicks import FeedbackFile
 from conftest import TEXTS
 from haystack.core.errors import PipelineRuntimeError
 from search_server import served
@@ -25,7 +26,6 @@ from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.web.app import build_app
-from ap_ranker.web.clicks import FeedbackFile
 from ap_ranker.web.workers import SearchWorkers
 
 QUESTIONS = [*TEXTS[::2], "my parcel", "a bike?", "\N{BICYCLE}"]

@@ -26,9 +26,9 @@ from ap_ranker.web.changes import (
     read_changes,
 )
 from ap_ranker.web.database import Database, judgements, now, questions, storable, wordings
-from ap_ranker.web.gaps import MOST, Gap, Unanswered, find_gaps
+from ap_ranker.web.gaps import Gap, find_gaps, find_unanswered
 from ap_ranker.web.judgements import Judgements, Votes, key_of_answer
-from ap_ranker.web.question_log import clean_question, unanswered_questions
+from ap_ranker.web.question_log import clean_question
 from ap_ranker.web.visitors import DAY
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
@@ -274,15 +274,9 @@ class OwnerService:
 
     def _group(self, changed: ChangedEntries) -> list[Gap]:
         """The first groups with their nearest entries."""
-        refused = [Unanswered(text) for text, count in unanswered_questions(self.database, MOST) for _ in range(count)]
-        unhelpful = [
-            Unanswered(clean_question(votes.question), normalized(votes.answer))
-            for votes in self._judgements.unhelpful(MOST)
-            for _ in range(votes.did_not_help)
-        ]
         entries = None if self._documents is None else [keyed.entry for keyed in changed.entries]
-        oldest_first = [*reversed(refused), *reversed(unhelpful)]
-        return find_gaps(oldest_first, self._search, entries, self._match, self._wordings, SHOWN)[1]
+        unanswered = find_unanswered(self.database)
+        return find_gaps(unanswered, self._search, entries, self._match, self._wordings, SHOWN)[1]
 
 
 def _named(key: str, entries: Iterable[KeyedEntry]) -> KeyedEntry:
