@@ -324,7 +324,7 @@ def test_every_way_in_is_guarded(client: TestClient, monkeypatch: pytest.MonkeyP
         lambda: client.post("/owner/api/counts", json={}, **bearer),
         lambda: client.post("/owner/login", data={"key": "wrong"}),
         lambda: client.post("/owner/logout", data={"x": "1"}, **bearer),
-        lambda: client.post("/owner/api/change", content=b"not JSON", **bearer),
+        lambda: client.post("/owner/api/change", json={"no": "change"}, **bearer),
     ]
     assert [way().status_code for way in ways] == [401] * FREE
     monkeypatch.setattr(sessions_module, "MANY", 0)  # so that the wait is longer than this test
@@ -511,7 +511,7 @@ def test_a_wording_with_one_click(owner: TestClient, database: Database) -> None
     wait_until(lambda: not answers(owner, "xyzzy plugh"))
 
 
-SENTENCE = "does it come with an okapi"
+SENTENCE = "xylo okapi quokka"
 
 
 def judged(database: Database, question: str = SENTENCE, networks: int = 1, **fields: Any) -> None:
@@ -544,7 +544,7 @@ def test_a_visitors_sentence_is_accepted_and_taken_back(client: TestClient, plac
     }
     [entry] = post(owner, "entries", words=TEXTS[1])["entries"]
     assert (entry["key"], entry["wordings"]) == (row["key"], []), "before, it is nobody's wording"
-    assert not answers(owner, "okapi")
+    assert not answers(owner, SENTENCE)
 
     assert post(owner, "decide", **decision(row, "accepted")) == {"state": "accepted"}
 
@@ -557,7 +557,7 @@ def test_a_visitors_sentence_is_accepted_and_taken_back(client: TestClient, plac
         [SENTENCE],
         "Änne",
     )
-    wait_until(lambda: answers(owner, "okapi")[:1] == [TEXTS[1]])
+    wait_until(lambda: answers(owner, SENTENCE)[:1] == [TEXTS[1]])
     for state in ("accepted", "rejected"):
         assert owner.post("/owner/api/decide", json=decision(row, state)).status_code == 409
 
@@ -565,7 +565,7 @@ def test_a_visitors_sentence_is_accepted_and_taken_back(client: TestClient, plac
 
     assert states(database) == []
     assert post(owner, "feedback") == [row]
-    wait_until(lambda: not answers(owner, "okapi"))
+    wait_until(lambda: not answers(owner, SENTENCE))
 
 
 def test_a_visitors_sentence_is_rejected(owner: TestClient, place: str, database: Database) -> None:
