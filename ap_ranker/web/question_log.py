@@ -57,7 +57,7 @@ class LoggedQuestion:
 def clean_question(text: str) -> str:
     """A question without control characters and repeated white space, cut after `LONGEST` characters."""
     printable = "".join(character if character.isprintable() else " " for character in text)
-    return " ".join(printable.split())[:LONGEST]
+    return " ".join(printable.split())[:LONGEST].rstrip()
 
 
 def read_question_log(database: Database) -> list[LoggedQuestion]:

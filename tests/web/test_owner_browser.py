@@ -20,12 +20,21 @@ from search_server import served
 from searches import write_pipeline
 
 from ap_ranker.web.changes import read_changes
+from ap_ranker.web.database import open_database
+from ap_ranker.web.judgements import Judgements
+from ap_ranker.web.question_log import read_question_log
 
 from .browsing import axe_faults, opened
 
-KEY = "the-owner's-key-0123456789"
+KEY = "7c1f6a02d94be853b7a1"
 NASTY = "<img src=x onerror=alert(1)> rent a bike"
+SENTENCE = "<b>my</b> parcel, order 4711 \u202e<script>alert(2)</script>"
 ASKED = ("do you rent bikes for a day", "Do you rent bikes for a day?", NASTY, "xyzzy")
+
+
+COLOURS = """[...document.querySelectorAll("button.main")].map((button) => getComputedStyle(button))
+    .map((style) => [style.color, style.backgroundColor, style.borderRadius, style.fontFamily])[0]"""
+"""Of the page's main button: of its text, of itself, its shape and its font."""
 
 
 @pytest.fixture(scope="module")
@@ -41,22 +50,27 @@ def place(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
 def address(place: Path) -> Iterator[str]:
     """A search that finds nothing good enough, so that each question is a gap."""
     options = ("--documents", "faq.csv", "--pipeline", "search.yaml", "--score-threshold", "2", "--owner-key", KEY)
-    with served(*options, "--log-questions", "questions.jsonl", folder=place) as server:
+    with served(*options, "--log-questions", folder=place) as server:
         with httpx.Client(base_url=server.address, timeout=60) as client:
             for question in ASKED:
                 assert client.post("/api/search", json={"question": question}).status_code == 200
-        end = time.monotonic() + 60
-        while (place / "questions.jsonl").read_text().count("\n") < len(ASKED):
+        database, end = open_database(place / "faq.db"), time.monotonic() + 60
+        while len(read_question_log(database)) < len(ASKED):
             assert time.monotonic() < end
             time.sleep(0.05)
+        for question, networks in {SENTENCE: 2, "the hotline is 0900 1234": 1}.items():
+            for number in range(networks):
+                given = {"answer": f"{TEXTS[0]}\n{TEXTS[1]}", "stored_question": TEXTS[0], "network": f"n{number}"}
+                Judgements(database).keep(**given, question=question, helped=True)
         yield server.address
 
 
 @contextmanager
-def logged_in(browser_path: str, address: str, **options: Any) -> Iterator[Page]:
+def logged_in(browser_path: str, address: str, name: str = "", **options: Any) -> Iterator[Page]:
     """The page after logging in; that the form to do so has status 401, the browser says in the console."""
     with opened(browser_path, f"{address}owner", "en-GB", refused="/owner", **options) as page:
         page.get_by_label("The owner's key").fill(KEY)
+        page.get_by_label("Your name").fill(name)
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="What users ask")).to_be_visible()
         yield page
@@ -80,7 +94,7 @@ def test_from_a_gap_to_an_answer_and_back(browser_path: str, address: str, place
         expect(page.get_by_role("status")).to_contain_text("Saved.")
         expect(card(page, "entries", "Yes, <b>for</b> 20 euros.")).to_contain_text("2 more wordings")
         expect(page.locator("#gaps .list > li")).to_have_count(2)
-        (made,) = read_changes(place / "changes.jsonl")
+        (made,) = read_changes(open_database(place / "faq.db"))
         assert made.wordings == ("bike rental", "day hire")
 
         card(page, "gaps", NASTY).get_by_role("button", name="Add as wordings of the nearest entry").click()
@@ -104,6 +118,59 @@ def test_from_a_gap_to_an_answer_and_back(browser_path: str, address: str, place
         expect(card(page, "changes", "Deleted entry")).to_contain_text("undone")
         page.get_by_role("button", name="Log out").click()
         expect(page.get_by_label("The owner's key")).to_be_visible()
+
+
+def test_a_visitors_sentence_is_read_before_it_is_accepted(browser_path: str, address: str) -> None:
+    with logged_in(browser_path, address, "Änne") as page:
+        expect(page.locator("#feedback .list > li")).to_have_count(2)
+        first = page.locator("#feedback .list > li").first
+        expect(first.locator(".question")).to_have_text("<b>my</b> parcel, order 4711 <script>alert(2)</script>")
+        expect(first).to_contain_text(TEXTS[0])
+        expect(first).to_contain_text("networks: 2")
+        assert page.locator("#feedback b, #feedback script").count() == 0
+        first.get_by_role("button", name="Add as a wording of this entry").click()
+        made = card(page, "changes", "order 4711")
+        expect(made).to_contain_text("Änne")
+        expect(page.locator("#feedback .list > li")).to_have_count(1)
+        card(page, "feedback", "hotline").get_by_role("button", name="Reject").click()
+        expect(page.locator("#feedback .list > li")).to_have_text("Nothing yet.")
+        expect(card(page, "changes", "hotline")).to_have_count(0)
+        made.get_by_role("button", name="Undo").click()
+        expect(card(page, "feedback", "order 4711")).to_have_count(1)
+        expect(card(page, "feedback", "hotline")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "locale", "key", "name", "title"),
+    [
+        ("light", "de-AT", "Schlüssel des Betreibers", "Ihr Name", "Was gefragt wird"),
+        ("dark", "en-GB", "The owner's key", "Your name", "What users ask"),
+    ],
+)
+def test_the_first_screen(
+    browser_path: str, address: str, scheme: Any, locale: str, key: str, name: str, title: str
+) -> None:
+    """In the browser's language, as the page is; also after a wrong key, by keyboard, on a phone."""
+    size = {"width": 390, "height": 844}
+    options = {"viewport": size, "color_scheme": scheme, "refused": "/owner"}
+    with opened(browser_path, f"{address}owner", locale, **options) as page:
+        expect(page.get_by_label(key)).to_be_focused()
+        assert axe_faults(page) == []
+        accents = page.evaluate(COLOURS)
+        page.keyboard.type("wrong")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).to_be_visible()
+        assert axe_faults(page) == []
+        assert page.evaluate(COLOURS) == accents, "it is styled there, too"
+        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+        page.keyboard.type(KEY)
+        page.keyboard.press("Tab")
+        expect(page.get_by_label(name)).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name=title)).to_be_visible()
+        assert page.evaluate("document.documentElement.lang") == locale[:2]
+        page.goto(address)
+        assert page.evaluate(COLOURS) == accents, "of the search page"
 
 
 def test_a_late_reply_changes_no_list(browser_path: str, address: str) -> None:

@@ -84,7 +84,7 @@ class Sessions:
 
         It never waits for anything else, so that of many requests at once, too, only a few are answered.
         """
-        network = self._visitors.network(request.client.host if request.client else "")
+        network = self._visitors.network_of(request)
         if (seconds := self._wrong_keys.seconds_to_wait(network)) > 0:
             after = math.ceil(seconds)
             sentence = f"Too many wrong keys of the owner came from your network. Try again in {after} seconds."
