@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 from textwrap import shorten
 from typing import Annotated
@@ -10,7 +9,8 @@ from typing import Annotated
 import typer
 
 from ap_ranker.cli.console import console, in_utc, numbers
-from ap_ranker.cli.options import DATABASE, argument, open_website, option, place_of
+from ap_ranker.cli.options import DATABASE, argument, option
+from ap_ranker.cli.serve import require_server
 from ap_ranker.errors import InputError
 
 SHOWN, WIDTH = 200, 60
@@ -18,7 +18,7 @@ SHOWN, WIDTH = 200, 60
 
 Place = Annotated[str, DATABASE]
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True, callback=require_server)
 
 
 @app.command("list")
@@ -27,10 +27,10 @@ def list_judgements(database: Place) -> None:
 
     No search knows these questions. Accept those that are right on the owner's page, or add them to the FAQ.
     """
-    website = open_website(place_of(database, None))
+    from ap_ranker.web.database import open_existing, place_of
     from ap_ranker.web.judgements import Judgements
 
-    judged = Judgements(website).votes()
+    judged = Judgements(open_existing(place_of(database))).votes()
     rows = []
     for votes in judged[:SHOWN]:
         entry = votes.stored_question or shorten(votes.answer, WIDTH, placeholder=" ...")
@@ -48,10 +48,10 @@ def export(
     database: Place,
 ) -> None:
     """Write all judgements and comments into a file that only you can read."""
-    website = open_website(place_of(database, None))
+    from ap_ranker.web.database import open_existing, place_of
     from ap_ranker.web.traces import export_judgements
 
-    console.say(f"Wrote {export_judgements(website, file):,} judgements into {file}.")
+    console.say(f"Wrote {export_judgements(open_existing(place_of(database)), file):,} judgements into {file}.")
 
 
 @app.command()
@@ -69,29 +69,13 @@ def delete(
 
     A visitor's sentences that others have judged, too, stay with the others' judgements.
     """
-    given = [text for text in (visit, address, identity, sentence) if text]
-    if len(given) != 1:
-        raise InputError(f"Expected one of --visit, --address, --identity and --sentence, found {len(given)}.")
-    website = open_website(place_of(database, None))
-    from ap_ranker.web.traces import delete_sentence, delete_visitor
-    from ap_ranker.web.visitors import Visitors
+    from ap_ranker.web.database import open_existing, place_of
+    from ap_ranker.web.traces import delete_traces
 
-    if sentence:
-        deleted = delete_sentence(website, sentence, question_log=question_log)
-    else:
-        named = (identity or "").encode("utf-8", "surrogateescape").decode("latin-1")  # as headers are read
-        network = "" if visit else Visitors(website).network(_checked(address or ""), named)
-        deleted = delete_visitor(website, visit=visit or "", network=network, question_log=question_log)
-    names = {"judgements": "judgements", "comments": "comments", "questions": "logged questions"}
-    names |= {"wordings": "decisions about wordings", "changes": "wordings in the owner's changes"}
-    console.say(f"Deleted: {', '.join(f'{deleted[part]:,} {name}' for part, name in names.items())}.")
-
-
-def _checked(address: str) -> str:
-    try:
-        return str(ipaddress.ip_address(address)) if address else ""
-    except ValueError as error:
-        raise InputError(f"Expected --address to be an IP address, found {address!r}.") from error
+    who = {"visit": visit, "address": address, "identity": identity, "sentence": sentence}
+    deleted = delete_traces(open_existing(place_of(database)), **who, question_log=question_log)
+    found = ", ".join(f"{count:,} {what}" for what, count in deleted.items() if count)
+    console.say(f"Deleted or freed of it: {found or 'nothing'}.")
 
 
 @app.command("import")
@@ -105,9 +89,9 @@ def import_files(
     files = {"judgements": feedback, "changes": changes, "questions": questions}
     if not any(files.values()):
         raise InputError("Expected --feedback, --changes or --questions with a file, found none.")
-    website = open_website(place_of(database, None), new=True)
+    from ap_ranker.web.database import open_database, place_of
     from ap_ranker.web.old_files import import_file
 
     for part, file in files.items():
         if file is not None:
-            import_file(website, part, file)
+            import_file(open_database(place_of(database)), part, file)

@@ -12,22 +12,10 @@ from typing import Annotated
 import typer
 from rich.logging import RichHandler
 
-from ap_ranker.cli import (
-    ask,
-    calibrate,
-    check,
-    checkpoints,
-    evaluate,
-    feedback,
-    owner,
-    prepare,
-    selection,
-    serve,
-    stores,
-    train,
-)
+from ap_ranker.cli import ask, calibrate, check, checkpoints, evaluate, owner, prepare, selection, serve, stores, train
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.errors import STOPPED, report_user_errors
+from ap_ranker.cli.feedback import app as feedback
 from ap_ranker.cli.options import takes_groups
 
 
@@ -70,7 +58,7 @@ COMMANDS = {
 for group, commands in COMMANDS.items():
     for command in commands:
         app.command(command.__name__, rich_help_panel=group)(takes_groups(command))
-app.add_typer(feedback.app, name="feedback", rich_help_panel=OWNERS, help="What visitors said of answers.")
+app.add_typer(feedback, name="feedback", rich_help_panel=OWNERS, help="What visitors said of answers.")
 
 
 def main() -> None:

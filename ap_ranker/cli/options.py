@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import inspect
 import shlex
 import sys
@@ -18,11 +17,9 @@ import typer
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
-from ap_ranker.safe_open import require_file, what_is_at
 
 if TYPE_CHECKING:
     from ap_ranker.search.setup import SearchSetup
-    from ap_ranker.web.database import Database as WebsiteDatabase
 
 T = TypeVar("T")
 
@@ -98,7 +95,7 @@ DATABASE = option(
     metavar="FILE|URL",
 )
 Database = Annotated[str | None, DATABASE]
-"""By default as `place_of` says."""
+"""By default as `ap_ranker.web.database.place_of` says."""
 JsonFile = Annotated[Path | None, option("Write what was found to this JSON file.", "--json")]
 
 
@@ -217,32 +214,6 @@ def takes_groups(command: Callable[..., T]) -> Callable[..., T]:
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
     return call
-
-
-def place_of(database: str | None, documents: Path | None) -> str:
-    """The whole path or the URL of a website's database: as named, or FAQ.db beside its documents, FAQ.csv.
-
-    If there are no such documents, InputError is raised, before anything is made beside them.
-    """
-    if documents is not None and what_is_at(documents) != "a folder":
-        require_file(documents)
-    if database and "://" in database:
-        return database
-    if database or documents is None:
-        return str(Path(database or "ap-ranker.db").absolute())
-    place = documents.resolve() if documents.name in ("", "..") else documents.absolute()
-    return str(place.parent / f"{place.name if what_is_at(place) == 'a folder' else place.stem}.db")
-
-
-def open_website(place: str, *, new: bool = False) -> WebsiteDatabase:
-    """Open the database of a website, which is there unless it may be `new`; InputError says why it cannot be used."""
-    if importlib.util.find_spec("sqlalchemy") is None:
-        raise InputError('The database of a website needs an extra: pip install "ap-ranker[serve]"')
-    from ap_ranker.web.database import open_database
-
-    if not new and "://" not in place and what_is_at(Path(place)) == "nothing":
-        raise InputError(f"{place}: expected the database that `ap-ranker serve` makes, found none. Name --database.")
-    return open_database(place)
 
 
 def whole_numbers(option: str, text: str) -> list[int]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from rich.text import Text
 
 from ap_ranker.cli.console import console, errors, in_utc
-from ap_ranker.cli.options import Columns, Database, SearchedOptions, argument, open_website, option, place_of
+from ap_ranker.cli.options import Columns, Database, SearchedOptions, argument, option
+from ap_ranker.cli.serve import require_server
 from ap_ranker.data.faq import read_faq, write_entries
 from ap_ranker.errors import InputError
 
@@ -34,12 +35,13 @@ def gaps(
     if searched.documents is None:
         raise InputError("Expected the FAQ that the questions were put to, found none. Name it.")
     _check_output(output)
-    place = place_of(database, searched.documents)
-    website = open_website(place)
+    require_server()
     from ap_ranker.web.changes import owners_changes
+    from ap_ranker.web.database import open_existing, place_of
     from ap_ranker.web.gaps import find_gaps, find_unanswered, write_gaps
 
-    unanswered = find_unanswered(website)
+    place = place_of(database, searched.documents)
+    unanswered = find_unanswered(open_existing(place))
     with searched.set_up(overlay=owners_changes(place)) as setup, errors.status("Grouping the questions ..."):
         search, _ = setup.load()
         entries = setup.documents.entries if setup.documents else None
@@ -84,10 +86,12 @@ def changes(
     ] = False,
 ) -> None:
     """List the changes of the owner's page, write the FAQ with all of them into a new file, or begin anew."""
-    website = open_website(place_of(database, faq))
     _check_output(output, faq)
+    require_server()
     from ap_ranker.web.changes import Action, apply_changes, clear_changes, read_changes
+    from ap_ranker.web.database import open_existing, place_of
 
+    website = open_existing(place_of(database, faq))
     entries = read_faq(faq, columns)
     if clear:
         console.say(f"Deleted {clear_changes(website, entries):,} changes, which {faq} has.")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ap_ranker.cli.console import console, errors
-from ap_ranker.cli.options import Database, SearchOptions, argument, option, place_of
+from ap_ranker.cli.options import Database, SearchOptions, argument, option
 from ap_ranker.errors import InputError
 from ap_ranker.threads import wait_without_spinning
 
@@ -20,33 +20,17 @@ class ServerOptions:
 
     database: Database = None
     log_questions: Annotated[
-        bool,
-        option(
-            "Log the page's questions in the database, for `ap-ranker gaps`: time, question, outcome, best score and "
-            "entry, nothing about who asks.",
-            "--log-questions",
-        ),
+        bool, option("Log the page's questions, for `ap-ranker gaps`, with nothing about who asks.", "--log-questions")
     ] = False
     learn_from_clicks: Annotated[
         int,
-        option(
-            "Let clicks move an answer up, within bounds, once so many networks (3 or more) agree that it helped; "
-            "0: what the owner accepts counts, and nothing else.",
-            min=0,
-        ),
+        option("Number of networks, at least 3, that must agree before clicks move an answer; 0: none do.", min=0),
     ] = 0
     keep_days: Annotated[
-        int,
-        option("Days after which what visitors said and asked is deleted, with decisions about it; 0: never.", min=0),
+        int, option("Days after which what visitors said and asked is deleted; 0 for never.", min=0)
     ] = 365
     identity_header: Annotated[
-        str,
-        option(
-            "Header by which a trusted web server in front names who asks, such as X-Forwarded-User; by default, "
-            "visitors are told apart by network.",
-            metavar="NAME",
-            show_default=False,
-        ),
+        str, option("Header by which a trusted web server names who asks, such as X-Forwarded-User.", metavar="NAME")
     ] = ""
     owner_key: Annotated[
         str | None,
@@ -75,6 +59,12 @@ class ServerOptions:
     ] = None
 
 
+def require_server() -> None:
+    """Refuse (InputError) to go on without the extra that a website and its database need."""
+    if any(importlib.util.find_spec(name) is None for name in ("hayhooks", "prometheus_client", "sqlalchemy")):
+        raise InputError('The server needs an extra: pip install "ap-ranker[serve]"')
+
+
 def serve(
     search: SearchOptions,
     server: ServerOptions,
@@ -90,11 +80,11 @@ def serve(
     If the environment variable AP_RANKER_API_KEY is set, all routes that the page does not use require this key in the
     header 'Authorization: Bearer KEY'.
     """
-    if any(importlib.util.find_spec(name) is None for name in ("hayhooks", "prometheus_client", "sqlalchemy")):
-        raise InputError('The server needs an extra: pip install "ap-ranker[serve]"')
+    require_server()
     os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # its default logs every question
     wait_without_spinning()
     from ap_ranker.web.changes import owners_changes
+    from ap_ranker.web.database import place_of
     from ap_ranker.web.limits import is_loopback
     from ap_ranker.web.serve import serve as run
 

@@ -42,6 +42,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.safe_open import require_file, what_is_at
 
 VERSION = 1
 """Of the schema; `_MIGRATIONS` lead to it from older ones."""
@@ -224,6 +225,28 @@ class Database:
         except SQLAlchemyError as error:
             reason = one_line(error.orig if isinstance(error, DBAPIError) else error)
             raise InputError(f"{self.place}: expected a database that {expected} ({reason}).") from error
+
+
+def place_of(database: str | None, documents: Path | None = None) -> str:
+    """The whole path or the URL of a website's database: as named, or FAQ.db beside its documents, FAQ.csv.
+
+    If there are no such documents, InputError is raised, before anything is made beside them.
+    """
+    if documents is not None and what_is_at(documents) != "a folder":
+        require_file(documents)
+    if database and "://" in database:
+        return database
+    if database or documents is None:
+        return str(Path(database or "ap-ranker.db").absolute())
+    place = documents.resolve() if documents.name in ("", "..") else documents.absolute()
+    return str(place.parent / f"{place.name if what_is_at(place) == 'a folder' else place.stem}.db")
+
+
+def open_existing(place: str) -> Database:
+    """As `open_database`, but InputError is raised if there is no file yet."""
+    if "://" not in place and what_is_at(Path(place)) == "nothing":
+        raise InputError(f"{place}: expected the database that `ap-ranker serve` makes, found none. Name --database.")
+    return open_database(place)
 
 
 @lru_cache(maxsize=8)

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from ap_ranker.errors import InputError
@@ -23,7 +24,7 @@ from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.page.settings import PageSettings, read_page_settings
 from ap_ranker.web.question_log import QuestionLog
-from ap_ranker.web.traces import Retention
+from ap_ranker.web.traces import delete_daily
 
 
 def serve(
@@ -60,7 +61,9 @@ def serve(
         if ready.documents is not None and ready.documents.look() != ready.documents.version:
             ready.documents.read()  # with the owner's changes that were taken over
         if keep_days:
-            stack.enter_context(closing(Retention(website, keep_days)))
+            closed = Event()
+            stack.callback(closed.set)
+            Thread(target=delete_daily, args=(website, keep_days, closed), name="retention", daemon=True).start()
         search, filled = ready.load()
         with status("Reading the answers ..."):
             started = BackgroundStart(search, ready, filled, workers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import logging
 import os
@@ -17,7 +18,7 @@ from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.web.database import Database, changes, judgements, now, questions, quotas, storable, wordings
 from ap_ranker.web.judgements import Judgements, key_of_question
 from ap_ranker.web.question_log import clean_question
-from ap_ranker.web.visitors import DAY
+from ap_ranker.web.visitors import DAY, Visitors
 
 logger = logging.getLogger(__name__)
 
@@ -47,45 +48,60 @@ def export_judgements(database: Database, path: Path) -> int:
     return len(records)
 
 
-def delete_sentence(database: Database, sentence: str, *, question_log: bool = True) -> Counter[str]:
-    """Delete a sentence wherever it stands as a question, a wording or a comment, also in the owner's changes.
+def delete_traces(
+    database: Database,
+    *,
+    visit: str | None = None,
+    address: str | None = None,
+    identity: str | None = None,
+    sentence: str | None = None,
+    question_log: bool = True,
+) -> Counter[str]:
+    """Delete what a visitor left, or a sentence whoever said it; nothing of it is left in the database's files.
 
     Args:
-        database: nothing of it is left in its files.
-        sentence: case, white space and punctuation do not count.
-        question_log: delete it from the log of questions, too.
+        database: of the website.
+        visit: the judgements of a visit, and their questions if nobody else has judged these. Of the owner's changes,
+            only wordings that were accepted from visitors lose such a question.
+        address: likewise of an address's network.
+        identity: likewise of a person whom a web server in front names.
+        sentence: wherever it stands as a question, a wording or a comment, also in the owner's changes; case, white
+            space and punctuation do not count.
+        question_log: whether questions go from their log, too.
 
     Returns:
-        What -> how many rows were deleted or, of comments and changes, lost the sentence.
+        What -> how many were deleted; of comments and changes, how many lost the sentence.
 
     Raises:
-        InputError: the database cannot be written.
+        InputError: not exactly one of the four is given, or the database cannot be written.
     """
-    keys = _keys(sentence)
+    given = {"visit": visit, "address": address, "identity": identity, "sentence": sentence}
+    if len([value for value in given.values() if value]) != 1:
+        raise InputError(f"Expected one of {', '.join(f'--{name}' for name in given)}, found none or several.")
+    theirs = judgements.c.visit == storable(visit or "")
+    if address or identity:
+        theirs = judgements.c.network == _network(Visitors(database), address or "", identity or "")
     with database.writing(*PARTS, "changes") as connection:
-        deleted = _delete(connection, keys, keys, question_log=question_log)
+        if sentence:
+            keys = of_owner = _keys(sentence)
+            judged = 0
+        else:
+            others = set(connection.scalars(select(judgements.c.question_key).where(not_(theirs))))
+            said = connection.execute(select(judgements.c.question, judgements.c.question_key).where(theirs)).all()
+            keys = {key for text, own_key in said if own_key not in others for key in _keys(text)}
+            of_owner = keys.intersection(connection.scalars(select(wordings.c.question_key)))
+            judged = connection.execute(delete(judgements).where(theirs)).rowcount
+        deleted = _delete(connection, keys, of_owner, question_log=question_log)
     database.compact()
-    return deleted
+    return deleted + Counter(judgements=judged)
 
 
-def delete_visitor(
-    database: Database, *, visit: str = "", network: str = "", question_log: bool = True
-) -> Counter[str]:
-    """Delete the judgements of a visit or of a network, and what they said that nobody else has judged.
-
-    Of the owner's changes, only wordings lose a sentence, those that were accepted from visitors. The rest is as for
-    `delete_sentence`.
-    """
-    theirs = judgements.c.visit == storable(visit) if visit else judgements.c.network == network
-    with database.writing(*PARTS, "changes") as connection:
-        others = set(connection.scalars(select(judgements.c.question_key).where(not_(theirs))))
-        said = connection.execute(select(judgements.c.question, judgements.c.question_key).where(theirs)).all()
-        keys = {key for text, own_key in said if own_key not in others for key in _keys(text)}
-        accepted = keys.intersection(connection.scalars(select(wordings.c.question_key)))
-        judged = connection.execute(delete(judgements).where(theirs)).rowcount
-        deleted = Counter(judgements=judged) + _delete(connection, keys, accepted, question_log=question_log)
-    database.compact()
-    return deleted
+def _network(visitors: Visitors, address: str, identity: str) -> str:
+    try:
+        checked = str(ipaddress.ip_address(address)) if address else ""
+    except ValueError as error:
+        raise InputError(f"Expected --address to be an IP address, found {address!r}.") from error
+    return visitors.network(checked, identity.encode("utf-8", "surrogateescape").decode("latin-1"))  # as of a header
 
 
 def _keys(sentence: str) -> set[str]:
@@ -124,27 +140,12 @@ def delete_older(database: Database, days: int) -> None:
         connection.execute(delete(quotas).where(quotas.c.day < now() // DAY))
 
 
-class Retention:
-    """Deletes what is older than some days, at once and then daily, in a thread of its own; servers may all do it."""
-
-    def __init__(self, database: Database, days: int) -> None:
-        self._database, self._days = database, days
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="retention", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """End after what is being deleted."""
-        self._closed.set()
-        self._thread.join()
-
-    def _work(self) -> None:
-        ended = False
-        while not ended:
-            try:
-                delete_older(self._database, self._days)
-            except InputError as error:
-                logger.warning(
-                    "What is older than %s days was not deleted; tried again tomorrow. %s", self._days, error
-                )
-            ended = self._closed.wait(DAY)
+def delete_daily(database: Database, days: int, closed: threading.Event) -> None:
+    """Delete what is older than so many days, at once and then daily, until `closed`; several servers may do so."""
+    while True:
+        try:
+            delete_older(database, days)
+        except InputError as error:
+            logger.warning("%s What is older than %s days is deleted tomorrow.", error, days)
+        if closed.wait(DAY):
+            return

@@ -17,10 +17,9 @@ pytest.importorskip("sqlalchemy", reason="the extra serve is not installed")
 
 from haystack import Document
 
-from ap_ranker.cli.options import place_of
 from ap_ranker.data.faq import read_faq
 from ap_ranker.web.changes import Action, Change, append_change, apply_changes, read_changes
-from ap_ranker.web.database import Database, open_database
+from ap_ranker.web.database import Database, open_database, place_of
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.visitors import Visitors

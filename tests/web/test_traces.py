@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -27,8 +28,8 @@ from ap_ranker.web.changes import Action, Change, append_change, read_changes
 from ap_ranker.web.database import Database, judgements, metadata, now, open_database, questions, wordings
 from ap_ranker.web.judgements import Judgements, key_of_answer, key_of_question
 from ap_ranker.web.question_log import QuestionLog, read_question_log
-from ap_ranker.web.traces import Retention, delete_older, delete_sentence, delete_visitor, export_judgements
-from ap_ranker.web.visitors import DAY
+from ap_ranker.web.traces import delete_daily, delete_older, delete_traces, export_judgements
+from ap_ranker.web.visitors import DAY, Visitors
 
 SECRET = "Erika Mustermann, order 4711: where is my parcel"
 ANSWER = "Open the tracking link."
@@ -153,7 +154,7 @@ def test_a_sentence_is_gone_from_every_file(website: Database, place: str) -> No
     assert len(rows_with(other, SECRET)) == 4
     assert b"4711" in bytes_of(place)
 
-    deleted = delete_sentence(website, SECRET)
+    deleted = delete_traces(website, sentence=SECRET)
 
     assert deleted == {"judgements": 1, "comments": 1, "questions": 1, "wordings": 1, "changes": 2}
     assert not rows_with(other, "4711")
@@ -169,21 +170,24 @@ def test_a_long_sentence_as_the_log_has_it(website: Database) -> None:
     judge(website, long)
     ask(website, long)
 
-    deleted = delete_sentence(website, long)
+    deleted = delete_traces(website, sentence=long)
 
     assert (deleted["judgements"], deleted["questions"]) == (1, 1)
 
 
-@pytest.mark.parametrize("by", ["visit", "network"])
+@pytest.mark.parametrize("by", ["visit", "address", "identity"])
 def test_a_visitor_is_gone_and_others_stay(website: Database, place: str, by: str) -> None:
-    judge(website, SECRET, visit="mine", network="mine", comment="call me: 4711")
-    judge(website, "where is my parcel", visit="mine", network="mine")
+    visitor = {"visit": "mine", "address": "192.0.2.7", "identity": "jörg"}
+    networks = {"address": ("192.0.2.99", ""), "identity": ("198.51.100.7", "j\xc3\xb6rg")}  # the bytes of a header
+    mine = Visitors(website).network(*networks.get(by, ("", "")))
+    judge(website, SECRET, visit="mine", network=mine, comment="call me: 4711")
+    judge(website, "where is my parcel", visit="mine", network=mine)
     judge(website, "where is my parcel", visit="theirs", network="theirs", comment="of others")
     ask(website, SECRET, "where is my parcel")
     decide(website, SECRET)
     append_change(website, Change.make(Action.add_wordings, entry="e", wordings=(SECRET, "where is my parcel")))
 
-    deleted = delete_visitor(website, **{by: "mine"})
+    deleted = delete_traces(website, **{by: visitor[by]})
 
     assert deleted == {"judgements": 2, "questions": 1, "wordings": 1, "changes": 1}
     assert not rows_with(website, "4711")
@@ -200,7 +204,7 @@ def test_what_the_owner_wrote_stays_when_a_visitor_goes(website: Database) -> No
     for question in ("Parcel?", "my box"):
         judge(website, question, visit="mine")
 
-    assert delete_visitor(website, visit="mine")["changes"] == 0
+    assert delete_traces(website, visit="mine")["changes"] == 0
 
     assert read_changes(website) == [made]
 
@@ -209,16 +213,16 @@ def test_the_log_of_questions_may_stay(website: Database) -> None:
     judge(website)
     ask(website, SECRET)
 
-    delete_sentence(website, SECRET, question_log=False)
+    delete_traces(website, sentence=SECRET, question_log=False)
 
     assert rows_with(website, SECRET) == ["ap_ranker_questions"]
 
 
 def test_what_is_not_there(website: Database) -> None:
     judge(website)
-    assert not +delete_sentence(website, "something else")
-    assert not +delete_visitor(website, visit="nobody\ud800")
-    assert not +delete_visitor(website, network="nobody")
+    assert not +delete_traces(website, sentence="something else")
+    assert not +delete_traces(website, visit="nobody\ud800")
+    assert not +delete_traces(website, address="192.0.2.7")
     assert rows_with(website, SECRET) == ["ap_ranker_judgements"]
 
 
@@ -231,10 +235,10 @@ def test_who_reads_meanwhile_keeps_nothing_back(tmp_path: Path, monkeypatch: pyt
         reader.execute("begin")
         reader.execute("select * from ap_ranker_judgements").fetchall()
         with pytest.raises(InputError, match=r"faq\.db"):
-            delete_sentence(website, SECRET)
+            delete_traces(website, sentence=SECRET)
         reader.execute("commit")
 
-    delete_sentence(website, SECRET)
+    delete_traces(website, sentence=SECRET)
 
     assert b"4711" not in bytes_of(str(tmp_path / "faq.db"))
 
@@ -293,21 +297,25 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 def test_a_server_does_so_at_once(website: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     aged(website, {"old": 40, "new": 0}, monkeypatch)
-    retention = Retention(website, 30)
+    ended = Event()
+    thread = Thread(target=delete_daily, args=(website, 30, ended))
+    thread.start()
     wait_until(lambda: left(website) == [{"new"}] * 3)
-    retention.close()
+    ended.set()
+    thread.join()
 
 
 def test_and_again_until_it_ends(website: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[int] = []
     monkeypatch.setattr(traces, "delete_older", lambda _, days: runs.append(days))
     monkeypatch.setattr(traces, "DAY", 0.02)
-    retention = Retention(website, 30)
+    ended = Event()
+    thread = Thread(target=delete_daily, args=(website, 30, ended))
+    thread.start()
     wait_until(lambda: len(runs) > 3)
-    retention.close()
-    ended = len(runs)
-    time.sleep(0.1)
-    assert len(runs) == ended
+    ended.set()
+    thread.join()
+    assert set(runs) == {30}
 
 
 def test_a_database_that_fails_is_tried_again(
@@ -318,6 +326,9 @@ def test_a_database_that_fails_is_tried_again(
 
     monkeypatch.setattr(traces, "delete_older", fail)
     monkeypatch.setattr(traces, "DAY", 0.02)
-    retention = Retention(website, 30)
+    ended = Event()
+    thread = Thread(target=delete_daily, args=(website, 30, ended))
+    thread.start()
     wait_until(lambda: caplog.text.count("the disk is full") > 1)
-    retention.close()
+    ended.set()
+    thread.join()
