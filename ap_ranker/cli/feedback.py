@@ -36,8 +36,7 @@ def list_judgements(database: Place) -> None:
         entry = votes.stored_question or shorten(votes.answer, WIDTH, placeholder=" ...")
         counts = [f"{count:,}" for count in (votes.helped, votes.did_not_help, votes.networks)]
         rows.append([votes.question, entry, *counts, in_utc(votes.time)])
-    counted = [numbers(title) for title in ("helped", "did not", "networks")]
-    console.table(["question", "entry", *counted, "latest, UTC"], rows)
+    console.table(["question", "entry", *map(numbers, ("helped", "did not", "networks")), "latest, UTC"], rows)
     if len(judged) > SHOWN:
         console.say(f"{len(judged) - SHOWN:,} more are not shown: ap-ranker feedback export")
 

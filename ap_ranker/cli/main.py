@@ -37,7 +37,6 @@ def options(
     """Train and use small neural rankers for FAQ search."""
 
 
-OWNERS = "The owner of a FAQ"
 COMMANDS = {
     "First": (ask.ask, serve.serve, prepare.split, train.train, evaluate.evaluate, calibrate.calibrate),
     "Data": (check.check, prepare.extract, prepare.synonyms),
@@ -51,14 +50,14 @@ COMMANDS = {
         checkpoints.push,
     ),
     "Search": (stores.index, stores.rollback, stores.encode, stores.pipelines),
-    OWNERS: (owner.gaps, owner.changes),
+    "The owner of a FAQ": (owner.gaps, owner.changes),
 }
 """Group -> its commands, in the order of `--help`; the first are those that most people need."""
 
 for group, commands in COMMANDS.items():
     for command in commands:
         app.command(command.__name__, rich_help_panel=group)(takes_groups(command))
-app.add_typer(feedback, name="feedback", rich_help_panel=OWNERS, help="What visitors said of answers.")
+app.add_typer(feedback, name="feedback", rich_help_panel="The owner of a FAQ", help="What visitors said of answers.")
 
 
 def main() -> None:

@@ -94,8 +94,7 @@ DATABASE = option(
     envvar="AP_RANKER_DATABASE",
     metavar="FILE|URL",
 )
-Database = Annotated[str | None, DATABASE]
-"""By default as `ap_ranker.web.database.place_of` says."""
+Database = Annotated[str | None, DATABASE]  # by default as `ap_ranker.web.database.place_of` says
 JsonFile = Annotated[Path | None, option("Write what was found to this JSON file.", "--json")]
 
 
