@@ -209,7 +209,7 @@ class Database:
         is_sqlite = self.engine.dialect.name == "sqlite"
         with self._explained("can be compacted"), self.engine.connect() as connection:
             alone = connection.execution_options(isolation_level="AUTOCOMMIT")
-            alone.exec_driver_sql("VACUUM" if is_sqlite else f"VACUUM (FULL) {', '.join(metadata.tables)}")
+            alone.exec_driver_sql("VACUUM" if is_sqlite else f"VACUUM (FULL, ANALYZE) {', '.join(metadata.tables)}")
             if is_sqlite and alone.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").scalar():
                 advice = "What was deleted may be left in the file beside it (-wal). Delete once more."
                 raise InputError(f"{self.place}: expected that nobody reads for {WAIT_SECONDS} seconds. {advice}")
