@@ -18,7 +18,7 @@ import typer
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
-from ap_ranker.safe_open import what_is_at
+from ap_ranker.safe_open import require_file, what_is_at
 
 if TYPE_CHECKING:
     from ap_ranker.search.setup import SearchSetup
@@ -220,7 +220,12 @@ def takes_groups(command: Callable[..., T]) -> Callable[..., T]:
 
 
 def place_of(database: str | None, documents: Path | None) -> str:
-    """The whole path or the URL of a website's database: as named, or FAQ.db beside its documents, FAQ.csv."""
+    """The whole path or the URL of a website's database: as named, or FAQ.db beside its documents, FAQ.csv.
+
+    If there are no such documents, InputError is raised, before anything is made beside them.
+    """
+    if documents is not None and what_is_at(documents) != "a folder":
+        require_file(documents)
     if database and "://" in database:
         return database
     if database or documents is None:

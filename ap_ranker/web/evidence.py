@@ -1,9 +1,10 @@
 """What visitors' clicks may change of a ranking, if the owner of a website wants that: a little, where many agree.
 
 For one question, word for word, n networks judged that an answer helped, and m others contradict: that it did not help,
-or that another one did. With the quorum N of `--learn-from-clicks N`, the answer's logit rises by
+or that another one did. With the quorum N of `--learn-from-clicks N`, the answer's logit rises by r,
 
-    r = RISE min(1, (n - CONTRADICTION m) / N)      if n >= N and r > 0
+    t = max(min(n / 2, FEW), SHARE n)       the contradiction that is too much
+    r = RISE min(1, 2 (1 - m / t))          if n >= N and m < t
 
 and answers are shown in the order of the risen logits. Nothing else changes: which answers are shown, their scores and
 what is said of them, and an answer whose logit is higher by RISE stays before. A network has one vote for a question,
@@ -39,8 +40,9 @@ RISE = 3.0
 SPREAD = 0.5
 """Maximum rise if scores are no probabilities, as a share of the difference between the highest and the lowest one."""
 
-CONTRADICTION = 5.0
-"""How many networks that agree are outweighed by one that contradicts."""
+FEW, SHARE = 3, 1 / 6
+"""So many networks that contradict are too many, however many agree, unless they are less than this share of them: else
+many hostile networks would outweigh the few honest ones that most questions have."""
 
 MOST_VOTES = 200
 """Number of votes on a question, the latest ones, that are looked at."""
@@ -56,9 +58,13 @@ class Vote(NamedTuple):
 def agreement(votes: Sequence[Vote], quorum: int) -> dict[str, float]:
     """Answer -> the part of the maximum rise, 0 to 1, that the votes on a question give it; others have none."""
     helped, did_not = (Counter(vote.answer for vote in votes if vote.helped == said) for said in (True, False))
-    against = {answer: helped.total() - count + did_not[answer] for answer, count in helped.items()}
-    parts = {answer: (count - CONTRADICTION * against[answer]) / quorum for answer, count in helped.items()}
-    return {answer: min(1.0, part) for answer, part in parts.items() if part > 0 and helped[answer] >= quorum}
+    parts = {}
+    for answer, agree in helped.items():
+        contradict = helped.total() - agree + did_not[answer]
+        too_many = max(min(agree / 2, FEW), SHARE * agree)
+        if agree >= quorum and contradict < too_many:
+            parts[answer] = min(1.0, 2 * (1 - contradict / too_many))
+    return parts
 
 
 def risen_order(scores: Sequence[float], parts: Sequence[float], *, calibrated: bool) -> list[int]:
