@@ -202,9 +202,11 @@ def test_what_the_owner_accepts_counts(tmp_path: Path) -> None:
     """In a file of wordings that the owner names, and adds a question to."""
     search, _ = set_up(tmp_path, "words").load()
     accepted = tmp_path / "wordings.csv"
-    accepted.write_text("question,answer\n")
+    accepted.write_text(f'question,answer\ntwo wheels,"{TEXTS[1]} my bike is where"\n')
     search.add_wordings([accepted])
     client = visit(build_app(search, judgements_of(search)))
+    first = client.post("/api/search", json={"question": "two wheels"}).json()["answers"][0]
+    assert (first["question"], first["matched_wording"]) == (TEXTS[0], "two wheels")
     worst = client.post("/api/search", json={"question": CLICKED[0]}).json()["answers"][-1]
     with accepted.open("a", newline="") as file:
         csv.writer(file).writerow([CLICKED[0], worst["answer"]])
