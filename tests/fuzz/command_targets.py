@@ -118,6 +118,7 @@ def _affordable(arguments: list[str]) -> list[str]:
 def use_command(folder: Path) -> None:
     """An exit code that the manual knows; after a mistake one short message; nothing that moves a terminal's cursor."""
     arguments = json.loads((folder / "arguments.json").read_text())
+    open_database.cache_clear()  # another input had a file of this name
     with patch.object(uvicorn.Server, "run", lambda *_, **__: None):  # a server ends where it would begin to wait
         ended = run(*arguments, folder=folder)
     code, output, errors = ended.code, ended.output, ended.errors

@@ -253,6 +253,7 @@ def use_feedback(folder: Path) -> None:
 def use_old_feedback(folder: Path) -> None:
     """Every line that is as a server wrote it is taken over, whatever stands beside it."""
     path = folder / "feedback.jsonl"
+    open_database.cache_clear()  # another input had a file of this name
     database = open_database(folder / "faq.db")
     try:
         take_over(database, folder)
