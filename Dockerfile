@@ -7,7 +7,7 @@ ARG PYTHON=3.12
 FROM python:${PYTHON}-slim AS build
 ARG TORCH=torch==2.13.0
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
-ARG EXTRAS=minilm,serve,documents,parquet,chinese,elasticsearch
+ARG EXTRAS=minilm,serve,postgres,documents,parquet,chinese,elasticsearch
 # Where a library has no wheel for this processor, such as ARM, it is compiled; the compiler stays in this stage.
 # hadolint ignore=DL3008
 RUN apt-get update \
@@ -33,12 +33,13 @@ COPY --from=build /opt/ap-ranker /opt/ap-ranker
 # /tmp is all that is written to beside /state, so that the file system may be read-only.
 ENV PATH=/opt/ap-ranker/bin:$PATH \
     HOME=/tmp \
+    AP_RANKER_DATABASE=/state/faq.db \
     HF_HUB_OFFLINE=1 \
     HAYSTACK_TELEMETRY_ENABLED=false \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 USER 10001
-# /data: FAQ.csv or documents, and checkpoints/faq if there is one; only read. /state: the users' feedback.
+# /data: FAQ.csv or documents, and checkpoints/faq if there is one; only read. /state: the database, of what visitors say and the owner changes.
 WORKDIR /data
 EXPOSE 8000
 STOPSIGNAL SIGTERM
@@ -46,4 +47,4 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=120s --retries=3 \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
 ENTRYPOINT ["ap-ranker"]
 # A container listens on all of its addresses; which of them are reached from where, `docker run --publish` says.
-CMD ["serve", "FAQ.csv", "--host", "0.0.0.0", "--feedback", "/state/feedback.jsonl"]
+CMD ["serve", "FAQ.csv", "--host", "0.0.0.0"]

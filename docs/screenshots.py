@@ -160,14 +160,12 @@ def command(
             "--page": FAQ / "page.yaml",
             "--model": model,
             "--precision": precision,
-            "--feedback": Path(folder) / "feedback.jsonl",
-            "--log-questions": Path(folder) / "questions.jsonl",
-            "--changes": Path(folder) / "changes.jsonl",
+            "--database": Path(folder) / "faq.db",
             "--owner-key": OWNER_KEY,
             "--rate": 0,
         }
         browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
-        with served(*(str(part) for option in options.items() for part in option)) as server:
+        with served("--log-questions", *(str(part) for option in options.items() for part in option)) as server:
             for picture in PICTURES:
                 take(browser, server.address, picture, output)
         browser.close()

@@ -40,6 +40,11 @@ def defaults() -> dict[str, str]:
     return dict(value.split("=", 1) for value in values("ARG"))
 
 
+def environment() -> dict[str, str]:
+    """Of the image."""
+    return dict(part.split("=", 1) for value in values("ENV") for part in shlex.split(value))
+
+
 def healthcheck() -> list[str]:
     [check] = values("HEALTHCHECK")
     return json.loads(check.split("CMD", 1)[1])
@@ -70,7 +75,7 @@ def test_the_image_runs_without_rights_and_serves() -> None:
     assert json.loads(values("ENTRYPOINT")[0]) == ["ap-ranker"]
     options = serve_options(json.loads(values("CMD")[0]))
     assert options["host"] == "0.0.0.0"
-    assert str(options["feedback"]).startswith("/state/")
+    assert environment()["AP_RANKER_DATABASE"].startswith("/state/")
     assert f":{values('EXPOSE')[0]}/health" in healthcheck()[-1]
     assert all("--no-cache-dir" in step for step in values("RUN") if "pip install" in step)
 
@@ -114,14 +119,13 @@ def test_the_steps_of_the_image(tmp_path: Path) -> None:
     (data / "FAQ.csv").write_text(f"question,answer\n{rows}")
     port = free_port()
     [entry] = json.loads(values("ENTRYPOINT")[0])
-    command = [part.replace("/state", str(state)) for part in json.loads(values("CMD")[0])]
-    settings = dict(part.split("=", 1) for value in values("ENV") for part in shlex.split(value))
-    del settings["PATH"]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | settings
+    command = json.loads(values("CMD")[0])
+    settings = {name: value.replace("/state", str(state)) for name, value in environment().items() if name != "PATH"}
+    settings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | settings
     with subprocess.Popen(
         [python.parent / entry, *command, "--port", str(port)],
         cwd=data,
-        env=environment | {"HOME": str(tmp_path)},
+        env=settings | {"HOME": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -147,3 +151,4 @@ def test_the_steps_of_the_image(tmp_path: Path) -> None:
     assert server.returncode == 0, output
     assert "Search page: http://0.0.0.0" in output
     assert [path.name for path in data.iterdir()] == ["FAQ.csv"], "nothing but /state is written to"
+    assert (state / "faq.db").is_file()

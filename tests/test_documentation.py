@@ -37,6 +37,8 @@ def test_a_page(page: Path) -> None:
     group = typer.main.get_command(app)
     for name, *arguments in commands(page):
         command = group.commands[name]
+        if hasattr(command, "commands"):  # a group of its own
+            command = command.commands[arguments.pop(0)]
         parser = command.make_parser(type(group).context_class(command, info_name=name))
         if "--help" not in arguments:
             parser.parse_args(list(arguments))  # an unknown option raises

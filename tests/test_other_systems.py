@@ -59,5 +59,5 @@ def test_without_posix_modules(name: str, folder: Path) -> None:
 
 def test_the_server_without_posix_modules() -> None:
     pytest.importorskip("hayhooks", reason="the extra serve is not installed")
-    code = "import ap_ranker.web.app, ap_ranker.web.clicks, ap_ranker.web.connections, ap_ranker.web.question_log"
+    code = "import ap_ranker.web.app, ap_ranker.web.connections, ap_ranker.web.question_log"
     subprocess.run([sys.executable, "-c", WITHOUT + code], check=True, timeout=300)

@@ -29,6 +29,7 @@ INDIRECT = {
     "sudachidict-small": "sudachipy reads it",
     "accelerate": "the Trainer of transformers imports it",
     "elasticsearch-haystack": "the pipelines of Elasticsearch name its components",
+    "psycopg": "SQLAlchemy imports it",
 }
 """What the code needs and never imports, and why."""
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +97,11 @@ def describe(parts: Mapping[str, Dataset]) -> None:
 def numbers(title: str, **options: Any) -> Column:
     """A table's column of numbers."""
     return Column(title, justify="right", **options)
+
+
+def in_utc(time: int) -> str:
+    """Format seconds since 1970 as date, hours and minutes."""
+    return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M}"
 
 
 def cells(title: str, values: Iterable[float], form: str = ".3f") -> list[str]:

@@ -15,6 +15,7 @@ from rich.logging import RichHandler
 from ap_ranker.cli import ask, calibrate, check, checkpoints, evaluate, owner, prepare, selection, serve, stores, train
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.errors import STOPPED, report_user_errors
+from ap_ranker.cli.feedback import app as feedback
 from ap_ranker.cli.options import takes_groups
 
 
@@ -38,7 +39,7 @@ def options(
 
 COMMANDS = {
     "First": (ask.ask, serve.serve, prepare.split, train.train, evaluate.evaluate, calibrate.calibrate),
-    "Data": (check.check, prepare.extract, prepare.synonyms, owner.wordings),
+    "Data": (check.check, prepare.extract, prepare.synonyms),
     "Training": (
         checkpoints.init,
         train.distill,
@@ -56,6 +57,7 @@ COMMANDS = {
 for group, commands in COMMANDS.items():
     for command in commands:
         app.command(command.__name__, rich_help_panel=group)(takes_groups(command))
+app.add_typer(feedback, name="feedback", rich_help_panel="The owner of a FAQ", help="What visitors said of answers.")
 
 
 def main() -> None:

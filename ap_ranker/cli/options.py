@@ -8,10 +8,10 @@ import shlex
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, TypeVar, get_type_hints
 
 import typer
 
@@ -88,6 +88,13 @@ StoredDtype = Annotated[
 ]
 MatchEntry = Annotated[Match, option("The text of an entry that is matched with the question.")]
 MatchText = Annotated[Match | None, option("The text to match with the question, for answers with a stored question.")]
+DATABASE = option(
+    "The website's database: a file, or postgresql://USER:PASSWORD@HOST/NAME for several servers.",
+    "--database",
+    envvar="AP_RANKER_DATABASE",
+    metavar="FILE|URL",
+)
+Database = Annotated[str | None, DATABASE]  # by default as `ap_ranker.web.database.place_of` says
 JsonFile = Annotated[Path | None, option("Write what was found to this JSON file.", "--json")]
 
 
@@ -119,6 +126,12 @@ class SearchedOptions:
 
         found = {name: getattr(self, name) for name in ("model", "language", "columns", "match")}
         return set_up(self.documents, wordings=self.wordings or (), **found, **more)
+
+    def of(self, documents: Path | None) -> Self:
+        """The same with documents that are an argument of the command; InputError if there are others, too."""
+        if documents is not None and self.documents is not None:
+            raise InputError(f"Expected the documents once, found {documents} and --documents {self.documents}.")
+        return replace(self, documents=self.documents or documents)
 
 
 @dataclass(frozen=True)

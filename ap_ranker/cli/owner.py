@@ -1,55 +1,57 @@
-"""`ap-ranker gaps`, `changes` and `wordings`: what the owner of a FAQ learns from its users, and has changed."""
+"""`ap-ranker gaps` and `changes`: what the owner of a FAQ learns from its users, and has changed."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from textwrap import shorten
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
 
-from ap_ranker.cli.console import console, errors
-from ap_ranker.cli.options import Columns, SearchedOptions, argument, option
+from ap_ranker.cli.console import console, errors, in_utc
+from ap_ranker.cli.options import Columns, Database, SearchedOptions, argument, option
+from ap_ranker.cli.serve import require_server
 from ap_ranker.data.faq import read_faq, write_entries
-from ap_ranker.data.feedback import helpful_answers
 from ap_ranker.errors import InputError
-from ap_ranker.files import writing
-from ap_ranker.web.changes import Action, Change, apply_changes, read_changes
-from ap_ranker.web.question_log import Outcome, read_question_log
 
-SHOWN, WIDTH = 20, 60
-"""Maximum number of groups in the table, and of characters of an answer."""
+if TYPE_CHECKING:
+    from ap_ranker.web.changes import Change
+
+SHOWN = 20
+"""Maximum number of groups in the table."""
 
 
 def gaps(
-    log: Annotated[Path, argument("The log of `ap-ranker serve --log-questions`.")],
     searched: SearchedOptions,
-    feedback: Annotated[
-        Path | None, option("Users' feedback: questions whose answers did not help are gaps, too.")
+    folder_or_faq: Annotated[
+        Path | None, argument("As --documents.", metavar="[DOCUMENTS]", show_default=False)
     ] = None,
+    database: Database = None,
     output: Annotated[
         Path | None, option("A CSV file for all groups, as rows of a FAQ whose answers are still empty.")
     ] = None,
 ) -> None:
     """Group the questions that were refused, found nothing or whose answers did not help, most asked first."""
+    searched = searched.of(folder_or_faq)
     if searched.documents is None:
-        raise InputError("Expected the FAQ that the questions were put to, found none. Name it with --documents.")
+        raise InputError("Expected the FAQ that the questions were put to, found none. Name it.")
     _check_output(output)
-    questions = read_question_log(log)
+    require_server()
+    from ap_ranker.web.changes import owners_changes
+    from ap_ranker.web.database import open_existing, place_of
     from ap_ranker.web.gaps import find_gaps, find_unanswered, write_gaps
 
-    unanswered = find_unanswered(questions, feedback)
-    with searched.set_up() as setup, errors.status("Grouping the questions ..."):
+    place = place_of(database, searched.documents)
+    unanswered = find_unanswered(open_existing(place))
+    with searched.set_up(overlay=owners_changes(place)) as setup, errors.status("Grouping the questions ..."):
         search, _ = setup.load()
         entries = setup.documents.entries if setup.documents else None
         remaining, found = find_gaps(unanswered, search, entries, setup.match, setup.wordings)
-    refused = sum(question.outcome != Outcome.answered for question in questions)
     console.say(
-        f"{len(questions):,} questions, {refused:,} of them without an answer. {len(unanswered) - refused:,} answers "
-        f"did not help. {len(unanswered) - remaining:,} of these questions are in the FAQ by now."
+        f"{len(unanswered):,} questions without an answer that helped, {len(unanswered) - remaining:,} of them in the "
+        "FAQ by now."
     )
-    if not refused:
-        console.say("No question was refused: a search does so only with serve's --precision or --score-threshold.")
+    if not unanswered:
+        console.say("Questions are logged by serve's --log-questions, and refused only with --precision.")
     if output is not None:
         write_gaps(found, output)
     rows: list[list[str | Text]] = []
@@ -74,24 +76,35 @@ def _check_output(output: Path | None, faq: Path | None = None) -> None:
 
 def changes(
     faq: Annotated[Path, argument("The FAQ that the changes were made to, a table.")],
-    file: Annotated[Path, option("The file of changes that `ap-ranker serve` has written.", "--changes")] = Path(
-        "changes.jsonl"
-    ),
+    database: Database = None,
     columns: Columns = None,
     output: Annotated[
         Path | None, option("A new CSV file for the FAQ with all changes; the FAQ's own file stays as it is.")
     ] = None,
+    clear: Annotated[
+        bool, option("Delete all changes, once the FAQ's own file has them; refused before.", "--clear")
+    ] = False,
 ) -> None:
-    """List the changes of the owner's page, or write the FAQ with all of them into a new file."""
-    if not file.is_file():
-        raise InputError(f"{file}: expected a file of changes, found none. Name it with --changes.")
+    """List the changes of the owner's page, write the FAQ with all of them into a new file, or begin anew."""
     _check_output(output, faq)
-    known = read_changes(file)
-    changed = apply_changes(read_faq(faq, columns), known)
+    require_server()
+    from ap_ranker.web.changes import Action, apply_changes, clear_changes, read_changes
+    from ap_ranker.web.database import open_existing, place_of
+
+    website = open_existing(place_of(database, faq))
+    entries = read_faq(faq, columns)
+    if clear:
+        console.say(f"Deleted {clear_changes(website, entries):,} changes, which {faq} has.")
+        return
+    known = read_changes(website)
+    changed = apply_changes(entries, known)
     states = dict.fromkeys(changed.undone, "undone") | dict.fromkeys(changed.lapsed, "no longer applies")
     shown = [change for change in known if change.action != Action.undo]
-    rows = [[change.time, change.action, _described(change), states.get(change.id, "")] for change in shown]
-    console.table(["time", "change", "entry", ""], rows)
+    rows = [
+        [in_utc(change.time), change.owner, change.action, _described(change), states.get(change.id, "")]
+        for change in shown
+    ]
+    console.table(["time, UTC", "owner", "change", "entry", ""], rows)
     if changed.lapsed:
         console.say(f"{len(changed.lapsed):,} changes no longer apply: their entries have changed in {faq}.")
     if output is not None:
@@ -101,32 +114,6 @@ def changes(
 
 def _described(change: Change) -> str:
     lines = [change.of or change.question or change.answer[:80]]
-    if change.action in (Action.add_wordings, Action.remove_wordings):
+    if change.action in ("add wordings", "remove wordings"):
         lines += [f"• {wording}" for wording in change.wordings]
     return "\n".join(lines)
-
-
-def wordings(
-    file: Annotated[Path, argument("The feedback file of `ap-ranker serve`.")],
-    remove: Annotated[
-        str | None, option("Take back this question: all its judgements leave the feedback file.")
-    ] = None,
-) -> None:
-    """List each question that an answer helped, as most users say, or take one back.
-
-    No search knows these wordings. Add those that you accept to the FAQ, or to a file that --wordings names.
-    """
-    if remove is None:
-        rows = [[question, shorten(answer, WIDTH, placeholder=" ...")] for question, answer in helpful_answers(file)]
-        console.table(["wording", "answer"], rows, str(file))
-        return
-    from ap_ranker.web.clicks import FeedbackFile
-
-    if not file.is_file():
-        raise InputError(f"{file}: expected a feedback file, found none.")
-    with writing(file):
-        removed = FeedbackFile(file).remove(remove)
-    if not removed:
-        expected = f"expected judgements of the question {remove!r}, found none"
-        raise InputError(f"{file}: {expected}. List them: ap-ranker wordings {file}")
-    console.say(f"{removed:,} judgements taken back; they are now in {file}.removed.")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from ap_ranker.cli.console import console, errors
-from ap_ranker.cli.options import SearchOptions, argument, option
+from ap_ranker.cli.options import Database, SearchOptions, argument, option
 from ap_ranker.errors import InputError
 from ap_ranker.threads import wait_without_spinning
 
@@ -18,17 +18,20 @@ from ap_ranker.threads import wait_without_spinning
 class ServerOptions:
     """What `ap_ranker.web.serve` takes beside a search."""
 
-    feedback: Annotated[Path, option("File for users' feedback, for `ap-ranker train --feedback`.")] = Path(
-        "feedback.jsonl"
-    )
+    database: Database = None
     log_questions: Annotated[
-        Path | None,
-        option(
-            "File to log the page's questions to, for `ap-ranker gaps`: time, question, outcome, best score and "
-            "entry, nothing about who asks. By default nothing is logged.",
-            metavar="FILE",
-        ),
-    ] = None
+        bool, option("Log the page's questions, for `ap-ranker gaps`, with nothing about who asks.", "--log-questions")
+    ] = False
+    learn_from_clicks: Annotated[
+        int,
+        option("Number of networks, at least 3, that must agree before clicks move an answer; 0: none do.", min=0),
+    ] = 0
+    keep_days: Annotated[
+        int, option("Days after which what visitors said and asked is deleted; 0 for never.", min=0)
+    ] = 365
+    identity_header: Annotated[
+        str, option("Header by which a trusted web server names who asks, such as X-Forwarded-User.", metavar="NAME")
+    ] = ""
     owner_key: Annotated[
         str | None,
         option(
@@ -56,6 +59,12 @@ class ServerOptions:
     ] = None
 
 
+def require_server() -> None:
+    """Refuse (InputError) to go on without the extra that a website and its database need."""
+    if any(importlib.util.find_spec(name) is None for name in ("hayhooks", "prometheus_client", "sqlalchemy")):
+        raise InputError('The server needs an extra: pip install "ap-ranker[serve]"')
+
+
 def serve(
     search: SearchOptions,
     server: ServerOptions,
@@ -65,39 +74,35 @@ def serve(
     score_threshold: Annotated[
         float | None, option("Minimum score of an answer; by default, the pipeline's own setting.")
     ] = None,
-    changes: Annotated[
-        Path, option("File for the changes that the owner makes on this page; the search follows it.")
-    ] = Path("changes.jsonl"),
 ) -> None:
     """Serve a search page for a FAQ or documents.
 
     If the environment variable AP_RANKER_API_KEY is set, all routes that the page does not use require this key in the
     header 'Authorization: Bearer KEY'.
     """
-    if any(importlib.util.find_spec(name) is None for name in ("hayhooks", "prometheus_client")):
-        raise InputError('The server needs an extra: pip install "ap-ranker[serve]"')
+    require_server()
     os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # its default logs every question
     wait_without_spinning()
     from ap_ranker.web.changes import owners_changes
+    from ap_ranker.web.database import place_of
     from ap_ranker.web.limits import is_loopback
     from ap_ranker.web.serve import serve as run
 
-    if folder_or_faq is not None and search.documents is not None:
-        raise InputError(f"Expected the documents once, found {folder_or_faq} and --documents {search.documents}.")
-    search = replace(search, documents=search.documents or folder_or_faq)
+    search = search.of(folder_or_faq)
+    database = place_of(server.database, search.documents)
 
-    def on_listening(port: int) -> None:
+    def on_listening(port: int, place: str) -> None:
         address = f"http://{f'[{server.host}]' if ':' in server.host else server.host}:{port}/"
-        console.say(f"Search page: {address} (Ctrl+C ends it). Feedback goes to {server.feedback}.")
+        console.say(f"Search page: {address} (Ctrl+C ends it). Its database: {place}.")
         if server.owner_key is not None:
-            console.say(f"Owner's page: {address}owner; its changes go to {changes}.")
+            console.say(f"Owner's page: {address}owner.")
         if not is_loopback(server.host):
             open_to = f"other machines can reach {server.host} to search and give feedback"
             errors.warn(f"{open_to}, without accounts or encryption. Put a reverse proxy with both in front of it.")
 
     run(
-        search.set_up(score_threshold=score_threshold, overlay=owners_changes(changes)),
-        **vars(server),
+        search.set_up(score_threshold=score_threshold, overlay=owners_changes(database)),
+        **vars(server) | {"database": database},
         status=console.status,
         on_listening=on_listening,
     )

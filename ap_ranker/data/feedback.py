@@ -63,14 +63,6 @@ def read_feedback(path: Path) -> list[Row]:
     return table.rows
 
 
-def helpful_answers(path: Path) -> list[tuple[str, str]]:
-    """Each question with each answer that users said helps it more often than not; arguments as `read_feedback`."""
-    votes: Counter[tuple[str, str]] = Counter()
-    for row in read_feedback(path):
-        votes[row.need("question"), row.need("answer")] += 1 if helped(row) else -1
-    return list(+votes)
-
-
 def helped(row: Row) -> bool:
     """Whether a row of a feedback file says that the answer helped; raises `InputError` for any other label."""
     label = row.need("label")

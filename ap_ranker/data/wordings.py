@@ -65,7 +65,7 @@ def read_wordings(path: str | Path) -> Wordings:
     if layout != Layout.by_id and any("label" in row.fields for row in table.rows):  # perhaps in later lines only
         raise InputError(
             f"{path}: expected wordings that you know to be right, found judgements (a column label), as visitors' "
-            f"clicks are. `ap-ranker wordings {path}` shows what helped: add that to the FAQ's column wordings."
+            "clicks are. Accept those that are right on the owner's page, or add them to the FAQ's column wordings."
         )
     known: list[tuple[str, str]] = []
     for row in table.rows:

@@ -15,8 +15,8 @@ from ap_ranker.documents.markup_questions import StatedEntry
 from ap_ranker.errors import one_line
 from ap_ranker.safe_open import what_is_at
 
-SERVED = (("question", "label", "visit", "time"), ("question", "outcome", "time"), ("id", "time", "action"))
-"""Fields of the files that `ap-ranker serve` writes: feedback, the log of questions, the owner's changes."""
+WRITTEN = (("question", "label", "time", "comment"), ("question", "outcome", "time"), ("id", "time", "action"))
+"""Fields of what `ap-ranker feedback export` writes, and of files of earlier versions: visitors' words are no FAQ."""
 
 _LONGEST_LINE = 64 * 2**20
 """Bytes of a first line that are looked at: all that a file of feedback can hold, as an answer may be of any length."""
@@ -88,15 +88,16 @@ def _reason(path: Path, root: Path, *, is_folder: bool) -> str:
         return f"{kind}, not a file."
     if file_format(path) not in TABLES and path.suffix.lower() not in FORMATS:
         return "its ending is not that of a document or a table."
-    return "a file that ap-ranker serve writes." if _was_written_by_serve(path) else ""
+    return "a file that ap-ranker writes." if _is_ours(path) else ""
 
 
-def _was_written_by_serve(path: Path) -> bool:
-    if path.suffix != ".jsonl":
+def _is_ours(path: Path) -> bool:
+    if path.suffix not in (".jsonl", ".csv"):
         return False
     try:
         with path.open(encoding="utf-8") as file:
-            first = json.loads(file.readline(_LONGEST_LINE))
+            line = file.readline(_LONGEST_LINE)
+        first = json.loads(line) if path.suffix == ".jsonl" else dict.fromkeys(line.strip().split(","))
     except (OSError, ValueError, RecursionError):
         return False  # who reads it as a table says what is wrong
-    return isinstance(first, dict) and any(first.keys() >= {*fields} for fields in SERVED)
+    return isinstance(first, dict) and any(first.keys() >= {*fields} for fields in WRITTEN)

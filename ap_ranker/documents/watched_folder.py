@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ap_ranker.data.faq import Entry, read_faq
 from ap_ranker.documents import Reading, is_faq, log_reading, read_documents
 from ap_ranker.documents.folder import LeftOut, find_files
+from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 
-Version = dict[Path, tuple[int, ...]]
-"""File -> what differs between two versions of it."""
+
+class Version(NamedTuple):
+    """What differs after every change."""
+
+    files: dict[Path, tuple[int, ...]]  # file -> what differs between two versions of it
+    overlay: Hashable
 
 
 @dataclass(frozen=True)
 class Overlay:
     """What is laid over the entries of a FAQ or of documents."""
 
-    path: Path  # its file, which is looked at like theirs
+    version: Callable[[], Hashable]  # what differs after every change of the overlay; raises InputError
     lay: Callable[[list[Entry]], list[Entry]]  # gives the entries that are searched; raises InputError
 
 
@@ -29,15 +35,19 @@ class WatchedFolder:
     def __init__(self, path: Path, columns: tuple[str, str] | None = None, overlay: Overlay | None = None) -> None:
         self.path, self._columns = path, columns
         self.overlay = overlay
-        self.version: Version = {}  # of the files, from before they were last read
+        self.version = Version({}, None)  # of all that is read, from before they were last read
         self.unchanged: list[Entry] = []  # what was last read, without the overlay
         self.entries: list[Entry] = []  # the same with it
         self._reading: Reading | None = None
 
     def look(self) -> Version:
-        """The version of the files as they are now, which differs after every change."""
+        """The version of the files and the overlay as they are now; an overlay that cannot be read has not changed."""
         files = find_files(self.path)[0] if self.path.is_dir() else [self.path]
-        return {file: file_version(file) for file in (*files, *([self.overlay.path] if self.overlay else ()))}
+        try:
+            overlay = self.overlay.version() if self.overlay else None
+        except InputError:  # a look follows another; what is read again says why it cannot be
+            overlay = self.version.overlay
+        return Version({file: file_version(file) for file in files}, overlay)
 
     def read(self) -> list[Entry]:
         """The entries as they are now; of a folder, only changed files are read, and what is left out is logged.

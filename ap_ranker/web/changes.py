@@ -1,4 +1,4 @@
-"""The owner's changes of a FAQ: lines of a file beside it, which are laid over its entries. The FAQ's file stays.
+"""The owner's changes of a FAQ: rows of a database, which are laid over its entries. The FAQ's file stays as it is.
 
 An entry is known by a key of its own text. When somebody changes that text in the FAQ's file, an older change or
 deletion of this entry lapses: the file is newer. Added wordings stay with the entry that still has the same question.
@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
+from sqlalchemy import Connection, delete, insert, select
 
 from ap_ranker.data.faq import Entry
 from ap_ranker.documents.watched_folder import Overlay
 from ap_ranker.errors import InputError
-from ap_ranker.files import writing
 from ap_ranker.text.reading import normalized, question_key
-from ap_ranker.web.appended import line_of, locked_file, parsed_line, whole_lines, write_whole
+from ap_ranker.web.database import Database, changes, now, open_database, storable
+
+logger = logging.getLogger(__name__)
 
 
 class Action(StrEnum):
@@ -41,11 +42,12 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """One line of a file of changes."""
+    """One change."""
 
     id: str
-    time: str  # in UTC, as ISO 8601
+    time: int  # in seconds since 1970
     action: Action
+    owner: str = ""  # the name given at login
     entry: str = ""  # the key of the entry that it changes; an added entry has the id of its change
     of: str = ""  # the question of that entry, before the change
     question: str = ""  # the new one
@@ -56,10 +58,12 @@ class Change:
     @classmethod
     def make(cls, action: Action, **fields: Any) -> Change:
         """A new change, of now."""
-        return cls(uuid4().hex[:12], datetime.now(UTC).isoformat(timespec="seconds"), action, **fields)
+        return cls(uuid4().hex[:12], now(), action, **fields)
 
 
-_LINE = TypeAdapter(Change)
+_ROW = TypeAdapter(Change)
+_warned: set[str] = set()
+"""The ids of rows that are no changes."""
 
 
 @dataclass(frozen=True)
@@ -84,60 +88,90 @@ class ChangedEntries:
     undone: set[str]
 
 
-def owners_changes(path: Path) -> Overlay:
-    """What lays the changes of a file over the entries of a FAQ."""
-    return Overlay(path, partial(_laid_over, path))
+def owners_changes(place: str) -> Overlay:
+    """What lays the changes in the database at a place over the entries of a FAQ; it can be pickled."""
+    return Overlay(partial(_revision, place), partial(_laid_over, place))
 
 
-def _laid_over(path: Path, entries: list[Entry]) -> list[Entry]:
-    known = read_changes(path)
+def _revision(place: str) -> int:
+    return open_database(place).revision("changes")
+
+
+def _laid_over(place: str, entries: list[Entry]) -> list[Entry]:
+    database = open_database(place)
+    known = read_changes(database)
     changed = [keyed.entry for keyed in apply_changes(entries, known).entries] if known else entries
     if not changed:
-        raise InputError(f"{path}: expected entries that are left, found that its changes delete all of them.")
+        raise InputError(f"{database.place}: expected entries that are left, found that its changes delete all.")
     return changed
 
 
-def append_change(path: Path, change: Change) -> None:
-    """Append a change to a file; it is on disk on return."""
-    record = {name: value for name, value in asdict(change).items() if value}
-    with writing(path), locked_file(path) as file:
-        whole_lines(file, path, 0)  # moves a line aside that a crash left incomplete
-        write_whole(file, line_of(record))
+def append_change(database: Database, change: Change) -> None:
+    """Append a change, whatever the entries are; it is on disk on return."""
+    with database.writing("changes") as connection:
+        insert_change(connection, change)
 
 
-def read_changes(path: Path) -> list[Change]:
-    """Read a file of changes, oldest first; none if there is no such file. A last line that is incomplete is none."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise InputError(f"{path}: expected a file of changes that can be read ({error.strerror}).") from error
-    lines = content.split(b"\n")
-    changes: list[Change] = []
-    for number, line in enumerate(lines, start=1):
-        record = parsed_line(line)
-        if change := _change(record or {}):
-            changes.append(change)
-        elif line.strip() and (number < len(lines) or record is not None):
-            expected = "expected a change as `ap-ranker serve --owner-key` writes it, found something else"
-            raise InputError(f"{path}, line {number}: {expected}. Delete it, or name another file with --changes.")
-    return changes
+def insert_change(connection: Connection, change: Change) -> None:
+    """Append a change in a transaction that writes `changes`."""
+    texts = {name: storable(value) for name, value in vars(change).items() if isinstance(value, str)}
+    wordings = json.dumps([storable(wording) for wording in change.wordings], ensure_ascii=False)
+    connection.execute(insert(changes).values(**vars(change) | texts | {"wordings": wordings}))
 
 
-def apply_changes(entries: Iterable[Entry], changes: Sequence[Change]) -> ChangedEntries:
+def read_changes(database: Database) -> list[Change]:
+    """The changes in a database, oldest first."""
+    with database.reading() as connection:
+        return changes_in(connection)
+
+
+def changes_in(connection: Connection) -> list[Change]:
+    """The changes as a transaction sees them, oldest first.
+
+    A row that is no change, such as one of a later version of ap-ranker, is left out; a warning says so once.
+    """
+    found = []
+    for row in connection.execute(select(changes).order_by(changes.c.number)).mappings():
+        if change := _change(dict(row)):
+            found.append(change)
+        elif row["id"] not in _warned:
+            _warned.add(row["id"])
+            logger.warning("Row %s of the owner's changes is left out: it is no change as known here.", row["number"])
+    return found
+
+
+def clear_changes(database: Database, entries: Sequence[Entry]) -> int:
+    """Delete all changes, which the entries of the FAQ's own file have by now; returns how many.
+
+    If they change anything, InputError is raised, so that none is lost.
+    """
+    with database.writing("changes") as connection:
+        known = changes_in(connection)
+        laid_over = (keyed.entry for keyed in apply_changes(entries, known).entries)
+        if {_texts(entry) for entry in laid_over} != {_texts(entry) for entry in entries}:
+            expected = f"{database.place}: expected changes that the FAQ's file has, found others"
+            raise InputError(f"{expected}. Write them with --output, and put that file in place of the FAQ's.")
+        connection.execute(delete(changes))
+    return len(known)
+
+
+def _texts(entry: Entry) -> tuple[str, ...]:
+    return tuple(map(normalized, (entry.question, entry.answer, *sorted(entry.wordings))))
+
+
+def apply_changes(entries: Iterable[Entry], made: Sequence[Change]) -> ChangedEntries:
     """Lay changes, oldest first, over the entries of a FAQ's file."""
     current = {number: KeyedEntry(_key(entry), entry) for number, entry in enumerate(entries)}
     by_key: defaultdict[str, list[int]] = defaultdict(list)
     by_question: defaultdict[str, list[int]] = defaultdict(list)
-    for number, keyed in current.items() if changes else ():
+    for number, keyed in current.items() if made else ():
         by_key[keyed.key].append(number)
         if keyed.entry.question:
             by_question[normalized(keyed.entry.question)].append(number)
     next_number = len(current)
-    undone = {change.undone for change in changes if change.action == Action.undo}
+    undone = {change.undone for change in made if change.action == Action.undo}
     lapsed: set[str] = set()
-    for change in changes:
+    for change in made:
         if change.action == Action.undo or change.id in undone:
             continue
         if change.action == Action.add_entry:
@@ -178,11 +212,11 @@ def _changed(entry: Entry, change: Change) -> Entry | None:
     return replace(entry, wordings=tuple(others))
 
 
-def _change(record: dict[str, Any]) -> Change | None:
-    """The change that a line states; `None` if it is none."""
+def _change(row: dict[str, Any]) -> Change | None:
+    """The change that a row states; `None` if it is none."""
     try:
-        change = _LINE.validate_python(record)
-    except ValidationError:
+        change = _ROW.validate_python(row | {"wordings": json.loads(row["wordings"] or "[]")})
+    except (ValueError, RecursionError):
         return None
     needs = {Action.undo: ("undone",), Action.add_entry: ("answer",), Action.change_entry: ("entry", "answer")}
     needed = ("id", *needs.get(change.action, ("entry",)))

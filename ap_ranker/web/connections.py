@@ -174,6 +174,7 @@ class Server(uvicorn.Server):
             app,
             http=cast(Any, partial(Connection, connections)),
             ws="none",
+            proxy_headers=False,  # `visitors.IdentityHeader` reads them
             log_level="warning",
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=int(ARRIVAL_SECONDS + ANSWER_SECONDS) + 1,

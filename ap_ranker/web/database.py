@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import (
+    URL,
     BigInteger,
     Boolean,
     Column,
@@ -41,6 +42,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.safe_open import require_file, what_is_at
 
 VERSION = 1
 """Of the schema; `_MIGRATIONS` lead to it from older ones."""
@@ -69,7 +71,7 @@ judgements = Table(
     Column("id", Integer, primary_key=True),
     Column("time", BigInteger, nullable=False),  # seconds since 1970, as everywhere here
     Column("visit", String(80), nullable=False),  # a random id of the visitor's page
-    Column("network", String(32), nullable=False, index=True),  # a keyed hash: `visitors.Visitors`
+    Column("network", String(32), nullable=False),  # a keyed hash: `visitors.Visitors`
     Column("question", Text, nullable=False),
     Column("question_key", String(32), nullable=False),  # hashes of forms that do not depend on case and white space
     Column("answer_key", String(32), nullable=False),
@@ -77,8 +79,11 @@ judgements = Table(
     Column("stored_question", Text, nullable=False),
     Column("helped", Boolean, nullable=False),
     Column("comment", Text, nullable=False),
+    Column("counts", Boolean, nullable=False, default=False),  # as evidence: `evidence.Evidence`
     UniqueConstraint("visit", "question_key", "answer_key"),
     Index("ap_ranker_judged", "question_key", "answer_key"),
+    Index("ap_ranker_evidence", "question_key", "counts", "id"),
+    Index("ap_ranker_of_network", "network", "counts", "id"),
 )
 """What visitors said of answers: one row for each visit, question and answer."""
 
@@ -123,6 +128,7 @@ wordings = Table(
     Column("origin", String(20), nullable=False),  # `click` or `gap`
     Column("owner", Text, nullable=False),
     Column("time", BigInteger, nullable=False),
+    Column("change", String(32), nullable=False, default=""),  # the id of the change that accepted it
 )
 """What the owner decided about visitors' sentences: whether they are wordings of an answer."""
 
@@ -145,7 +151,7 @@ quotas = Table(
 )
 """What each network has used of a day's quota; other days are forgotten."""
 
-PARTS: Final = ("judgements", "questions", "changes", "wordings")
+PARTS: Final = ("judgements", "questions", "changes", "wordings", "sessions")
 """What has a revision."""
 
 Migration = Callable[[Connection], None]
@@ -167,10 +173,13 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self, part: str) -> Iterator[Connection]:
-        """A transaction that changes a part, alone: at its end all of it is kept, or nothing with an InputError."""
+    def writing(self, *parts: str) -> Iterator[Connection]:
+        """A transaction that changes parts, alone: at its end all of it is kept, or nothing with an InputError."""
         with self._explained("can be written"), self.engine.begin() as connection:
-            connection.execute(update(revisions).where(revisions.c.name == part).values(value=revisions.c.value + 1))
+            for part in sorted(parts):  # in one order, so that no two transactions wait for each other for ever
+                connection.execute(
+                    update(revisions).where(revisions.c.name == part).values(value=revisions.c.value + 1)
+                )
             yield connection
 
     def revision(self, part: str) -> int:
@@ -192,6 +201,19 @@ class Database:
         with self.reading() as connection:
             return bytes.fromhex(connection.scalar(select(facts.c.value).where(facts.c.name == "secret")) or "")
 
+    def compact(self) -> None:
+        """Write the files anew, so that nothing of what was deleted is left in them; InputError if they are in use.
+
+        The log of writes of PostgreSQL, and copies of its files, are its administrator's.
+        """
+        is_sqlite = self.engine.dialect.name == "sqlite"
+        with self._explained("can be compacted"), self.engine.connect() as connection:
+            alone = connection.execution_options(isolation_level="AUTOCOMMIT")
+            alone.exec_driver_sql("VACUUM" if is_sqlite else f"VACUUM (FULL, ANALYZE) {', '.join(metadata.tables)}")
+            if is_sqlite and alone.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").scalar():
+                advice = "What was deleted may be left in the file beside it (-wal). Delete once more."
+                raise InputError(f"{self.place}: expected that nobody reads for {WAIT_SECONDS} seconds. {advice}")
+
     def close(self) -> None:
         """End all connections."""
         self.engine.dispose()
@@ -203,6 +225,28 @@ class Database:
         except SQLAlchemyError as error:
             reason = one_line(error.orig if isinstance(error, DBAPIError) else error)
             raise InputError(f"{self.place}: expected a database that {expected} ({reason}).") from error
+
+
+def place_of(database: str | None, documents: Path | None = None) -> str:
+    """The whole path or the URL of a website's database: as named, or FAQ.db beside its documents, FAQ.csv.
+
+    If there are no such documents, InputError is raised, before anything is made beside them.
+    """
+    if documents is not None and what_is_at(documents) != "a folder":
+        require_file(documents)
+    if database and "://" in database:
+        return database
+    if database or documents is None:
+        return str(Path(database or "ap-ranker.db").absolute())
+    place = documents.resolve() if documents.name in ("", "..") else documents.absolute()
+    return str(place.parent / f"{place.name if what_is_at(place) == 'a folder' else place.stem}.db")
+
+
+def open_existing(place: str) -> Database:
+    """As `open_database`, but InputError is raised if there is no file yet."""
+    if "://" not in place and what_is_at(Path(place)) == "nothing":
+        raise InputError(f"{place}: expected the database that `ap-ranker serve` makes, found none. Name --database.")
+    return open_database(place)
 
 
 @lru_cache(maxsize=8)
@@ -237,7 +281,7 @@ def _sqlite(path: Path) -> tuple[Engine, str]:
     except OSError as error:
         expected = f"{path}: expected a file for the database that can be written ({error.strerror})"
         raise InputError(f"{expected}. Name another one with --database.") from error
-    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": WAIT_SECONDS})
+    engine = create_engine(URL.create("sqlite", database=str(path)), connect_args={"timeout": WAIT_SECONDS})
 
     @event.listens_for(engine, "connect")
     def set_up(connection: Any, _: Any) -> None:

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ap_ranker.data.faq import Entry, Match
-from ap_ranker.data.feedback import helped, read_feedback
 from ap_ranker.data.wordings import Wordings, read_wordings
 from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD
 from ap_ranker.text.reading import normalized, question_key
-from ap_ranker.web.question_log import LoggedQuestion, Outcome, clean_question
+from ap_ranker.web.database import Database
+from ap_ranker.web.judgements import Judgements
+from ap_ranker.web.question_log import clean_question, unanswered_questions
 from ap_ranker.web.suggestions import texts_of
 
 if TYPE_CHECKING:
@@ -66,20 +67,15 @@ class Gap:
     score: float | None = None  # its score for the first question
 
 
-def find_unanswered(questions: Iterable[LoggedQuestion], feedback: Path | None = None) -> list[Unanswered]:
-    """The questions of a log without an answer, and those of a file of feedback that none helped, oldest first."""
-    refused = [Unanswered(_plain(one.question)) for one in questions if one.outcome != Outcome.answered]
-    return [one for one in [*refused, *(_unhelpful(feedback) if feedback else ())] if one.text]
-
-
-def _unhelpful(feedback: Path) -> Iterator[Unanswered]:
-    judgements = read_feedback(feedback)
-    votes: Counter[str] = Counter()
-    for row in judgements:
-        votes[question_key(row.need("question"))] += 1 if helped(row) else -1
-    for row in judgements:
-        if not helped(row) and votes[question_key(row.need("question"))] < 0:
-            yield Unanswered(_plain(clean_question(row.need("question"))), normalized(row.need("answer")))
+def find_unanswered(database: Database) -> list[Unanswered]:
+    """The logged questions without an answer, and then those that none helped, each as often as asked, oldest first."""
+    refused = [Unanswered(_plain(text)) for text, asked in unanswered_questions(database, MOST) for _ in range(asked)]
+    unhelpful = [
+        Unanswered(_plain(clean_question(votes.question)), normalized(votes.answer))
+        for votes in Judgements(database).unhelpful(MOST)
+        for _ in range(votes.did_not_help)
+    ]
+    return [one for one in [*reversed(refused), *reversed(unhelpful)] if one.text]
 
 
 def _plain(question: str) -> str:

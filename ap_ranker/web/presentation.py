@@ -54,13 +54,18 @@ def match_of(question: str, document: Document, *, calibrated: bool) -> str | No
 
     Only `calibrated` scores are probabilities.
     """
-    further = document.meta.get(WORDINGS)
-    known = [document.meta.get("question"), document.meta.get(MATCHED), *(further if isinstance(further, list) else ())]
-    if any(is_exact_match(question, [[text for text in known if isinstance(text, str)]])):
+    if is_known_question(question, document):
         return "well"
     if not calibrated or document.score is None:
         return None
     return "well" if document.score >= WELL else "partly" if document.score >= PARTLY else "weakly"
+
+
+def is_known_question(question: str, document: Document) -> bool:
+    """Whether a question is one that is known to ask for this answer, word for word."""
+    further = document.meta.get(WORDINGS)
+    known = [document.meta.get("question"), document.meta.get(MATCHED), *(further if isinstance(further, list) else ())]
+    return any(is_exact_match(question, [[text for text in known if isinstance(text, str)]]))
 
 
 def category_of(document: Document, column: str = "") -> str:

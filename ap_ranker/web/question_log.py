@@ -57,7 +57,7 @@ class LoggedQuestion:
 def clean_question(text: str) -> str:
     """A question without control characters and repeated white space, cut after `LONGEST` characters."""
     printable = "".join(character if character.isprintable() else " " for character in text)
-    return " ".join(printable.split())[:LONGEST]
+    return " ".join(printable.split())[:LONGEST].rstrip()
 
 
 def read_question_log(database: Database) -> list[LoggedQuestion]:
@@ -66,6 +66,19 @@ def read_question_log(database: Database) -> list[LoggedQuestion]:
     with database.reading() as connection:
         rows = connection.execute(select(*columns).order_by(questions.c.id)).all()
     return [LoggedQuestion(when, text, Outcome(outcome), *rest) for when, text, outcome, *rest in rows]
+
+
+def unanswered_questions(database: Database, most: int) -> list[tuple[str, int]]:
+    """The latest questions that were not answered, the latest first, each with how often it was asked."""
+    query = (
+        select(func.max(questions.c.question), func.count())
+        .where(questions.c.outcome != Outcome.answered.value)
+        .group_by(questions.c.question_key)
+        .order_by(func.max(questions.c.id).desc())
+        .limit(most)
+    )
+    with database.reading() as connection:
+        return [(question, count) for question, count in connection.execute(query)]
 
 
 class QuestionLog:

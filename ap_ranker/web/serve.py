@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from ap_ranker.errors import InputError
@@ -14,20 +15,26 @@ from ap_ranker.search.setup import SearchSetup
 from ap_ranker.search.watch_documents import follow
 from ap_ranker.web.app import build_app
 from ap_ranker.web.background_start import BackgroundStart
-from ap_ranker.web.clicks import FeedbackFile
 from ap_ranker.web.connections import Connections, Server
+from ap_ranker.web.database import open_database
+from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import KEY_VARIABLE, OWNER_VARIABLE, check_key
+from ap_ranker.web.old_files import take_over
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.page.settings import PageSettings, read_page_settings
 from ap_ranker.web.question_log import QuestionLog
+from ap_ranker.web.traces import delete_daily
 
 
 def serve(
     setup: AbstractContextManager[SearchSetup],  # it begins once all else is checked
     *,
-    feedback: Path,
-    log_questions: Path | None = None,
+    database: str,  # a path of SQLite, or a URL of PostgreSQL
+    log_questions: bool = False,
+    learn_from_clicks: int = 0,
+    keep_days: int = 365,
+    identity_header: str = "",
     owner_key: str | None = None,
     host: str = "127.0.0.1",
     port: int = 8000,
@@ -37,7 +44,7 @@ def serve(
     page: Path | None = None,
     column: Collection[str] | None = None,
     status: Callable[[str], AbstractContextManager[Any]],  # shows a text while the block lasts
-    on_listening: Callable[[int], None] = lambda port: None,
+    on_listening: Callable[[int, str], None] = lambda port, place: None,  # the database's place, without its password
 ) -> None:
     """Serve a search until a signal ends the process; the environment variable AP_RANKER_API_KEY holds the API's key.
 
@@ -49,8 +56,15 @@ def serve(
     settings = PageSettings() if page is None else read_page_settings(page)
     with ExitStack() as stack:
         ready = stack.enter_context(setup)
+        website = open_database(database)
+        take_over(website, Path(), Path() if "://" in database else Path(database).parent)
+        if ready.documents is not None and ready.documents.look() != ready.documents.version:
+            ready.documents.read()  # with the owner's changes that were taken over
+        if keep_days:
+            closed = Event()
+            stack.callback(closed.set)
+            Thread(target=delete_daily, args=(website, keep_days, closed), name="retention", daemon=True).start()
         search, filled = ready.load()
-        judgements = FeedbackFile(feedback)  # stored, not searched: whoever clicks is a stranger
         with status("Reading the answers ..."):
             started = BackgroundStart(search, ready, filled, workers)
         live = follow(search, ready, encode=workers == 1)
@@ -60,14 +74,14 @@ def serve(
             search,
             ready.documents if live else None,  # else the owner's page cannot change them
             ready.match,
-            feedback=feedback,
-            log=log_questions,
+            database=website,
+            logged=log_questions,
             wordings=ready.wordings,
         )
         connections = Connections()
         app = build_app(
             search,
-            judgements,
+            Judgements(website),
             limits=ready.limits,
             rate=rate or None,
             hosts=[host, *(allowed_host or ())],
@@ -76,11 +90,13 @@ def serve(
             connections=connections,
             workers=started,
             page=settings,
-            question_log=stack.enter_context(closing(QuestionLog(log_questions))) if log_questions else None,
+            question_log=stack.enter_context(closing(QuestionLog(website))) if log_questions else None,
+            learn_from_clicks=learn_from_clicks,
+            identity_header=identity_header,
             owner=None if owner_key is None else OwnersPage(owner_key, owner),
         )
         listening = _listen(host, port)
-        on_listening(listening.getsockname()[1])
+        on_listening(listening.getsockname()[1], website.place)
         Server(app, connections).run(sockets=[listening])
 
 

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import os
 from typing import Final
 
 from sqlalchemy import Connection, delete, select
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from ap_ranker.web.database import Database, now, quotas
 
@@ -42,6 +46,11 @@ class Visitors:
                 name = address
         return hmac.digest(self._secret, name.encode("utf-8", "surrogateescape"), "sha256").hex()[:32]
 
+    def network_of(self, request: HTTPConnection) -> str:
+        """The network of a request, by what `IdentityHeader` found."""
+        address = request.client.host if request.client else ""
+        return self.network(address, getattr(request.state, "identity", ""))
+
     def takes(self, connection: Connection, network: str, kind: str) -> bool:
         """Take one of a network's quota for today, in a transaction; `False` if it has used all of it."""
         today = now() // DAY
@@ -51,3 +60,36 @@ class Visitors:
         matches = [quotas.c[name] == value for name, value in key.items()]
         used: int = connection.scalar(select(quotas.c.used).where(*matches)) or 0
         return used <= QUOTAS[kind]
+
+
+class IdentityHeader:
+    """ASGI middleware: addresses, schemes and visitors' identities as web servers in front of this one tell them.
+
+    Those whose addresses are in the environment variable FORWARDED_ALLOW_IPS, by default 127.0.0.1, are believed;
+    what others send is ignored. It is the outermost middleware, as it needs the address that a connection comes from.
+        header: that has the identity, such as `X-Remote-User`; empty if none has.
+    """
+
+    def __init__(self, app: ASGIApp, header: str = "") -> None:
+        trusted = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
+        self._app, self._probe = (ProxyHeadersMiddleware(each, trusted) for each in (app, _nowhere))
+        self._header = header.lower().encode("latin-1")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, with the `identity` in its state; empty without one that can be believed."""
+        if scope["type"] == "http":
+            told = [value for name, value in scope["headers"] if name == self._header]
+            # Of two, one may have come from the visitor.
+            identity = told[0] if len(told) == 1 and await self._believes(scope, receive, send) else b""
+            scope["state"] = {**scope.get("state", {}), "identity": identity.decode("latin-1")}
+        await self._app(scope, receive, send)
+
+    async def _believes(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        asked = {"type": "http", "scheme": "http", "headers": [(b"x-forwarded-proto", b"https")]}
+        asked["client"] = scope.get("client")
+        await self._probe(asked, receive, send)
+        return asked["scheme"] == "https"
+
+
+async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
+    pass

@@ -28,7 +28,8 @@ from ap_ranker.search.declared_pipeline import NO_THRESHOLD
 from ap_ranker.search.setup import set_up
 from ap_ranker.training.calibrate import calibrate
 from ap_ranker.training.untrained import write_untrained
-from ap_ranker.web.gaps import DISTANCE, Gap, embedding_of, find_unanswered, group, known_questions
+from ap_ranker.web.database import open_database
+from ap_ranker.web.gaps import DISTANCE, Gap, Unanswered, embedding_of, group, known_questions
 from ap_ranker.web.question_log import LoggedQuestion, Outcome, QuestionLog, read_question_log
 
 HERE = Path(__file__).resolve().parent
@@ -82,24 +83,25 @@ def draw_questions(split: str, planted: Collection[str], seed: int = 1) -> list[
     return questions
 
 
-def log_questions(questions: Sequence[str], model: str, log: Path) -> list[LoggedQuestion]:
+def log_questions(questions: Sequence[str], model: str, place: Path) -> list[LoggedQuestion]:
     """Put questions to a calibrated search, which logs them as `ap-ranker serve` does."""
     limits = {"precision": PRECISION}
     with set_up(FAQ / "answers.csv", model=model, wordings=[FAQ / "train.csv"], limits=limits) as setup:
         search, documents = setup.load()
         setup.warm_up(search, documents)
-        written = QuestionLog(log)
+        database = open_database(place)
+        written = QuestionLog(database)
         for question in questions:
             shown = search.run(question, limits)
-            written.add(question, shown, None if shown else search.run(question, NO_THRESHOLD))
+            written.add(question, question, shown, None if shown else search.run(question, NO_THRESHOLD))
         written.close()
-    return read_question_log(log)
+    return read_question_log(database)
 
 
 def log_right_outcomes(questions: Sequence[str], topics: Mapping[str, str]) -> list[LoggedQuestion]:
     """The log of a search that refuses the planted questions and no others."""
     return [
-        LoggedQuestion("2026-01-01", question, Outcome.refused if question in topics else Outcome.answered)
+        LoggedQuestion(0, question, Outcome.refused if question in topics else Outcome.answered)
         for question in questions
     ]
 
@@ -142,7 +144,7 @@ def run_split(split: str, model: str, distances: Sequence[float], folder: Path |
     if folder is None:
         logged = log_right_outcomes(questions, topics)
     else:
-        logged = log_questions(questions, model, folder / f"{split}.jsonl")
+        logged = log_questions(questions, model, folder / f"{split}.db")
     with set_up(FAQ / "answers.csv", model=model) as setup:
         embed = embedding_of(setup.load()[0])
         assert embed is not None
@@ -153,7 +155,7 @@ def run_split(split: str, model: str, distances: Sequence[float], folder: Path |
     def vectors(texts: tuple[str, ...]) -> np.ndarray:
         return embed(texts)
 
-    unanswered = find_unanswered(logged)
+    unanswered = [Unanswered(one.question) for one in logged if one.outcome != Outcome.answered]
     found = {}
     for each in distances:
         gaps = group(unanswered, lambda texts: vectors(tuple(texts)), known, each)

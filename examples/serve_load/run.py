@@ -22,6 +22,7 @@ import numpy as np
 import psutil
 import typer
 from search_server import Server, served
+from sqlalchemy import select
 
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.data.faq import read_faq
@@ -31,6 +32,7 @@ from ap_ranker.files import write_text_atomically
 from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.web.database import judgements, open_database
 from benchmarks.machine import describe_machine
 
 HERE = Path(__file__).resolve().parent
@@ -104,9 +106,11 @@ class Load:
 
 
 async def use(address: str, questions: Sequence[str], seed: int, until: float, asked: Asked) -> None:
-    """One user, with a connection of its own, as a browser has."""
+    """One user, with a connection of its own, as a browser has, from a network of its own, with a quota of clicks."""
     random, visit = Random(seed), f"user-{seed}"
-    async with httpx.AsyncClient(base_url=address, timeout=PATIENCE, trust_env=False, verify=False) as client:
+    options: dict[str, Any] = {"timeout": PATIENCE, "trust_env": False, "verify": False}
+    options["headers"] = {"X-Forwarded-For": f"10.{seed // 256}.{seed % 256}.1"}
+    async with httpx.AsyncClient(base_url=address, **options) as client:
         while asked.stopping or perf_counter() < until:
             question, started = random.choice(questions), perf_counter()
             found = await _post(client, "/api/search", {"question": question}, asked)
@@ -211,22 +215,25 @@ async def load(
     ), asked
 
 
-def lost_clicks(asked: Asked, feedback: Path) -> int:
-    """How many acknowledged clicks are not in the file."""
-    lines = [json.loads(line) for line in feedback.read_text(encoding="utf-8").splitlines()]
-    return len(set(asked.judged) - {(line["visit"], line["question"], line["label"]) for line in lines})
+def lost_clicks(asked: Asked, place: Path) -> int:
+    """How many acknowledged clicks are not in the database: of each visit and question, the last one."""
+    with open_database(str(place)).reading() as connection:
+        columns = judgements.c.visit, judgements.c.question, judgements.c.helped
+        kept = {tuple(row) for row in connection.execute(select(*columns))}
+    acknowledged = {(visit, question): helped for visit, question, helped in asked.judged}
+    return len({(*key, bool(helped)) for key, helped in acknowledged.items()} - kept)
 
 
 def measure(options: Sequence[str], texts: Sequence[str], users: int, seconds: float, **more: Any) -> Load:
     """A load on a server of its own; its errors tell of clicks that were lost, and of an end that was none."""
     with tempfile.TemporaryDirectory() as folder:
-        feedback = Path(folder) / "feedback.jsonl"
-        with served(*options, "--feedback", str(feedback), "--rate", "0") as server:
+        database = Path(folder) / "faq.db"
+        with served(*options, "--database", str(database), "--rate", "0") as server:
             wait_for(server)
             found, asked = asyncio.run(load(server, texts, users, seconds, **more))
             if found.stopped and (code := server.process.wait(PATIENCE)) != 0:
                 found.errors[f"exit code {code}"] = 1
-        if lost := lost_clicks(asked, feedback):
+        if lost := lost_clicks(asked, database):
             found.errors["click lost"] = lost
     return found
 

@@ -59,7 +59,7 @@ def test_a_few_users_for_a_moment(tmp_path: Path, checkpoint: Path, faq: Path) -
     rows = [line.split("|")[1:-1] for line in written.splitlines() if line.startswith("|")]
     assert [len(row) for row in rows] == [len(rows[0])] * 4
     assert [row[2].strip().replace(",", "") for row in rows[2:]] == [str(each["requests"]) for each in (many, alone)]
-    assert not (tmp_path / "feedback.jsonl").exists()
+    assert not list(tmp_path.glob("**/*.db"))
 
 
 def test_answers_and_errors_are_told_apart(script: ModuleType) -> None:

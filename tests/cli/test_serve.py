@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,8 @@ from starlette.testclient import TestClient
 
 from ap_ranker.cli import serve as serve_module
 from ap_ranker.cli.main import app
+from ap_ranker.errors import InputError
+from ap_ranker.search.setup import SearchSetup
 
 
 @pytest.fixture
@@ -45,7 +50,8 @@ def test_it_says_where_it_listens_and_who_can_reach_it(folder: Path, host: str, 
     assert result.exit_code == 0, result.output
     assert f"Search page: http://{host}:" in result.stdout
     assert ("Warning: other machines can reach 0.0.0.0" in result.stderr) == open_
-    assert (folder / "feedback.jsonl").exists()
+    assert str(folder / "faq.db") in result.stdout
+    assert (folder / "faq.db").exists()
 
 
 @pytest.mark.parametrize(
@@ -98,7 +104,8 @@ def test_wordings_without_a_ranker_that_uses_them(folder: Path) -> None:
 
 def test_what_is_wrong_is_said_before_it_listens(folder: Path) -> None:
     assert not absent("documents … none", run(documents=False).exception)
-    assert not absent(".jsonl … feedback.txt", run("--feedback", "feedback.txt").exception)
+    assert not absent("--learn-from-clicks", run("--learn-from-clicks", "2").exception)
+    assert not absent("nowhere", run("--database", "nowhere/faq.db").exception)
     assert not absent("0.9", run("--precision", "0.9").exception)
     declared = yaml.safe_load((folder / "search.yaml").read_text())
     settings_of(declared)["ranker"]["model"] = "nowhere"
@@ -106,3 +113,53 @@ def test_what_is_wrong_is_said_before_it_listens(folder: Path) -> None:
     (folder / "faq.csv").write_text("question,answer\nnothing,like the warm-up\n")
     result = run()
     assert_refusal("nowhere", result.exception)
+
+
+def test_nothing_is_left_of_a_start_without_documents(folder: Path) -> None:
+    before = set(folder.iterdir())
+    assert isinstance(run("--documents", "none.csv", documents=False).exception, InputError)
+    assert set(folder.iterdir()) == before
+
+
+def test_files_of_earlier_versions_count_from_the_first_start(folder: Path) -> None:
+    """Also for what is searched: the owner's changes are laid over the FAQ before it listens."""
+    time = "2026-05-04T09:12:44+00:00"
+    change = {"id": "abc", "time": time, "action": "add entry", "question": "dogs?", "answer": "Welcome."}
+    said = {
+        "question": "q",
+        "answer": "a",
+        "label": 1,
+        "stored_question": "",
+        "visit": "v",
+        "time": time,
+        "comment": "",
+    }
+    for name, line in (("changes.jsonl", change), ("feedback.jsonl", said)):
+        (folder / name).write_text(f"{json.dumps(line)}\nnot JSON\n")
+    read: list[list[str]] = []
+    load = SearchSetup.load
+
+    def remembering(setup: SearchSetup) -> Any:
+        assert setup.documents is not None
+        read.append([entry.answer for entry in setup.documents.entries])
+        return load(setup)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SearchSetup, "load", remembering)
+        results = [run("--keep-days", "0") for _ in range(2)]
+
+    assert [result.exit_code for result in results] == [0, 0]
+    assert read == [["on its way", "Welcome."]] * 2
+    with closing(sqlite3.connect(folder / "faq.db")) as connection:
+        tables = ("judgements", "changes")
+        counts = [connection.execute(f"select count(*) from ap_ranker_{table}").fetchone() for table in tables]
+    assert counts == [(1,), (1,)]
+
+
+def test_what_is_older_than_the_days_to_keep_goes(folder: Path) -> None:
+    said = {"question": "q", "answer": "a", "label": 1, "time": "2020-05-04T09:12:44+00:00"}
+    (folder / "feedback.jsonl").write_text(json.dumps(said) + "\n")
+    for days, left in (("0", 1), ("30", 0)):
+        assert run("--keep-days", days).exit_code == 0
+        with closing(sqlite3.connect(folder / "faq.db")) as connection:
+            assert connection.execute("select count(*) from ap_ranker_judgements").fetchone() == (left,)

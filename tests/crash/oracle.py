@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -66,13 +68,9 @@ def _checksum(states: QuantizedStates) -> str:
     return digest.hexdigest()
 
 
-def judged(file: Path) -> list[str]:
-    """The questions of a feedback file, line by line; half a line, which only a kill leaves, is none."""
-    found = []
-    lines = file.read_bytes().split(b"\n")
-    for number, line in enumerate(lines):
-        try:
-            found.append(json.loads(line)["question"])
-        except ValueError:
-            expect(number == len(lines) - 1, f"line {number + 1} of the feedback is whole")
-    return found
+def questions_in(database: Path, table: str) -> set[str]:
+    """The questions in a table of a website's database, whose file is whole."""
+    with closing(sqlite3.connect(f"file:{database}?mode=rw", uri=True)) as connection:
+        [(state,)] = connection.execute("pragma integrity_check").fetchall()
+        expect(state == "ok", f"{database.name} is whole: {state}")
+        return {question for (question,) in connection.execute(f"select question from ap_ranker_{table}")}

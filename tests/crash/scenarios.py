@@ -296,23 +296,27 @@ class Calibrate(Scenario):
 
 
 class Serve(Scenario):
-    """A search page's feedback: what the server said it has kept."""
+    """Clicks and the owner's edits: what the server said it has kept."""
 
     name = "serve"
+    key = "ae5b0f6d9c1847e2b7"
     argv = ("serve", "--documents", "old.csv", "--pipeline", "serve.yaml", "--rate", "0", "--port", "0")
+    argv = (*argv, "--owner-key", key, "--log-questions")
 
     def __init__(self, run: Commands, template: Path, scratch: Path) -> None:
         self.run, self.template, self.folder = run, template, scratch / self.name
-        self.seconds, self.number, self.kept = 0.6, 0, set[str]()
+        self.seconds, self.number = 0.6, 0
+        self.kept, self.edited = set[str](), set[str]()
         self.begin()
 
     def begin(self) -> None:
         super().begin()
-        self.kept = set()
+        self.kept, self.edited = set(), set()
 
     def check(self) -> None:
-        lost = self.kept - set(oracle.judged(self.folder / "feedback.jsonl"))
-        expect(not lost, f"serve: {len(lost)} of {len(self.kept)} judgements that it said it has kept are not there")
+        for table, kept in (("judgements", self.kept), ("changes", self.edited)):
+            lost = kept - oracle.questions_in(self.folder / "old.db", table)
+            expect(not lost, f"serve: {len(lost)} of {len(kept)} {table} that it said it has kept are not there")
 
     def kill(self, moment: Moment, rng: random.Random) -> bool:
         """Two servers one after another, the first one killed while four visitors click."""
@@ -360,21 +364,28 @@ class Serve(Scenario):
         return server, found[0]
 
     def _click(self, address: str, times: int) -> int:
-        """Ask and judge so often, or until there is no server; returns how many judgements were refused."""
+        """Ask, judge and edit so often, or until there is no server; returns how many of these were refused.
+
+        Each visitor comes from a network of its own, so that no quota is used up.
+        """
         refused = 0
         for _ in range(times):
             self.number += 1
             question = f"where is my {WORDS[self.number % 12]} {self.number} {threading.get_ident()}"
+            visitor = {"X-Forwarded-For": f"10.{self.number // 256 % 256}.{self.number % 256}.1"}
             try:
-                answers = _post(f"{address}api/search", {"question": question})["answers"]
-                _post(f"{address}api/feedback", {**_told(answers[0]), "question": question, "helped": True})
+                answers = _post(f"{address}api/search", {"question": question}, visitor)["answers"]
+                _post(f"{address}api/feedback", {**_told(answers[0]), "question": question, "helped": True}, visitor)
+                self.kept.add(question)
+                if self.number % 5 == 0:
+                    edit = {"action": "add entry", "question": question, "answer": "Here."}
+                    _post(f"{address}owner/api/change", edit, {"Authorization": f"Bearer {self.key}"})
+                    self.edited.add(question)
             except urllib.error.HTTPError as error:
-                expect(error.code == 503, f"serve: a judgement that it cannot keep is answered with 503: {error}")
+                expect(error.code == 503, f"serve: what it cannot keep is answered with 503: {error}")
                 refused += 1
             except (OSError, ValueError, http.client.HTTPException):
                 return refused  # killed before it said anything
-            else:
-                self.kept.add(question)
         return refused
 
 
@@ -383,8 +394,9 @@ def _told(answer: dict[str, Any]) -> dict[str, Any]:
     return {name: answer[name] for name in ("id", "receipt") if name in answer}
 
 
-def _post(url: str, content: dict[str, Any]) -> Any:
-    request = urllib.request.Request(url, json.dumps(content).encode(), {"Content-Type": "application/json"})
+def _post(url: str, content: dict[str, Any], headers: dict[str, str]) -> Any:
+    headers = {"Content-Type": "application/json", **headers}
+    request = urllib.request.Request(url, json.dumps(content).encode(), headers)
     with urllib.request.urlopen(request, timeout=120) as response:
         return json.load(response)
 

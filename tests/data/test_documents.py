@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -24,9 +25,6 @@ from ap_ranker.documents.convert import FORMATS, convert
 from ap_ranker.documents.html import Converted
 from ap_ranker.documents.passages import DENSE_LENGTH, LENGTH, split
 from ap_ranker.errors import InputError
-from ap_ranker.web.changes import Action, Change, append_change
-from ap_ranker.web.clicks import FeedbackFile
-from ap_ranker.web.question_log import QuestionLog
 
 
 @pytest.fixture(scope="module")
@@ -199,21 +197,30 @@ def test_names_that_are_not_unicode(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", ["a", "a very long answer " * 10_000])
-def test_what_the_server_writes_is_no_document(tmp_path: Path, answer: str) -> None:
-    """`ap-ranker serve .` writes feedback, log and changes into the folder that it reads."""
+def test_what_visitors_said_is_no_document(tmp_path: Path, answer: str) -> None:
+    """The database and exports of feedback in the folder that is read, and the files of earlier versions."""
+    pytest.importorskip("sqlalchemy", reason="the extra serve is not installed")
+    from ap_ranker.web.database import open_database
+    from ap_ranker.web.judgements import Judgements
+    from ap_ranker.web.traces import export_judgements
+
     (tmp_path / "FAQ.csv").write_text("question,answer\nWhy?,Because.\n")
-    given = {"question": "q", "answer": answer, "stored_question": "", "helped": True, "visit": "v"}
-    FeedbackFile(tmp_path / "feedback.jsonl").append(**given)
-    log = QuestionLog(tmp_path / "questions.jsonl")
-    log.add("q", [])
-    log.close()
-    append_change(tmp_path / "changes.jsonl", Change.make(Action.add_entry, question="q", answer="a"))
+    time = "2026-05-04T09:12:44+00:00"
+    written = {
+        "changes.jsonl": {"id": "a", "time": time, "action": "add entry", "question": "q", "answer": "a"},
+        "feedback.jsonl": {"question": "q", "answer": answer, "label": 1, "visit": "v", "time": time, "comment": ""},
+        "questions.jsonl": {"time": time, "question": "q", "outcome": "refused", "score": None, "entry": ""},
+    }
+    for name, line in written.items():
+        (tmp_path / name).write_text(json.dumps(line) + "\n")
+    database = open_database(tmp_path / "faq.db")
+    Judgements(database).keep(question="q", answer=answer, stored_question="", helped=True, network="n")
+    exports = ("said.csv", "said.jsonl")
+    for name in exports:
+        export_judgements(database, tmp_path / name)
     reading = read_documents(tmp_path)
     assert [entry.answer for entry in reading.entries] == ["Because."]
-    names = ("changes.jsonl", "feedback.jsonl", "questions.jsonl")
-    assert [str(left) for left in reading.left_out] == [
-        f"{name}: left out: a file that ap-ranker serve writes." for name in names
-    ]
+    assert {left.place for left in reading.left_out} >= {"faq.db", *written, *exports}
 
 
 def test_a_checkpoint_is_no_document(tmp_path: Path, checkpoint: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from refusals import refused
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.data.feedback import add_feedback, helpful_answers, read_feedback
+from ap_ranker.data.feedback import add_feedback, read_feedback
 
 TRAINING = Dataset(
     "faq",
@@ -58,19 +58,9 @@ def test_users_who_disagree(tmp_path: Path, labels: list[int], learnt: bool) -> 
     assert ("price" in [question.text for question in add_feedback(TRAINING, DEV, path).questions]) == learnt
 
 
-def test_the_answers_that_the_majority_calls_helpful(tmp_path: Path) -> None:
-    judged = [
-        ("where", "A", 1),
-        ("where", "B", 0),
-        ("free", "B", 1),
-        ("free", "B", 0),
-        ("cost", "B", 1),
-        ("cost", "B", 0),
-    ]
-    path = write(tmp_path, *((*line, "") for line in [*judged, ("cost", "B", 1)]))
-    assert helpful_answers(path) == [("where", "A"), ("cost", "B")]
+def test_a_file_without_judgements(tmp_path: Path) -> None:
     (tmp_path / "new.jsonl").touch()
-    assert helpful_answers(tmp_path / "new.jsonl") == []
+    assert read_feedback(tmp_path / "new.jsonl") == []
     with refused("none.jsonl"):
         read_feedback(tmp_path / "none.jsonl")
 

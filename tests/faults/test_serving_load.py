@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import pytest
 import yaml
 from conftest import ROOT, TEXTS, imported, settings_of
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+
+from ap_ranker.web.database import open_database
+from ap_ranker.web.judgements import Judgements
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +40,10 @@ def test_twenty_users_idle_connections_and_the_end(script: ModuleType, options: 
 
 
 def test_what_goes_wrong_is_counted(script: ModuleType, tmp_path: Path) -> None:
-    """Clicks that were acknowledged and are not in the file."""
-    file = tmp_path / "feedback.jsonl"
-    lines: list[dict[str, Any]] = [{"visit": "a", "question": "q", "label": label} for label in (0, 1)]
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines[:1]))
-    asked = SimpleNamespace(judged=[("a", "q", 0), ("a", "q", 0), ("a", "q", 1), ("b", "q", 0)])
-    assert script.lost_clicks(asked, file) == 2
+    """Clicks that were acknowledged and are not in the database; of a visit and a question, the last one counts."""
+    place = tmp_path / "faq.db"
+    judgements = Judgements(open_database(str(place)))
+    for visit, helped in (("a", True), ("a", False), ("c", True)):
+        judgements.keep(question="q", answer="", stored_question="", helped=helped, network="n", visit=visit)
+    asked = SimpleNamespace(judged=[("a", "q", 1), ("a", "q", 0), ("b", "q", 0), ("c", "q", 0)])
+    assert script.lost_clicks(asked, place) == 2

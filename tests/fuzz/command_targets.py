@@ -15,6 +15,9 @@ import yaml
 from command_line import run
 from conftest import settings_of
 
+from ap_ranker.web.database import open_database
+from ap_ranker.web.old_files import import_file
+
 from .data_targets import BY_ID, FEEDBACK, JUDGED, PAIRS, SPACE, table
 from .mutations import NASTY_TEXTS
 from .search_targets import QUESTION, write_pipeline
@@ -33,8 +36,15 @@ COMMANDS = {
     "--precision 0.8 --json",
     "explain": "explain checkpoint --question parcel --answer parcel --output page.html --device cpu",
     "models": "models ap-cnn",
-    "serve": "serve --documents pairs.csv --pipeline search.yaml --match both --precision 0.8 --feedback clicks.jsonl "
+    "serve": "serve --documents pairs.csv --pipeline search.yaml --match both --precision 0.8 --database clicks.db "
+    "--log-questions --learn-from-clicks 3 --keep-days 30 --identity-header X-Forwarded-User "
     "--host 127.0.0.1 --port 0 --allowed-host search.example --rate 5",
+    "gaps": "gaps pairs.csv --model checkpoint --database faq.db --match both --output gaps.csv",
+    "changes": "changes pairs.csv --database faq.db --columns question,answer --output new.csv",
+    "feedback-list": "feedback list --database faq.db",
+    "feedback-export": "feedback export said.csv --database faq.db",
+    "feedback-delete": "feedback delete --database faq.db --sentence parcel --question-log",
+    "feedback-import": "feedback import --database faq.db --feedback feedback.jsonl --questions feedback.jsonl",
     "train": "train pairs.csv --output trained --model bm25 --dev pairs.csv --feedback feedback.jsonl --match both "
     "--config settings.yaml --recipe ours --seed 1 --license mit --device cpu",
     "train-epoch": "train pairs.csv --output trained --model qa-cnn --dev pairs.csv --objective hinge --epochs 1 "
@@ -59,6 +69,9 @@ def _write(command: str, folder: Path) -> None:
     (folder / "pairs.csv").write_bytes(table(PAIRS, ".csv"))
     (folder / "judged.csv").write_bytes(table(JUDGED, ".csv"))
     (folder / "feedback.jsonl").write_bytes(table(FEEDBACK, ".jsonl"))
+    database = open_database(folder / "faq.db")
+    import_file(database, "judgements", folder / "feedback.jsonl")
+    database.close()
     (folder / "by_id").mkdir()
     for name, rows in BY_ID.items():
         (folder / "by_id" / f"{name.replace('train', 'test')}.csv").write_bytes(table(rows, ".csv"))
@@ -105,6 +118,7 @@ def _affordable(arguments: list[str]) -> list[str]:
 def use_command(folder: Path) -> None:
     """An exit code that the manual knows; after a mistake one short message; nothing that moves a terminal's cursor."""
     arguments = json.loads((folder / "arguments.json").read_text())
+    open_database.cache_clear()  # another input had a file of this name
     with patch.object(uvicorn.Server, "run", lambda *_, **__: None):  # a server ends where it would begin to wait
         ended = run(*arguments, folder=folder)
     code, output, errors = ended.code, ended.output, ended.errors

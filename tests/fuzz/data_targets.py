@@ -37,7 +37,9 @@ from ap_ranker.models.spec import Inputs
 from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training.config import TrainingConfig, read_training_config
 from ap_ranker.training.search_space import configure, read_space
-from ap_ranker.web.clicks import FeedbackFile
+from ap_ranker.web.database import open_database
+from ap_ranker.web.judgements import Judgements
+from ap_ranker.web.old_files import take_over
 
 from .mutations import mutate_folder
 from .naive_tables import naive_rows, named_rows
@@ -248,22 +250,20 @@ def use_feedback(folder: Path) -> None:
     expect(new <= helped, f"{new - helped} was learnt from, which nobody said")
 
 
-def use_feedback_file(folder: Path) -> None:
-    """One more click keeps every whole line that was there."""
+def use_old_feedback(folder: Path) -> None:
+    """Every line that is as a server wrote it is taken over, whatever stands beside it."""
     path = folder / "feedback.jsonl"
-    before = path.read_bytes() if path.is_file() else b""
-    FeedbackFile(path).append(question="Where?", answer="There.", stored_question="", helped=True)
-    after = path.read_bytes()
-    expect(json.loads(after.split(b"\n")[-2])["question"] == "Where?", "the click is not the last line")
-    for line in before.split(b"\n"):
-        expect(not _is_record(line) or line in after.split(b"\n"), f"{line[:99]!r} was there and is not any more")
-
-
-def _is_record(line: bytes) -> bool:
+    open_database.cache_clear()  # another input had a file of this name
+    database = open_database(folder / "faq.db")
     try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
+        take_over(database, folder)
+        taken = {(record["question"], record["answer"]) for record in Judgements(database).records()}
+    finally:
+        database.close()
+    sound = set(table(FEEDBACK, ".jsonl").split(b"\n")) - {b""}
+    for line in path.read_bytes().split(b"\n") if path.is_file() else ():
+        record = json.loads(line) if line in sound else None
+        expect(record is None or (record["question"], record["answer"]) in taken, f"{line[:99]!r} is not there")
 
 
 def _help(folder: Path) -> None:
@@ -416,7 +416,7 @@ TARGETS = [
     Target("audit", {**DATASETS, "splits": partial(_splits, JUDGED)}, use_audit, weight=3),
     Target("fix", {name: write for name, write in DATASETS.items() if "by-id" not in name}, use_fix),
     Target("feedback", {"": _feedback}, use_feedback, partial(mutate_folder, only="feedback.jsonl")),
-    Target("feedback-file", {"": _feedback}, use_feedback_file, partial(mutate_folder, only="feedback.jsonl")),
+    Target("old-feedback", {"": _feedback}, use_old_feedback, partial(mutate_folder, only="feedback.jsonl")),
     Target(
         "vectors",
         {

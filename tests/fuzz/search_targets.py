@@ -31,7 +31,8 @@ from ap_ranker.ranking.rule import FUSED, MODEL, Calibration
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.web.app import build_app
-from ap_ranker.web.clicks import FeedbackFile
+from ap_ranker.web.database import open_database
+from ap_ranker.web.judgements import Judgements
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
@@ -179,7 +180,7 @@ def _app() -> tuple[Any, Sequence[Document]]:
     folder = Path(mkdtemp(prefix="ap-ranker-fuzz-"))
     search = DeclaredPipeline.load(write_pipeline(folder, model=str(folder / "checkpoint")))
     documents = search.fill(ENTRIES, Match.both)
-    return build_app(search, FeedbackFile(folder / "feedback.jsonl"), hosts=["search.example"]), documents
+    return build_app(search, Judgements(open_database(folder / "faq.db")), hosts=["search.example"]), documents
 
 
 def _request(route: str, folder: Path) -> None:

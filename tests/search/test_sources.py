@@ -22,7 +22,8 @@ from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.setup import search_faq, set_up
 from ap_ranker.search.sources import Source, source_of
 from ap_ranker.web.app import build_app
-from ap_ranker.web.clicks import FeedbackFile
+from ap_ranker.web.database import open_database
+from ap_ranker.web.judgements import Judgements
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +84,7 @@ def test_an_index_follows_a_folder(tmp_path: Path, checkpoint: Path) -> None:
 def client_of(pipeline: Path, documents: list[Document]) -> TestClient:
     search = DeclaredPipeline.load(pipeline)
     search.index(documents)
-    return TestClient(build_app(search, FeedbackFile(pipeline.with_name("feedback.jsonl"))), "http://localhost")
+    return TestClient(build_app(search, Judgements(open_database(pipeline.with_name("faq.db")))), "http://localhost")
 
 
 def test_documents_of_haystack_by_every_route(tmp_path: Path, checkpoint: Path) -> None:

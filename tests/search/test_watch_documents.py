@@ -221,9 +221,7 @@ def test_an_edit_under_load_is_found_in_five_seconds(tmp_path: Path, workers: in
     entries = dict(list(entries.items())[:999])
     faq = write_faq(tmp_path / "faq.csv", entries)
     stopped, failed, asked = Event(), [], []
-    with served(
-        str(faq), "--rate", "0", "--workers", str(workers), "--feedback", str(tmp_path / "f.jsonl"), folder=tmp_path
-    ) as server:
+    with served(str(faq), "--rate", "0", "--workers", str(workers), folder=tmp_path) as server:
 
         def use(number: int) -> None:
             with httpx.Client(base_url=server.address, timeout=30, trust_env=False) as client:

@@ -1,16 +1,22 @@
-"""The owner's changes: what they make of a FAQ, when they lapse, and what a crash leaves of them."""
+"""The owner's changes: what they make of a FAQ, when they lapse, and that none is lost, on both databases."""
 
 from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
+from sqlalchemy import insert, select
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
@@ -18,6 +24,8 @@ from ap_ranker.data.faq import Entry, read_faq
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.web.changes import Action, Change, KeyedEntry, append_change, apply_changes, owners_changes, read_changes
+from ap_ranker.web.database import changes, open_database, wordings
+from ap_ranker.web.judgements import Judgements, key_of_answer, key_of_question
 
 FAQ = [
     Entry("Where is my parcel?", "Open the link.", {"aid": "1"}, "", ("parcel lost",)),
@@ -103,68 +111,188 @@ def test_versions_differ_after_a_change_only() -> None:
     assert [one.version == other.version for one, other in zip(before, after, strict=True)] == [False, True, True]
 
 
-def test_a_file_round_trip(tmp_path: Path) -> None:
-    path = tmp_path / "changes.jsonl"
-    assert read_changes(path) == []
+def test_changes_are_there_as_they_were_made(place: str) -> None:
+    database = open_database(place)
+    assert read_changes(database) == []
     made = [
         change("add entry", question="Ünïcode \u2028 \N{BICYCLE}?", answer="line\nbreak", wordings=("a", "b")),
-        change("delete entry", 1),
+        change("delete entry", 1, owner="Änne"),
         change("undo", undone="x"),
     ]
+
     for one in made:
-        append_change(path, one)
-    assert read_changes(path) == made
-    assert len(path.read_text().splitlines()) >= 3
+        append_change(database, one)
+
+    assert read_changes(database) == made
+    assert database.revision("changes") == len(made)
 
 
-def test_lines_that_are_no_changes(tmp_path: Path) -> None:
-    path = tmp_path / "changes.jsonl"
-    append_change(path, change("delete entry", 1))
-    good = path.read_text()
-    for bad in (
-        "not JSON",
-        '{"id": "x", "action": "burn", "time": "", "entry": "y"}',
-        '{"id": "x", "action": "delete entry"}',
-        '{"id": "x", "action": "add entry", "answer": "a", "wordings": "b"}',
-        '{"id": 3, "action": "delete entry", "entry": "y"}',
-    ):
-        path.write_text(f"{bad}\n{good}")
-        with pytest.raises(InputError, match=r"changes\.jsonl, line 1: expected a change"):
-            read_changes(path)
-    path.write_text(f'{good}{{"id": "half')
-    assert len(read_changes(path)) == 1, "a line that a crash left incomplete"
-    append_change(path, change("delete entry", 0))
-    assert len(read_changes(path)) == 2
-    assert (tmp_path / "changes.jsonl.damaged").read_text() == '{"id": "half\n'
+@pytest.mark.parametrize("text", ["zero \0 in it", "a half \ud83d of an emoji", "'; drop table x; --"])
+def test_any_text_is_kept(place: str, text: str) -> None:
+    database = open_database(place)
+
+    append_change(database, change("add entry", question=text, answer=text, wordings=(text,), owner=text))
+
+    [kept] = read_changes(database)
+    assert kept.question == kept.answer == kept.owner == kept.wordings[0]
+    kept.question.encode()
+
+
+ROW: dict[str, Any] = dict.fromkeys(("owner", "of", "question", "answer", "undone"), "") | {"time": 1}
+BAD = {
+    "an action of a later version": {"action": "burn", "entry": "y"},
+    "no entry": {"action": "delete entry", "entry": ""},
+    "no answer": {"action": "add entry", "entry": ""},
+    "no list": {"action": "add wordings", "entry": "y", "wordings": '"b"'},
+    "no JSON": {"action": "add wordings", "entry": "y", "wordings": "{"},
+    "far too deep": {"action": "add wordings", "entry": "y", "wordings": "[" * 200_000},
+}
+
+
+def test_rows_that_are_no_changes_stop_nothing(place: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    database, name = open_database(place), uuid4().hex[:8]
+    documents = WatchedFolder(write_faq(tmp_path), overlay=owners_changes(place))
+    append_change(database, change("add entry", question="Dogs?", answer="Welcome."))
+    with database.writing("changes") as connection:
+        for number, bad in enumerate(BAD.values()):
+            connection.execute(insert(changes).values(**{"wordings": "[]"} | ROW | bad | {"id": f"{name} {number}"}))
+    append_change(database, change("add entry", question="Cats?", answer="Welcome."))
+
+    for _ in range(3):
+        assert [entry.question for entry in documents.read()][2:] == ["Dogs?", "Cats?"]
+
+    warned = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warned) == len(BAD), "each once"
 
 
 WRITER = """
 import sys
-from pathlib import Path
 from ap_ranker.web.changes import Action, Change, append_change
-number = 0
+from ap_ranker.web.database import open_database
+database, number = open_database(sys.argv[1]), 0
 while True:
-    append_change(Path(sys.argv[1]), Change.make(Action.add_entry, question=f"q{number}", answer="x" * 3000))
+    append_change(database, Change.make(Action.add_entry, question=f"q{number}", answer="x" * 3000))
     print(number, flush=True)
     number += 1
 """
 
 
-@pytest.mark.parametrize("seconds", [0.05, 0.11, 0.23])
-def test_kill_minus_nine_loses_nothing_that_was_kept(tmp_path: Path, seconds: float) -> None:
-    path = tmp_path / "changes.jsonl"
-    process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
+@pytest.mark.parametrize("seconds", [0.05, 0.23])
+def test_kill_minus_nine_loses_nothing_that_was_kept(place: str, seconds: float) -> None:
+    process = subprocess.Popen([sys.executable, "-c", WRITER, place], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     process.stdout.readline()
     time.sleep(seconds)
     os.kill(process.pid, signal.SIGKILL)
     kept = 1 + sum(1 for _ in process.stdout)
     process.wait()
-    numbers = [int(one.question[1:]) for one in read_changes(path)]
+
+    database = open_database(place)
+    numbers = [int(one.question[1:]) for one in read_changes(database)]
+
     assert numbers == list(range(len(numbers)))
     assert kept <= len(numbers) <= kept + 1
-    append_change(path, change("delete entry", 1))
-    assert len(read_changes(path)) == len(numbers) + 1
+    append_change(database, change("delete entry", 1))
+    assert len(read_changes(database)) == len(numbers) + 1
+
+
+SERVER = """
+import json, sys, threading
+from pathlib import Path
+from ap_ranker.data.faq import Match
+from ap_ranker.documents.watched_folder import WatchedFolder
+from ap_ranker.web.changes import Action, owners_changes
+from ap_ranker.web.database import open_database
+from ap_ranker.web.owner.service import ConflictError, OwnerService
+
+place, faq, name = sys.argv[1:]
+documents = WatchedFolder(Path(faq), overlay=owners_changes(place))
+documents.read()
+desk = OwnerService(None, documents, Match.both, open_database(place))
+print("ready", flush=True)
+for line in sys.stdin:
+    asked, results = json.loads(line), []
+    count = asked.pop("count")
+    start = threading.Barrier(count)
+
+    def work(number):
+        start.wait()
+        try:
+            if "undo" in asked:
+                results.append(desk.undo(asked["undo"], name).id)
+            elif "state" in asked:
+                results.append(desk.decide(owner=name, **asked))
+            else:
+                fields = {} if asked["action"] == "delete entry" else {"answer": f"{name} {number}"}
+                action = Action(asked["action"])
+                results.append(desk.change(action, asked["version"], entry=asked["entry"], owner=name, **fields).id)
+        except ConflictError:
+            pass
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(json.dumps(results), flush=True)
+"""
+
+
+@pytest.fixture
+def race(place: str, tmp_path: Path) -> Iterator[Callable[..., list[Any]]]:
+    """Lets two servers of one database do the same, 25 times each, at once; returns what all that succeeded say."""
+    faq = write_faq(tmp_path)
+    command = [sys.executable, "-c", SERVER, place, str(faq)]
+    servers = [
+        subprocess.Popen([*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for name in ("first", "second")
+    ]
+
+    def line_of(server: subprocess.Popen[str]) -> str:
+        assert server.stdout is not None
+        return server.stdout.readline()
+
+    def both(**asked: Any) -> list[Any]:
+        for server in servers:
+            assert server.stdin is not None
+            server.stdin.write(json.dumps(asked | {"count": 25}) + "\n")
+            server.stdin.flush()
+        return [one for server in servers for one in json.loads(line_of(server))]
+
+    assert [line_of(server) for server in servers] == ["ready\n"] * 2
+    yield both
+    for server in servers:
+        server.communicate()
+    assert [server.returncode for server in servers] == [0, 0]
+
+
+@pytest.mark.parametrize("rounds", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_of_what_conflicts_one_is_kept(race: Callable[..., list[Any]], place: str, tmp_path: Path, rounds: int) -> None:
+    database, entries, made = open_database(place), read_faq(tmp_path / "faq.csv"), []
+    kept = Judgements(database)
+    for number in range(rounds):
+        seen = apply_changes(entries, read_changes(database)).entries[0]
+        made += (changed := race(action="change entry", entry=seen.key, version=seen.version))
+        assert len(changed) == 1
+        made += (undone := race(undo=changed[0]) if number % 2 else [])
+        assert len(undone) == number % 2
+
+        question = f"my question {number}"
+        kept.keep(question=question, answer="any", stored_question="Refund?", helped=True, network="n", visit="v")
+        keys = {"question_key": key_of_question(question), "answer_key": key_of_answer("any"), "wording": question}
+        state = "rejected" if number % 2 else "accepted"
+        assert race(state=state, entry=REFUND, **keys) == [{"state": state}]
+
+    known = read_changes(database)
+    accepted = [one for one in known if one.action == Action.add_wordings]
+    assert [one.id for one in known if one not in accepted] == made, "nothing is lost"
+    assert {one.owner for one in known} <= {"first", "second"}
+    assert [one.wordings for one in accepted] == [(f"my question {number}",) for number in range(0, rounds, 2)]
+    with database.reading() as connection:
+        states = Counter(connection.scalars(select(wordings.c.state)))
+    assert states == {"accepted": (rounds + 1) // 2, "rejected": rounds // 2}
+    last = apply_changes(entries, known).entries[1]
+    assert len(race(action="delete entry", entry=last.key, version=last.version)) == 1
 
 
 def write_faq(tmp_path: Path) -> Path:
@@ -173,20 +301,37 @@ def write_faq(tmp_path: Path) -> Path:
     return path
 
 
-def test_followed_documents(tmp_path: Path) -> None:
-    faq, changes = write_faq(tmp_path), tmp_path / "changes.jsonl"
-    documents = WatchedFolder(faq, overlay=owners_changes(changes))
+REFUND = apply_changes([Entry("Refund?", "Soon.", {}, "")], []).entries[0].key
+"""The key of the second entry of `write_faq`."""
+
+
+def test_followed_documents(place: str, tmp_path: Path) -> None:
+    faq, database = write_faq(tmp_path), open_database(place)
+    documents = WatchedFolder(faq, overlay=pickle.loads(pickle.dumps(owners_changes(place))))
     assert [entry.question for entry in documents.read()] == ["Where is it?", "Refund?"]
     version = documents.look()
     first, second = (one.key for one in apply_changes(documents.unchanged, []).entries)
-    append_change(changes, Change.make(Action.delete_entry, entry=first))
+    append_change(database, Change.make(Action.delete_entry, entry=first))
     assert documents.look() != version
     assert [entry.question for entry in documents.read()] == ["Refund?"]
-    append_change(changes, Change.make(Action.delete_entry, entry=second))
-    with pytest.raises(InputError, match="its changes delete all of them"):
+    append_change(database, Change.make(Action.delete_entry, entry=second))
+    with pytest.raises(InputError):
         documents.read()
     assert [entry.question for entry in documents.entries] == ["Refund?"]
     assert faq.read_text().count("\n") == 3
+
+
+def test_a_database_that_does_not_answer_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that follows the documents goes on, and so does the search."""
+    documents = WatchedFolder(write_faq(tmp_path), overlay=owners_changes(str(tmp_path / "faq.db")))
+    documents.read()
+
+    def fail(self: object, part: str) -> int:
+        raise InputError("no answer")
+
+    monkeypatch.setattr("ap_ranker.web.database.Database.revision", fail)
+
+    assert documents.look() == documents.version
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,21 +345,25 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             raise result.exception
         return result.output
 
-    with pytest.raises(InputError, match=r"changes\.jsonl: expected a file of changes, found none"):
-        run()
+    database = open_database(tmp_path / "faq.db")
     first, second = (one.key for one in apply_changes(read_faq(faq), []).entries)
     made = [
-        Change.make(Action.add_entry, question='Dogs, "big" ones?', answer="Yes.\nWelcome.", wordings=("dog", "puppy")),
+        Change.make(
+            Action.add_entry,
+            question='Dogs, "big" ones?',
+            answer="Yes.\nWelcome.",
+            wordings=("dog", "puppy"),
+            owner="Änne",
+        ),
         Change.make(Action.add_wordings, entry=first, of="Where is it?", wordings=("lost",)),
         Change.make(Action.change_entry, entry=second, of="Refund?", question="Refunds?", answer="In a week."),
         Change.make(Action.delete_entry, entry="gone"),
     ]
     for one in made:
-        append_change(tmp_path / "changes.jsonl", one)
-    append_change(tmp_path / "changes.jsonl", Change.make(Action.undo, undone=made[2].id))
-    listed = run("--output", "new.csv")
-    assert "undone" in listed
-    assert "1 changes no longer apply" in listed
+        append_change(database, one)
+    append_change(database, Change.make(Action.undo, undone=made[2].id))
+    listed = run("--database", "faq.db", "--output", "new.csv")
+    assert "Änne" in listed
     assert faq.read_bytes() == before
     entries = read_faq(tmp_path / "new.csv")
     assert [(one.question, one.answer, one.wordings, one.other) for one in entries] == [
@@ -222,8 +371,6 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("Refund?", "Soon.", (), {"topic": "money"}),
         ('Dogs, "big" ones?', "Yes.\nWelcome.", ("dog", "puppy"), {"topic": ""}),
     ]
-    with pytest.raises(InputError, match="another file than the FAQ itself"):
-        run("--output", "faq.csv")
-    with pytest.raises(InputError, match=r"ending in \.csv"):
-        run("--output", "new.xlsx")
-    assert json.loads((tmp_path / "changes.jsonl").read_text().splitlines()[0])["action"] == "add entry"
+    for output in ("faq.csv", "new.xlsx"):
+        with pytest.raises(InputError):
+            run("--database", "faq.db", "--output", output)

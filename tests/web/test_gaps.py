@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
 from conftest import TEXTS
 from haystack import Document
 
-from ap_ranker.cli.main import app
 from ap_ranker.data.faq import Entry, Match, read_faq
 from ap_ranker.data.wordings import Wordings
 from ap_ranker.errors import InputError
+from ap_ranker.web.database import open_database
 from ap_ranker.web.gaps import Gap, Unanswered, find_unanswered, group, still_open, write_gaps
-from ap_ranker.web.question_log import LoggedQuestion, Outcome, QuestionLog
+from ap_ranker.web.judgements import Judgements
+from ap_ranker.web.question_log import QuestionLog
 
 FAQ = [Entry(question, answer, {}, "") for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
-
-
-def logged(outcome: str, *questions: str) -> list[LoggedQuestion]:
-    return [LoggedQuestion("2026-01-01", question, Outcome(outcome)) for question in questions]
 
 
 WORDS = ["dogs", "Rent", "rent", "tour", "bikes"]
@@ -47,31 +41,24 @@ def grouped(*texts: str) -> list[Gap]:
     return group([Unanswered(text) for text in texts], by_first_word)
 
 
-def write_feedback(path: Path, *judgements: tuple[str, str, int]) -> Path:
-    rows = [{"question": question, "answer": answer, "label": label} for question, answer, label in judgements]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+def test_which_questions_count(place: str) -> None:
+    database = open_database(place)
+    judged = [("did not help", "A", False), ("helped one of two", "A", False), ("helped one of two", "B", True)]
+    for question, answer, helped in [*judged, ("helped", "A", True)]:
+        given = {"question": question, "answer": answer, "stored_question": "", "helped": helped}
+        Judgements(database).keep(**given, network="n", visit=answer)
+    log = QuestionLog(database)
+    for question in ("no", "=cmd|'/c calc'!A0", "+-", "nothing"):
+        log.add(question, "n", [], [] if question == "nothing" else None)
+    log.add("yes", "n", [Document(content="an answer", score=0.9)])
+    log.close()
 
-
-def test_which_questions_count(tmp_path: Path) -> None:
-    feedback = write_feedback(
-        tmp_path / "feedback.jsonl",
-        ("did not help", "A", 0),
-        ("helped one of two", "A", 0),
-        ("helped one of two", "B", 1),
-        ("helped", "A", 1),
-    )
-    questions = [*logged("refused", "no", "=cmd|'/c calc'!A0", "+-"), *logged("answered", "yes")]
-    questions += logged("nothing found", "nothing")
-    found = find_unanswered(questions, feedback)
-    assert found == [
+    assert find_unanswered(database) == [
         Unanswered("no"),
         Unanswered("cmd|'/c calc'!A0"),
         Unanswered("nothing"),
         Unanswered("did not help", "a"),
     ]
-    (tmp_path / "new.jsonl").touch()
-    assert find_unanswered([], tmp_path / "new.jsonl") == []
 
 
 def test_what_is_answered_by_now() -> None:
@@ -145,53 +132,3 @@ def test_the_rows_become_entries_once_answered(tmp_path: Path) -> None:
     first, second = read_faq(path)
     assert (first.question, first.answer, first.wordings) == ('rent, "now"', 'About rent, "now".', ("hire\tone",))
     assert second.wordings == ()
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A FAQ, a log of its search, and feedback."""
-    with (tmp_path / "faq.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("question", "answer"), *((entry.question, entry.answer) for entry in FAQ)])
-    log = QuestionLog(tmp_path / "questions.jsonl")
-    for question in ("do you rent bikes", "Do you rent bikes?", "the tour", TEXTS[0]):
-        log.add(question, [], [])
-    log.add("where is my parcel now", [Document(content="an answer", score=0.9)])
-    log.close()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def run(*options: str) -> Any:
-    return CliRunner().invoke(app, ["gaps", "questions.jsonl", *options])
-
-
-def test_the_command(place: Path, checkpoint: Path) -> None:
-    """With a model that has no vectors."""
-    tour_helped = ("the tour", FAQ[2].text(Match.both), 1)  # one visitor's click answers nobody else
-    write_feedback(place / "feedback.jsonl", ("my bike's battery", FAQ[2].text(Match.both), 0), tour_helped)
-    result = run(
-        "--documents", "faq.csv", "--model", str(checkpoint), "--feedback", "feedback.jsonl", "--output", "gaps.csv"
-    )
-    assert result.exit_code == 0, result.output
-    assert "5 questions, 4 of them without an answer. 1 answers did not help." in result.output
-    assert "1 of these questions are in the FAQ by now." in result.output
-    rows = list(csv.DictReader((place / "gaps.csv").open(newline="")))
-    assert [(row["question"], row["asked"]) for row in rows] == [
-        ("Do you rent bikes?", "2"),
-        ("my bike's battery", "1"),
-        ("the tour", "1"),
-    ]
-    assert rows[1]["nearest_question"] in TEXTS[::2]
-    assert 0 <= float(rows[1]["nearest_score"]) <= 1
-
-
-def test_mistakes(place: Path) -> None:
-    for options, message in [
-        ([], "Name it with --documents"),
-        (["--documents", "faq.csv", "--output", "gaps.xlsx"], "ending in .csv"),
-        (["--documents", "none.csv"], "No file"),
-        (["--documents", "faq.csv", "--feedback", "none.jsonl"], "No file"),
-    ]:
-        error = run(*options).exception
-        assert isinstance(error, InputError), options
-        assert message in str(error)

@@ -6,7 +6,6 @@ import asyncio
 import threading
 import time
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -17,15 +16,9 @@ from starlette.testclient import TestClient
 
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web import limits
-from ap_ranker.web.app import build_app
-from ap_ranker.web.clicks import FeedbackFile
 from ap_ranker.web.monitoring import CountingThreads
 
-
-def client_of(search: DeclaredPipeline, **options: Any) -> TestClient:
-    app = build_app(search, FeedbackFile(search.path.with_name("feedback.jsonl")), **options)
-    return TestClient(app, "http://localhost", raise_server_exceptions=False)
-
+from .visiting import client_of
 
 Sample = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +20,9 @@ pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 from conftest import TEXTS
 from search_server import served
 from searches import write_pipeline
+from sqlalchemy import func, insert, select, text
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.testclient import TestClient
 
 from ap_ranker.data.faq import Match, read_faq
@@ -28,15 +33,24 @@ from ap_ranker.search.setup import set_up
 from ap_ranker.search.watch_documents import follow
 from ap_ranker.web.app import HEADERS, build_app
 from ap_ranker.web.changes import Action, owners_changes, read_changes
-from ap_ranker.web.clicks import FeedbackFile
-from ap_ranker.web.owner.routes import API, PAGE, ROUTES, OwnersPage
+from ap_ranker.web.database import Database, changes, judgements, open_database, questions, wordings
+from ap_ranker.web.database import sessions as sessions_table
+from ap_ranker.web.gaps import Gap
+from ap_ranker.web.judgements import Judgements
+from ap_ranker.web.limits import check_key
+from ap_ranker.web.owner import service
+from ap_ranker.web.owner import sessions as sessions_module
+from ap_ranker.web.owner.routes import API, ASSETS, LOGIN_TEXTS, PAGE, ROUTES, OwnersPage, language_of
 from ap_ranker.web.owner.service import OwnerService
-from ap_ranker.web.owner.sessions import COOKIE, MOST, SECONDS, Sessions
+from ap_ranker.web.owner.sessions import COOKIE, FREE, LONGEST, MANY, SECONDS, Sessions
 from ap_ranker.web.question_log import QuestionLog
 
-KEY = "the-owner's-key-0123456789"
+KEY = "7c1f6a02d94be853b7a1"
 PATIENCE = 20.0
 """Seconds; a busy machine is slow."""
+
+JUDGED = {"answer": f"{TEXTS[0]}\n{TEXTS[1]}", "stored_question": TEXTS[0]}
+"""The first entry, as a judgement names it."""
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +59,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path, checkpoint: Path) -> Path:
+def folder(tmp_path: Path, checkpoint: Path) -> Path:
     rows = zip(TEXTS[::2], TEXTS[1::2], strict=True)
     lines = [json.dumps({"question": question, "answer": answer}) + "\n" for question, answer in rows]
     (tmp_path / "faq.jsonl").write_text("".join(lines))
@@ -54,25 +68,32 @@ def place(tmp_path: Path, checkpoint: Path) -> Path:
 
 
 @pytest.fixture
-def client(place: Path) -> Iterator[TestClient]:
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
+    """SQLite's; each of both, for a test that names `place`."""
+    place = request.getfixturevalue("place") if "place" in request.fixturenames else tmp_path / "faq.db"
+    return open_database(place)
+
+
+@pytest.fixture
+def client(folder: Path, database: Database, request: pytest.FixtureRequest) -> Iterator[TestClient]:
     """A server's application with the owner's page; nobody has logged in."""
-    limits = {"score_threshold": -1.0}
-    pipeline, changes = place / "search.yaml", place / "changes.jsonl"
-    with set_up(place / "faq.jsonl", pipeline=pipeline, limits=limits, overlay=owners_changes(changes)) as setup:
+    limits, pipeline = {"score_threshold": -1.0}, folder / "search.yaml"
+    place = request.getfixturevalue("place") if "place" in request.fixturenames else database.place
+    with set_up(folder / "faq.jsonl", pipeline=pipeline, limits=limits, overlay=owners_changes(place)) as setup:
         search, documents = setup.load()
         setup.warm_up(search, documents)
         following = follow(search, setup)
-        feedback, log = FeedbackFile(place / "feedback.jsonl"), QuestionLog(place / "questions.jsonl")
-        desk = OwnerService(search, setup.documents, Match.both, feedback=feedback.path, log=log.path)
-        app = build_app(search, feedback, limits=limits, question_log=log, owner=OwnersPage(KEY, desk))
+        log = QuestionLog(database)
+        desk = OwnerService(search, setup.documents, Match.both, database, logged=True)
+        app = build_app(search, Judgements(database), limits=limits, question_log=log, owner=OwnersPage(KEY, desk))
         yield TestClient(app, "http://localhost", raise_server_exceptions=False, follow_redirects=False)
         log.close()
         for each in following:
             each.close()
 
 
-def log_in(client: TestClient) -> TestClient:
-    response = client.post("/owner/login", data={"key": KEY})
+def log_in(client: TestClient, name: str = "") -> TestClient:
+    response = client.post("/owner/login", data={"key": KEY, "name": name})
     assert (response.status_code, response.headers["location"]) == (303, "../owner")
     return client
 
@@ -103,46 +124,51 @@ def ask(client: TestClient, path: str, **options: Any) -> Any:
     return client.get(path, **options) if path not in API else client.post(path, json={}, **options)
 
 
-def test_without_a_key_there_is_no_such_page(search: Any) -> None:
-    client = TestClient(build_app(search, FeedbackFile(search.path.with_name("feedback.jsonl"))), "http://localhost")
+def logged(database: Database, count: int) -> bool:
+    with database.reading() as connection:
+        return connection.scalar(select(func.count()).select_from(questions)) == count
+
+
+def test_without_a_key_there_is_no_such_page(search: Any, database: Database) -> None:
+    client = TestClient(build_app(search, Judgements(database)), "http://localhost")
     assert {ask(client, path).status_code for path in ROUTES} == {404}
 
 
-def test_without_logging_in_every_route_answers_401(client: TestClient, place: Path) -> None:
+def test_without_logging_in_every_route_answers_401(client: TestClient, database: Database) -> None:
     wrong = [
         {},
-        {"headers": {"Authorization": "Bearer wrong-key-0123456789"}},
         {"headers": {"Authorization": KEY}},
         {"headers": {"Cookie": f"{COOKIE}=wrong"}},
         {"headers": {"Cookie": f"{COOKIE}={KEY}"}},
         {"params": {"key": KEY}},
+        {"headers": {"Authorization": "Bearer wrong-key-0123456789"}},
     ]
     for options in wrong:
-        for path in (PAGE, *API, "/owner/owner.js", "/owner/texts.js", "/owner/owner.css"):
+        for path in (PAGE, *API):
             response = ask(client, path, **options)
-            assert response.status_code == 401, (path, options)
+            assert response.status_code == 401 or (response.status_code == 429 and options is wrong[-1]), path
             assert TEXTS[0] not in response.text
-        assert client.post("/owner/logout", data={"x": "1"}, **options).status_code == 401
+        assert client.post("/owner/logout", data={"x": "1"}, **options).status_code in (401, 429)
     page = client.get(PAGE)
     assert 'type="password"' in page.text
     assert "<script" not in page.text
     change = {"action": "add entry", "question": "q", "answer": "a"}
     assert client.post("/owner/api/change", json=change).status_code == 401
-    assert not (place / "changes.jsonl").exists()
+    assert read_changes(database) == []
 
 
 def test_logging_in_and_out(client: TestClient) -> None:
     response = client.post("/owner/login", data={"key": "no"})
     assert response.status_code == 401
-    assert "This is not the key" in response.text
+    assert 'role="alert"' in response.text
     assert not response.cookies
     response = client.post("/owner/login", data={"key": KEY})
     cookie = response.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
+    assert "Secure" not in cookie
     assert KEY not in cookie
     assert client.get(PAGE).status_code == 200
-    assert client.get("/owner/owner.js").status_code == 200
     token = client.cookies[COOKIE]
     assert client.post("/owner/logout", data={"x": "1"}).status_code == 303
     assert client.get(PAGE).status_code == 401
@@ -150,30 +176,170 @@ def test_logging_in_and_out(client: TestClient) -> None:
     assert client.post("/owner/api/counts", json={}, headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
 
 
-def test_sessions_end() -> None:
-    now = [0.0]
-    sessions = Sessions(KEY, clock=lambda: now[0])
+def test_what_the_form_loads_is_there(client: TestClient) -> None:
+    """Also after a wrong key, when the address is another one, and whatever path a web server in front puts before."""
+    for page in (client.get(PAGE), client.post("/owner/login", data={"key": "no"})):
+        links = [part.split('"')[0] for part in page.text.split('href="')[1:]]
+        assert len(links) == 4
+        for link in [*links, *ASSETS]:
+            assert client.get(httpx.URL(str(page.url)).join(link).path).status_code == 200, link
+        action = page.text.split('action="')[1].split('"')[0]
+        assert httpx.URL(str(page.url)).join(action).path == "/owner/login"
+        assert not any(link.startswith("/") for link in [*links, action])
 
-    def begin() -> Any:
-        from starlette.requests import Request
-        from starlette.responses import Response
 
-        response = Response()
-        sessions.begin(response, secure=True)
-        assert "Secure" in response.headers["set-cookie"]
-        cookie = response.headers["set-cookie"].split(";")[0]
-        return Request({"type": "http", "headers": [(b"cookie", cookie.encode())]})
+@pytest.mark.parametrize(
+    ("accepted", "language"),
+    [
+        ("de-CH,fr;q=0.5", "de"),
+        ("fr, de;q=0.8, en;q=0.5", "de"),
+        ("en-GB", "en"),
+        ("fr", "en"),
+        ("", "en"),
+        (";", "en"),
+    ],
+)
+def test_the_language_of_a_browser(accepted: str, language: str) -> None:
+    assert language_of(accepted) == language
 
-    first = begin()
-    assert sessions.allows(first)
-    now[0] = SECONDS - 1
-    assert sessions.allows(first)
-    now[0] = SECONDS + 1
-    assert not sessions.allows(first)
-    second = begin()
-    for _ in range(MOST):
-        begin()
-    assert not sessions.allows(second), "of too many, the oldest ends"
+
+def test_the_form_speaks_the_browsers_language(client: TestClient) -> None:
+    assert LOGIN_TEXTS["en"].keys() == LOGIN_TEXTS["de"].keys()
+    for language, texts in LOGIN_TEXTS.items():
+        page = client.get(PAGE, headers={"Accept-Language": f"{language};q=0.9"}).text
+        assert f'<html lang="{language}">' in page
+        assert texts["name"] in page
+    refused = client.post("/owner/login", data={"key": "no"}, headers={"Accept-Language": "de"})
+    assert LOGIN_TEXTS["de"]["wrong"] in refused.text
+
+
+def from_address(address: str, cookie: str = "") -> Request:
+    headers = [(b"cookie", cookie.encode())] if cookie else []
+    return Request({"type": "http", "headers": headers, "client": (address, 1)})
+
+
+def begun(sessions: Sessions, name: str = "") -> Request:
+    response = Response()
+    sessions.begin(name, response, secure=True)
+    assert "Secure" in response.headers["set-cookie"]
+    return from_address("192.0.2.1", response.headers["set-cookie"].split(";")[0])
+
+
+def test_sessions_are_those_of_all_servers_and_end(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    database, now = open_database(place), [1000]
+    monkeypatch.setattr(sessions_module, "now", lambda: now[0])
+    one, other = Sessions(KEY, database), Sessions(KEY, database)
+    first = begun(one, "Änne \0\u202e Müller" + "x" * 1000)
+    second = begun(other)
+
+    assert str(other.owner_of(first)).startswith("Änne")
+    assert one.owner_of(second) == ""
+    assert one.owner_of(from_address("192.0.2.1")) is None
+    assert Sessions(f"{KEY}x", database).owner_of(first) is None, "another key ends them"
+    with database.reading() as connection:
+        tokens = connection.scalars(select(sessions_table.c.token)).all()
+    assert not {first.cookies[COOKIE], second.cookies[COOKIE]} & set(tokens)
+
+    other.end(second, Response())
+    assert [one.owner_of(each) is None for each in (first, second)] == [False, True]
+    now[0] += SECONDS - 1
+    assert one.owner_of(first) is not None
+    now[0] += 1
+    assert one.owner_of(first) is None
+    begun(other)
+    with database.reading() as connection:
+        assert connection.scalar(select(func.count()).select_from(sessions_table)) == 1, "ended ones are deleted"
+
+
+@pytest.fixture
+def at() -> list[float]:
+    return [5000.0]
+
+
+@pytest.fixture
+def guarded(database: Database, at: list[float]) -> Callable[[str, str], bool | None]:
+    """What comes of a key from an address: whether it is the right one; `None` if the network must wait."""
+    sessions = Sessions(KEY, database, clock=lambda: at[0])
+
+    def outcome(address: str, key: str) -> bool | None:
+        try:
+            return sessions.is_key(key, from_address(address))
+        except Exception as refusal:
+            assert refusal.status_code == 429  # type: ignore[attr-defined]
+            assert 1 <= int(refusal.headers["Retry-After"]) <= LONGEST  # type: ignore[attr-defined]
+            return None
+
+    return outcome
+
+
+def test_nobody_guesses_the_key(guarded: Callable[[str, str], bool | None], at: list[float]) -> None:
+    """9,800 tries in 5 seconds, from all addresses of one network, and what the owner meets meanwhile."""
+    outcomes = []
+    for number in range(9800):
+        outcomes.append(guarded(f"192.0.2.{number % 256}", f"guess {number}"))
+        at[0] += 5 / 9800
+
+    assert outcomes.count(None) >= 9780
+    assert outcomes.count(True) == 0
+    assert guarded("198.51.100.7", KEY) is True
+    assert guarded("192.0.2.1", KEY) is None
+    at[0] += LONGEST
+    assert guarded("192.0.2.1", KEY) is True
+
+
+def test_many_networks_guess_little(guarded: Callable[[str, str], bool | None], at: list[float]) -> None:
+    addresses = [f"10.{number // 256}.{number % 256}.1" for number in range(5 * MANY)]
+    outcomes = []
+    for number in range(20 * len(addresses)):
+        outcomes.append(guarded(addresses[number % len(addresses)], f"guess {number}"))
+        at[0] += 0.001
+
+    assert len(outcomes) - outcomes.count(None) <= len(addresses) + MANY, "each about one"
+    assert guarded("198.51.100.7", KEY) is True
+    assert guarded("198.51.100.7", "a slip") is False
+    assert guarded("198.51.100.7", KEY) is None
+    at[0] += LONGEST
+    assert guarded("198.51.100.7", KEY) is True
+
+
+def test_what_is_remembered_of_networks_is_bounded(
+    guarded: Callable[[str, str], bool | None], at: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions_module, "MAX_NETWORKS", 3)
+    for number in range(10):
+        for _ in range(FREE):
+            assert guarded(f"10.0.{number}.1", "guess") is False
+        assert guarded(f"10.0.{number}.1", "guess") is None
+        at[0] += 0.001
+
+    assert [guarded(f"10.0.{number}.1", KEY) for number in (0, 9)] == [True, None]
+
+
+def test_every_way_in_is_guarded(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever a guess takes, it counts for all; who is in already notices nothing."""
+    owner = log_in(TestClient(client.app, "http://localhost", follow_redirects=False))
+    bearer = {"headers": {"Authorization": "Bearer wrong"}}
+    ways: list[Callable[[], Any]] = [
+        lambda: client.get(PAGE, **bearer),
+        lambda: client.post("/owner/api/counts", json={}, **bearer),
+        lambda: client.post("/owner/login", data={"key": "wrong"}),
+        lambda: client.post("/owner/logout", data={"x": "1"}, **bearer),
+        lambda: client.post("/owner/api/change", json={"no": "change"}, **bearer),
+    ]
+    assert [way().status_code for way in ways] == [401] * FREE
+    monkeypatch.setattr(sessions_module, "MANY", 0)  # so that the wait is longer than this test
+
+    for way in ways:
+        for _ in range(3):
+            refused = way()
+            assert refused.status_code == 429
+            assert int(refused.headers["Retry-After"]) >= 1
+    assert client.post("/owner/login", data={"key": KEY}).status_code == 429
+    assert client.get(PAGE).status_code == 401, "the form is still there"
+    assert owner.get(PAGE).status_code == 200
+    elsewhere = TestClient(client.app, "http://localhost", follow_redirects=False, client=("198.51.100.7", 1))
+    assert elsewhere.get(PAGE, headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
+    log_in(elsewhere)
 
 
 @pytest.mark.parametrize(
@@ -203,26 +369,23 @@ def test_the_policy_of_every_answer(owner: TestClient) -> None:
     assert "unsafe" not in HEADERS["Content-Security-Policy"]
 
 
-def test_the_numbers_and_the_gaps(owner: TestClient, place: Path) -> None:
+def test_the_numbers_and_the_gaps(owner: TestClient, place: str, database: Database) -> None:
     for question in ("do you rent bikes", "Do you rent bikes?", "xyzzy", TEXTS[0]):
         answers(owner, question)
     first = owner.post("/api/search", json={"question": "the battery of my parcel"}).json()["answers"][0]
     for helped, visit in ((False, "a"), (False, "b"), (True, "c")):
         judgement = {"question": "the battery of my parcel", "id": first["id"], "helped": helped, "visit": visit}
         assert owner.post("/api/feedback", json=judgement | {"receipt": first["receipt"]}).status_code == 200
-    wait_until(lambda: len((place / "questions.jsonl").read_text().splitlines()) == 5)
+    wait_until(lambda: logged(database, 5))
     counts = post(owner, "counts")
     assert counts["questions"] == 5
     assert (counts["helped"], counts["did_not_help"]) == (1, 2)
     assert counts["outcomes"]["nothing found"] >= 1
+    assert len(counts["days"]) == service.DAYS
     assert sum(counts["days"].values()) == 5
     [judged] = post(owner, "feedback")
-    assert judged == {
-        "question": "the battery of my parcel",
-        "entry": first["question"],
-        "helped": 1,
-        "did_not_help": 2,
-    }
+    shown = {"question": "the battery of my parcel", "entry": first["question"]}
+    assert judged.items() >= (shown | {"helped": 1, "did_not_help": 2, "networks": 1}).items()
     gaps = {gap["questions"][0]: gap for gap in post(owner, "gaps")}
     assert gaps["the battery of my parcel"]["asked"] == 2
     assert gaps["xyzzy"]["nearest_entry"] is None
@@ -231,22 +394,67 @@ def test_the_numbers_and_the_gaps(owner: TestClient, place: Path) -> None:
     assert nearest["question"] in TEXTS[::2]
 
 
-def test_a_click_answers_no_gap(owner: TestClient, place: Path) -> None:
+def test_the_questions_of_each_day(owner: TestClient, place: str, database: Database) -> None:
+    assert post(owner, "counts")["days"] == {}
+    day = 20_000 * 86_400  # 2024-10-04
+    row = {"question": "q", "question_key": "k", "outcome": "answered", "entry": ""}
+    times = [day, day + 86_399, day - 1, day - 13 * 86_400, day - 13 * 86_400 - 1]
+    with database.writing("questions") as connection:
+        connection.execute(insert(questions), [row | {"time": time} for time in times])
+
+    counts = post(owner, "counts")
+
+    assert counts["questions"] == len(times)
+    assert {day: count for day, count in counts["days"].items() if count} == {
+        "2024-09-21": 1,
+        "2024-10-03": 1,
+        "2024-10-04": 2,
+    }
+    assert list(counts["days"]) == sorted(counts["days"])
+    assert len(counts["days"]) == 14
+
+
+def test_a_click_answers_no_gap(owner: TestClient, database: Database) -> None:
     """One visitor's "This answered it" neither hides what others were refused, nor joins what the FAQ knows."""
-    log = QuestionLog(place / "questions.jsonl")
-    log.add("the battery of my parcel", [], [])
+    log = QuestionLog(database)
+    log.add("the battery of my parcel", "n", [], [])
     log.close()
     before = post(owner, "gaps")
     assert [gap["questions"] for gap in before] == [["the battery of my parcel"]]
     for question in ("the battery of my parcel", "which okapi"):
-        answer = {"question": question, "answer": f"{TEXTS[0]}\n{TEXTS[1]}", "stored_question": TEXTS[0]}
-        FeedbackFile(place / "feedback.jsonl").append(**answer, helped=True, visit="v")
+        Judgements(database).keep(**JUDGED, question=question, helped=True, network="n", visit="v")
     assert post(owner, "counts")["helped"] == 2
     assert post(owner, "gaps") == before
 
 
-def test_changes_are_found_and_undone(owner: TestClient, place: Path) -> None:
-    faq = (place / "faq.jsonl").read_bytes()
+def test_gaps_are_grouped_beside_the_search(
+    owner: TestClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page waits a moment; then it shows those of the last time, and the first time says that it must wait."""
+    go_on, found = threading.Event(), iter(([Gap(("first",), 1)], [Gap(("second",), 1)]))
+
+    def group(*_: Any) -> tuple[int, list[Gap]]:
+        go_on.wait(PATIENCE)
+        go_on.clear()
+        return 1, next(found)
+
+    def questions_of_gaps() -> list[str]:
+        return [gap["questions"][0] for gap in post(owner, "gaps")]
+
+    monkeypatch.setattr(service, "find_gaps", group)
+    monkeypatch.setattr(service, "GROUPING_SECONDS", 0.05)
+    assert owner.post("/owner/api/gaps", json={}).status_code == 409
+    go_on.set()
+    wait_until(lambda: owner.post("/owner/api/gaps", json={}).status_code == 200)
+    assert questions_of_gaps() == ["first"]
+    Judgements(database).keep(**JUDGED, question="q", helped=False, network="n", visit="v")
+    assert questions_of_gaps() == ["first"]
+    go_on.set()
+    wait_until(lambda: questions_of_gaps() == ["second"])
+
+
+def test_changes_are_found_and_undone(client: TestClient, folder: Path, place: str, database: Database) -> None:
+    owner, faq = log_in(client, "Änne"), (folder / "faq.jsonl").read_bytes()
     added = post(
         owner,
         "change",
@@ -277,6 +485,7 @@ def test_changes_are_found_and_undone(owner: TestClient, place: Path) -> None:
     assert (stale.status_code, stale.json()["error"][:27]) == (409, "This entry has been changed")
     edited, made = post(owner, "history")
     assert (edited["action"], made["action"]) == ("change entry", "add entry")
+    assert (edited["owner"], made["owner"]) == ("Änne", "Änne")
     post(owner, "undo", change=edited["id"])
     wait_until(lambda: "In the pool." in answers(owner, "walrus"))
     assert owner.post("/owner/api/undo", json={"change": edited["id"]}).status_code == 409
@@ -284,14 +493,15 @@ def test_changes_are_found_and_undone(owner: TestClient, place: Path) -> None:
     post(owner, "undo", change=made["id"])
     wait_until(lambda: "In the pool." not in answers(owner, "walrus"))
     assert [one["is_undone"] for one in post(owner, "history")] == [True, True]
-    assert (place / "faq.jsonl").read_bytes() == faq
-    assert [one.action for one in read_changes(place / "changes.jsonl")].count(Action.undo) == 2
+    assert (folder / "faq.jsonl").read_bytes() == faq
+    undone = [one for one in read_changes(database) if one.action == Action.undo]
+    assert [one.owner for one in undone] == ["Änne", "Änne"]
 
 
-def test_a_wording_with_one_click(owner: TestClient, place: Path) -> None:
+def test_a_wording_with_one_click(owner: TestClient, database: Database) -> None:
     """The question of a gap becomes a wording of an entry, and is no gap any more."""
     answers(owner, "xyzzy plugh")
-    wait_until(lambda: (place / "questions.jsonl").read_text() != "")
+    wait_until(lambda: logged(database, 1))
     assert [gap["questions"] for gap in post(owner, "gaps")] == [["xyzzy plugh"]]
     entry = post(owner, "entries", words="battery")["entries"][0]
     post(owner, "change", action="add wordings", entry=entry["key"], wordings=["xyzzy plugh"])
@@ -301,7 +511,124 @@ def test_a_wording_with_one_click(owner: TestClient, place: Path) -> None:
     wait_until(lambda: not answers(owner, "xyzzy plugh"))
 
 
-def test_requests_that_are_refused(owner: TestClient, place: Path) -> None:
+SENTENCE = "xylo okapi quokka"
+
+
+def judged(database: Database, question: str = SENTENCE, networks: int = 1, **fields: Any) -> None:
+    for number in range(networks):
+        given = JUDGED | fields | {"question": question, "network": f"n{number}", "visit": f"v{number}"}
+        Judgements(database).keep(**given, helped=True)
+
+
+def decision(row: dict[str, Any], state: str) -> dict[str, str]:
+    names = {"question_key": "question_key", "answer_key": "answer_key", "wording": "question", "entry": "key"}
+    return {"state": state} | {name: row[field] for name, field in names.items()}
+
+
+def states(database: Database) -> list[Any]:
+    with database.reading() as connection:
+        columns = [wordings.c[name] for name in ("state", "question", "origin", "owner", "stored_question")]
+        return [tuple(row) for row in connection.execute(select(*columns))]
+
+
+def test_a_visitors_sentence_is_accepted_and_taken_back(client: TestClient, place: str, database: Database) -> None:
+    owner = log_in(client, "Änne")
+    judged(database, networks=2)
+    [row] = post(owner, "feedback")
+    assert {name: row[name] for name in ("question", "entry", "helped", "did_not_help", "networks")} == {
+        "question": SENTENCE,
+        "entry": TEXTS[0],
+        "helped": 2,
+        "did_not_help": 0,
+        "networks": 2,
+    }
+    [entry] = post(owner, "entries", words=TEXTS[1])["entries"]
+    assert (entry["key"], entry["wordings"]) == (row["key"], []), "before, it is nobody's wording"
+    assert not answers(owner, SENTENCE)
+
+    assert post(owner, "decide", **decision(row, "accepted")) == {"state": "accepted"}
+
+    assert states(database) == [("accepted", SENTENCE, "click", "Änne", TEXTS[0])]
+    assert post(owner, "feedback") == []
+    [made] = post(owner, "history")
+    assert (made["action"], made["of"], made["wordings"], made["owner"]) == (
+        "add wordings",
+        TEXTS[0],
+        [SENTENCE],
+        "Änne",
+    )
+    wait_until(lambda: answers(owner, SENTENCE)[:1] == [TEXTS[1]])
+    for state in ("accepted", "rejected"):
+        assert owner.post("/owner/api/decide", json=decision(row, state)).status_code == 409
+
+    post(owner, "undo", change=made["id"])
+
+    assert states(database) == []
+    assert post(owner, "feedback") == [row]
+    wait_until(lambda: not answers(owner, SENTENCE))
+
+
+def test_a_visitors_sentence_is_rejected(owner: TestClient, place: str, database: Database) -> None:
+    judged(database)
+    judged(database, "another sentence", networks=3)
+    first, second = post(owner, "feedback")
+    assert (first["question"], second["question"]) == ("another sentence", SENTENCE), "what more people say, first"
+
+    post(owner, "decide", **decision(second, "rejected"))
+    judged(database, SENTENCE.upper(), networks=5)
+
+    assert post(owner, "feedback") == [first]
+    assert [state for state, *_ in states(database)] == ["rejected"]
+    assert read_changes(database) == []
+    assert owner.post("/owner/api/decide", json=decision(second, "accepted")).status_code == 409
+
+
+def test_sentences_that_cannot_become_wordings(owner: TestClient, database: Database) -> None:
+    judged(database, TEXTS[0].upper())
+    judged(database, "of an answer that is gone", answer="gone", stored_question="gone", networks=2)
+    judged(database, "\u200b\u202e", networks=3)
+    rows = post(owner, "feedback")
+    assert [row["key"] for row in rows] == ["", "", ""]
+    for row in rows[1:]:
+        assert owner.post("/owner/api/decide", json=decision(row, "accepted")).status_code == 409
+    unknown = decision(rows[1], "rejected") | {"question_key": "nothing"}
+    assert owner.post("/owner/api/decide", json=unknown).status_code == 409
+    assert read_changes(database) == []
+
+
+def test_what_becomes_a_wording_is_what_was_shown(owner: TestClient, database: Database) -> None:
+    """Nothing hides in it: no line breaks, no signs that turn the direction of writing, no end that is not shown."""
+    judged(database, "  my\nokapi \u202e<b>is</b>\u2066 lost" + " x" * 600)
+    [row] = post(owner, "feedback")
+    assert row["question"].startswith("my okapi <b>is</b> lost x x")
+    assert len(row["question"]) <= 500
+
+    post(owner, "decide", **decision(row, "accepted"))
+
+    assert read_changes(database)[0].wordings == (row["question"],)
+    assert post(owner, "feedback") == []
+
+
+def test_the_page_is_small_whatever_the_tables_hold(owner: TestClient, database: Database) -> None:
+    count = 3000
+    said = {"time": 1, "answer": "a", "answer_key": "a", "stored_question": "", "helped": False, "comment": ""}
+    asked = {"time": 1, "outcome": "answered", "entry": ""}
+    made = dict.fromkeys(("owner", "of", "undone", "entry"), "") | {"time": 1, "action": "add entry", "wordings": "[]"}
+    with database.writing("judgements", "questions", "changes") as connection:
+        numbers = [str(number) for number in range(count)]
+        texts = [{"question": f"question {number}", "question_key": number} for number in numbers]
+        rows = [said | each | {"visit": "v", "network": each["question_key"]} for each in texts]
+        connection.execute(insert(judgements), rows)
+        connection.execute(insert(questions), [asked | each for each in texts])
+        connection.execute(insert(changes), [made | {"id": each, "question": each, "answer": each} for each in numbers])
+
+    assert post(owner, "counts")["questions"] == post(owner, "counts")["did_not_help"] == count
+    assert {len(post(owner, name)) for name in ("feedback", "history")} == {service.SHOWN}
+    found = post(owner, "entries")
+    assert (found["count"], len(found["entries"])) == (count + len(TEXTS) // 2, service.SHOWN)
+
+
+def test_requests_that_are_refused(owner: TestClient, database: Database) -> None:
     entries = post(owner, "entries")["entries"]
     for body in (
         {"action": "burn"},
@@ -318,7 +645,14 @@ def test_requests_that_are_refused(owner: TestClient, place: Path) -> None:
         assert response.json()["error"]
     gone = owner.post("/owner/api/change", json={"action": "add wordings", "entry": "none", "wordings": ["w"]})
     assert gone.status_code == 409
-    assert not (place / "changes.jsonl").exists()
+    for body in (
+        {"state": "accepted", "question_key": "q", "answer_key": "a", "entry": entries[0]["key"]},
+        {"state": "accepted", "question_key": "q", "answer_key": "a", "entry": "x", "wording": "two\nlines"},
+        {"state": "perhaps", "question_key": "q", "answer_key": "a", "wording": "w"},
+        {"state": "rejected", "question_key": "q" * 65, "answer_key": "a", "wording": "w"},
+    ):
+        assert owner.post("/owner/api/decide", json=body).status_code == 422, body
+    assert read_changes(database) == []
     for entry in entries[:-1]:
         post(owner, "change", action="delete entry", entry=entry["key"], version=entry["version"])
     last = {"action": "delete entry", "entry": entries[-1]["key"], "version": entries[-1]["version"]}
@@ -326,54 +660,91 @@ def test_requests_that_are_refused(owner: TestClient, place: Path) -> None:
     assert (response.status_code, response.json()["error"]) == (409, "The last entry cannot be deleted.")
 
 
-def test_a_broken_file_of_changes(owner: TestClient, place: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (place / "changes.jsonl").write_text("not JSON\n")
-    response = owner.post("/owner/api/entries", json={})
+def test_a_database_that_fails(
+    owner: TestClient, place: str, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    with database.writing("changes") as connection:
+        connection.execute(text("drop table ap_ranker_changes"))
+    response = owner.post("/owner/api/history", json={})
     assert response.status_code == 503
-    assert "line 1: expected a change" in caplog.text
-    assert str(place) not in response.text
+    assert "ap_ranker_changes" in caplog.text
+    assert "ap_ranker_changes" not in response.text
     assert answers(owner, TEXTS[0]), "the search goes on"
 
 
-def test_a_search_whose_documents_the_page_cannot_change(search: Any, tmp_path: Path) -> None:
-    feedback = FeedbackFile(tmp_path / "feedback.jsonl")
-    desk = OwnerService(search, None, Match.both, feedback=feedback.path)
-    client = log_in(
-        TestClient(build_app(search, feedback, owner=OwnersPage(KEY, desk)), "http://localhost", follow_redirects=False)
-    )
+def test_a_search_whose_documents_the_page_cannot_change(search: Any, database: Database) -> None:
+    desk = OwnerService(search, None, Match.both, database)
+    app = build_app(search, Judgements(database), owner=OwnersPage(KEY, desk))
+    client = log_in(TestClient(app, "http://localhost", follow_redirects=False))
     counts = post(client, "counts")
     assert (counts["editable"], counts["logged"], counts["questions"]) == (False, False, 0)
-    assert post(client, "gaps") == []
+    assert post(client, "gaps") == post(client, "history") == []
     response = client.post("/owner/api/change", json={"action": "add entry", "question": "q", "answer": "a"})
     assert response.status_code == 409
+    judged(database)
+    [row] = post(client, "feedback")
+    assert (row["key"], row["entry"]) == ("", TEXTS[0])
+    assert client.post("/owner/api/decide", json=decision(row, "accepted")).status_code == 409
+    post(client, "decide", **decision(row, "rejected"))
+    assert post(client, "feedback") == []
 
 
-def test_a_key_that_is_too_short() -> None:
-    from ap_ranker.web.limits import check_key
+@pytest.mark.parametrize(
+    "key",
+    [
+        "short",
+        "aaaaaaaaaaaaaaaaaaaaaaaa",
+        "password12345678",
+        "abababababababababab",
+        "abcdefghijklmnopqrstuvwxyz",
+        "98765432109876543210",
+        "qwertzuiopasdfghjkl",
+        "the-owner's-key-0123456789",
+        "correcthorsebatterystaple",
+        "Welcome2024Welcome2025",
+        "7c1f6a02d94be853 b7a1",
+        "7c1f6a02d94be853\u00e4b7a1",
+        "",
+    ],
+)
+def test_keys_that_are_easily_guessed(key: str) -> None:
+    with pytest.raises(InputError, match="openssl rand -hex 32"):
+        check_key(key, "AP_RANKER_OWNER_KEY")
 
-    with pytest.raises(InputError, match="Expected AP_RANKER_OWNER_KEY to hold a key of at least 16"):
-        check_key("short", "AP_RANKER_OWNER_KEY")
+
+def test_keys_that_programs_make(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_key(KEY, "AP_RANKER_OWNER_KEY")
+    check_key(None, "AP_RANKER_OWNER_KEY")
+    for _ in range(200):
+        for key in (secrets.token_hex(16), secrets.token_hex(32), secrets.token_urlsafe(32)):
+            check_key(key, "AP_RANKER_OWNER_KEY")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_server_that_is_killed(place: Path, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_killed(folder: Path, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Live within seconds in every process; after kill -9 all that was saved is there."""
     monkeypatch.setenv("AP_RANKER_OWNER_KEY", KEY)
     options = ("--pipeline", "search.yaml", "--documents", "faq.jsonl", "--workers", str(workers))
-    with served(*options, folder=place) as server:
-        with httpx.Client(base_url=server.address, headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as client:
+    key = {"Authorization": f"Bearer {KEY}"}
+    with served(*options, folder=folder) as server:
+        with httpx.Client(base_url=server.address, headers=key, timeout=60) as client:
             for number in range(5):
                 body = {"action": "add entry", "question": f"Where is walrus {number}?", "answer": f"Pool {number}."}
                 assert client.post("/owner/api/change", json=body).status_code == 200
             # Every process answers: one may be a look behind the other.
             wait_until(lambda: all("Pool 4." in answers(client, "walrus 4") for _ in range(6)))
+            encrypted = {"X-Forwarded-Proto": "https"}  # as a web server on this machine says
+            session = client.post("owner/login", data={"key": KEY}, headers=encrypted).headers["set-cookie"]
+            assert "Secure" in session
         os.kill(server.process.pid, signal.SIGKILL)
         server.process.wait()
     with (
-        served(*options, folder=place) as server,
-        httpx.Client(base_url=server.address, headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as client,
+        served(*options, folder=folder) as server,
+        httpx.Client(base_url=server.address, headers=key, timeout=60) as client,
     ):
         assert "Pool 4." in answers(client, "walrus 4")
         assert client.post("/owner/api/entries", json={"words": "walrus"}).json()["count"] == 5
-    documents = WatchedFolder(place / "faq.jsonl", overlay=owners_changes(place / "changes.jsonl"))
-    assert len(documents.read()) == len(read_faq(place / "faq.jsonl")) + 5
+        cookie = {"Cookie": session.split(";")[0], "Authorization": ""}
+        assert client.get("/owner", headers=cookie).status_code == 200, "the session goes on"
+    documents = WatchedFolder(folder / "faq.jsonl", overlay=owners_changes(str(folder / "faq.db")))
+    assert len(documents.read()) == len(read_faq(folder / "faq.jsonl")) + 5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,24 @@ from conftest import TEXTS
 from playwright.sync_api import Page, Route, expect
 from search_server import served
 from searches import write_pipeline
+from sqlalchemy import delete
 
 from ap_ranker.web.changes import read_changes
+from ap_ranker.web.database import open_database, questions
+from ap_ranker.web.judgements import Judgements
+from ap_ranker.web.question_log import read_question_log
 
 from .browsing import axe_faults, opened
 
-KEY = "the-owner's-key-0123456789"
+KEY = "7c1f6a02d94be853b7a1"
 NASTY = "<img src=x onerror=alert(1)> rent a bike"
+SENTENCE = "<b>my</b> parcel, order 4711 \u202e<script>alert(2)</script>"
 ASKED = ("do you rent bikes for a day", "Do you rent bikes for a day?", NASTY, "xyzzy")
+
+
+COLOURS = """[...document.querySelectorAll("button.main")].map((button) => getComputedStyle(button))
+    .map((style) => [style.color, style.backgroundColor, style.fontFamily])[0]"""
+"""Of the page's main button: of its text and of itself, and its font."""
 
 
 @pytest.fixture(scope="module")
@@ -41,22 +51,39 @@ def place(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
 def address(place: Path) -> Iterator[str]:
     """A search that finds nothing good enough, so that each question is a gap."""
     options = ("--documents", "faq.csv", "--pipeline", "search.yaml", "--score-threshold", "2", "--owner-key", KEY)
-    with served(*options, "--log-questions", "questions.jsonl", folder=place) as server:
+    with served(*options, "--log-questions", folder=place) as server:
+        database, end = open_database(place / "faq.db"), time.monotonic() + 60
+
+        def wait_while(is_so: Callable[[], bool]) -> None:
+            while is_so():
+                assert time.monotonic() < end
+                time.sleep(0.05)
+
         with httpx.Client(base_url=server.address, timeout=60) as client:
-            for question in ASKED:
-                assert client.post("/api/search", json={"question": question}).status_code == 200
-        end = time.monotonic() + 60
-        while (place / "questions.jsonl").read_text().count("\n") < len(ASKED):
-            assert time.monotonic() < end
-            time.sleep(0.05)
+
+            def found(question: str) -> bool:
+                is_found: bool = client.post("/api/search", json={"question": question}).json()["found"]
+                return is_found
+
+            wait_while(lambda: found("is my parcel a bike"))  # by words alone, until the answers are encoded
+            wait_while(lambda: all(logged.outcome == "answered" for logged in read_question_log(database)))
+            with database.writing("questions") as connection:
+                connection.execute(delete(questions))
+            assert [found(question) for question in ASKED] == [False] * len(ASKED)
+        wait_while(lambda: not {*ASKED} <= {logged.question for logged in read_question_log(database)})
+        for question, networks in {SENTENCE: 2, "the hotline is 0900 1234": 1}.items():
+            for number in range(networks):
+                given = {"answer": f"{TEXTS[0]}\n{TEXTS[1]}", "stored_question": TEXTS[0], "network": f"n{number}"}
+                Judgements(database).keep(**given, question=question, helped=True)
         yield server.address
 
 
 @contextmanager
-def logged_in(browser_path: str, address: str, **options: Any) -> Iterator[Page]:
+def logged_in(browser_path: str, address: str, name: str = "", **options: Any) -> Iterator[Page]:
     """The page after logging in; that the form to do so has status 401, the browser says in the console."""
     with opened(browser_path, f"{address}owner", "en-GB", refused="/owner", **options) as page:
         page.get_by_label("The owner's key").fill(KEY)
+        page.get_by_label("Your name").fill(name)
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="What users ask")).to_be_visible()
         yield page
@@ -73,14 +100,14 @@ def test_from_a_gap_to_an_answer_and_back(browser_path: str, address: str, place
         expect(first.locator(".asked")).to_have_text("asked 2 times")
         expect(card(page, "gaps", NASTY)).to_have_count(1)  # as text
         first.get_by_role("button", name="New entry").click()
-        expect(page.get_by_label("Question", exact=True)).to_have_value("Do you rent bikes for a day?")
+        expect(page.get_by_label("Question", exact=True)).to_have_value(ASKED[0])
         page.get_by_label("Answer", exact=True).fill("Yes, <b>for</b> 20 euros.")
         page.get_by_label("Other wordings, one per line").fill("bike rental\n\n day hire ")
         page.get_by_role("button", name="Save").click()
         expect(page.get_by_role("status")).to_contain_text("Saved.")
         expect(card(page, "entries", "Yes, <b>for</b> 20 euros.")).to_contain_text("2 more wordings")
         expect(page.locator("#gaps .list > li")).to_have_count(2)
-        (made,) = read_changes(place / "changes.jsonl")
+        (made,) = read_changes(open_database(place / "faq.db"))
         assert made.wordings == ("bike rental", "day hire")
 
         card(page, "gaps", NASTY).get_by_role("button", name="Add as wordings of the nearest entry").click()
@@ -104,6 +131,61 @@ def test_from_a_gap_to_an_answer_and_back(browser_path: str, address: str, place
         expect(card(page, "changes", "Deleted entry")).to_contain_text("undone")
         page.get_by_role("button", name="Log out").click()
         expect(page.get_by_label("The owner's key")).to_be_visible()
+
+
+def test_a_visitors_sentence_is_read_before_it_is_accepted(browser_path: str, address: str) -> None:
+    with logged_in(browser_path, address, "Änne") as page:
+        expect(page.locator("#feedback .list > li")).to_have_count(2)
+        first = page.locator("#feedback .list > li").first
+        expect(first.locator(".question")).to_have_text("<b>my</b> parcel, order 4711 <script>alert(2)</script>")
+        expect(first).to_contain_text(TEXTS[0])
+        expect(first).to_contain_text("networks: 2")
+        assert page.locator("#feedback b, #feedback script").count() == 0
+        first.get_by_role("button", name="Add as a wording of this entry").click()
+        made = card(page, "changes", "order 4711")
+        expect(made).to_contain_text("Änne")
+        expect(page.locator("#feedback .list > li")).to_have_count(1)
+        card(page, "feedback", "hotline").get_by_role("button", name="Reject").click()
+        expect(page.locator("#feedback .list > li")).to_have_text("Nothing yet.")
+        expect(card(page, "changes", "hotline")).to_have_count(0)
+        made.get_by_role("button", name="Undo").click()
+        expect(card(page, "feedback", "order 4711")).to_have_count(1)
+        expect(card(page, "feedback", "hotline")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "locale", "key", "name", "title"),
+    [
+        ("light", "de-AT", "Schlüssel des Betreibers", "Ihr Name", "Was gefragt wird"),
+        ("dark", "en-GB", "The owner's key", "Your name", "What users ask"),
+    ],
+)
+def test_the_first_screen(
+    browser_path: str, address: str, scheme: Any, locale: str, key: str, name: str, title: str
+) -> None:
+    """In the browser's language, as the page is; also after a wrong key, by keyboard, on a phone."""
+    size = {"width": 390, "height": 844}
+    options = {"viewport": size, "color_scheme": scheme, "refused": "/owner"}
+    with opened(browser_path, f"{address}owner", locale, **options) as page:
+        expect(page.get_by_label(key)).to_be_focused()
+        assert axe_faults(page) == []
+        accents = page.evaluate(COLOURS)
+        page.keyboard.type("wrong")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).to_be_visible()
+        assert axe_faults(page) == []
+        assert page.evaluate(COLOURS) == accents, "it is styled there, too"
+        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+        page.keyboard.type(KEY)
+        page.keyboard.press("Tab")
+        expect(page.get_by_label(name)).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name=title)).to_be_visible()
+        assert page.evaluate("document.documentElement.lang") == locale[:2]
+        page.wait_for_load_state("networkidle")
+        page.goto(address)
+        assert page.evaluate(COLOURS) == accents, "of the search page"
+        page.wait_for_load_state("networkidle")
 
 
 def test_a_late_reply_changes_no_list(browser_path: str, address: str) -> None:

@@ -20,9 +20,10 @@ from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web.app import build_app
-from ap_ranker.web.clicks import FeedbackFile
 from ap_ranker.web.page.files import page_files
 from ap_ranker.web.page.settings import PageSettings, read_page_settings
+
+from .visiting import judgements_of
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><path style="fill: red" d="M0 0h1v1z"/></svg>'
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
@@ -171,7 +172,7 @@ def test_served_with_the_servers_headers(search: DeclaredPipeline, tmp_path: Pat
     (tmp_path / "logo.svg").write_text(SVG)
     settings = read(tmp_path, "name: Fjord\nlogo: logo.svg\n")
     client = TestClient(
-        build_app(search, FeedbackFile(tmp_path / "feedback.jsonl"), page=settings, api_key="k" * 16),
+        build_app(search, judgements_of(search), page=settings, api_key="k" * 16),
         "http://localhost",
     )
     logo = client.get("/page/logo")

@@ -2,184 +2,145 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import logging
 import multiprocessing
-import os
-import stat
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
-from disks import fill, small_disk_or_skip
 from haystack import Document
-from starlette.testclient import TestClient
+from sqlalchemy import select
 
 from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web import question_log as module
+from ap_ranker.web import visitors
 from ap_ranker.web.app import build_app
-from ap_ranker.web.clicks import FeedbackFile
+from ap_ranker.web.database import Database, open_database, questions
 from ap_ranker.web.question_log import LONGEST, Outcome, QuestionLog, read_question_log
+
+from .visiting import judgements_of, visit
 
 BEST = Document(id="e1", content="the answer", score=0.75)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "questions.jsonl"
+def database(place: str) -> Database:
+    return open_database(place)
 
 
-def log_all(path: Path, *questions: str, **options: Any) -> None:
-    log = QuestionLog(path, **options)
-    for question in questions:
-        log.add(question, [BEST])
+def log_all(database: Database, *asked: str, network: str = "n") -> None:
+    log = QuestionLog(database)
+    for question in asked:
+        log.add(question, network, [BEST])
     log.close()
 
 
-def test_what_a_line_holds(path: Path) -> None:
-    log_all(path, "where is\tmy\nparcel\x1b[31m\u202e?" + "x" * 1000)
-    (line,) = path.read_text().splitlines()
-    record = json.loads(line)
-    assert record.keys() == {"time", "question", "outcome", "score", "entry"}
-    assert record["question"].startswith("where is my parcel [31m ?xxx")
-    assert len(record["question"]) == LONGEST
-    assert (record["outcome"], record["score"], record["entry"]) == ("answered", 0.75, "e1")
-    assert record["time"].endswith("+00:00")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+def logged(database: Database) -> list[str]:
+    return [one.question for one in read_question_log(database)]
 
 
-def test_outcomes_over_http(search: DeclaredPipeline, path: Path) -> None:
+def test_what_is_logged(database: Database) -> None:
+    log_all(database, "where is\tmy\nparcel\x1b[31m\u202e?\0" + "x" * 1000)
+    (one,) = read_question_log(database)
+    assert one.question.startswith("where is my parcel [31m ? xxx")
+    assert len(one.question) == LONGEST
+    assert (one.outcome, one.score, one.entry) == (Outcome.answered, 0.75, "e1")
+
+
+def test_outcomes_over_http(search: DeclaredPipeline) -> None:
     """With nothing good enough, the log knows what was nearest; the answer does not."""
-    log = QuestionLog(path)
-    feedback = FeedbackFile(path.with_name("feedback.jsonl"))
+    database = judgements_of(search).database
+    log = QuestionLog(database)
     for limits in ({}, {"score_threshold": 1.1}):
-        client = TestClient(build_app(search, feedback, limits=limits, question_log=log), "http://localhost")
+        client = visit(build_app(search, judgements_of(search), limits=limits, question_log=log), "9.9.9.9")
         for question in ("where is the parcel now", "xyzzy"):
-            response = client.post(
-                "/api/search", json={"question": question}, headers={"Cookie": "a=secret", "X-Forwarded-For": "9.9.9.9"}
-            )
-            assert response.status_code == 200
+            answered = client.post("/api/search", json={"question": question}, headers={"Cookie": "a=secret"})
+            assert answered.status_code == 200
     log.close()
-    questions = read_question_log(path)
-    assert [(one.question, one.outcome) for one in questions] == [
-        ("where is the parcel now", Outcome.answered),
-        ("xyzzy", Outcome.nothing_found),
-        ("where is the parcel now", Outcome.refused),
-        ("xyzzy", Outcome.nothing_found),
-    ]
-    shown, refused = questions[0], questions[2]
+    shown, nothing, refused, nothing_again = read_question_log(database)
+    assert (shown.question, shown.outcome) == ("where is the parcel now", Outcome.answered)
     assert shown.entry == search.run("where is the parcel now")[0].id
-    assert (refused.score, refused.entry) == (shown.score, shown.entry)
-    assert (questions[1].score, questions[1].entry) == (None, "")
-    assert "secret" not in path.read_text()
-    assert "9.9.9.9" not in path.read_text()
+    assert (refused.outcome, refused.score, refused.entry) == (Outcome.refused, shown.score, shown.entry)
+    assert (nothing.outcome, nothing.score, nothing.entry) == (Outcome.nothing_found, None, "")
+    assert nothing_again.outcome == Outcome.nothing_found
+    with database.reading() as connection:
+        rows = str(connection.execute(select(questions)).all())
+    assert "secret" not in rows
+    assert "9.9.9" not in rows
 
 
-def test_a_pipeline_without_a_threshold(path: Path) -> None:
-    log = QuestionLog(path)
-    log.add("what", [])
+def test_a_pipeline_without_a_threshold(database: Database) -> None:
+    log = QuestionLog(database)
+    log.add("what", "n", [])
     log.close()
-    (question,) = read_question_log(path)
+    (question,) = read_question_log(database)
     assert (question.outcome, question.score, question.entry) == (Outcome.refused, None, "")
 
 
-def test_old_files_are_put_aside_and_the_oldest_deleted(path: Path) -> None:
-    log_all(path, *(f"question number {n}" for n in range(40)), max_bytes=500)
-    names = sorted(file.name for file in path.parent.iterdir())
-    assert names == ["questions.jsonl", *(f"questions.jsonl.{n}" for n in range(1, 5))]
-    assert all(file.stat().st_size <= 500 for file in path.parent.iterdir())
-    assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in path.parent.iterdir())
-    numbers = [int(one.question.split()[-1]) for one in read_question_log(path)]
-    assert numbers == list(range(numbers[0], 40))
-    assert 10 < len(numbers) < 40
+def test_the_oldest_go(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 5)
+    for number in range(12):
+        log_all(database, f"question {number}")
+    assert logged(database) == [f"question {number}" for number in range(7, 12)]
 
 
-def _append_many(path: Path, name: str) -> None:
-    log_all(path, *(f"{name} {n}" for n in range(200)), max_bytes=10_000)
+def test_a_network_has_a_quota(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(visitors.QUOTAS, "question", 3)
+    log_all(database, *"abcdef", network="one")
+    log_all(database, "g", network="another")
+    assert logged(database) == ["a", "b", "c", "g"]
 
 
-def test_several_servers_share_a_file(path: Path) -> None:
-    context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=_append_many, args=(path, name)) for name in "abc"]
+def _log_many(place: str, name: str) -> None:
+    log_all(open_database(place), *(f"{name} {number}" for number in range(50)), network=name)
+
+
+def test_several_servers_share_a_database(place: str) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_log_many, args=(place, name)) for name in "abc"]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
         assert process.exitcode == 0
-    questions = [one.question.split() for one in read_question_log(path)]
-    for file in path.parent.iterdir():
-        assert all(json.loads(line) for line in file.read_text().splitlines())
-    for name in "abc":  # each writer's lines are in order, and none is missing in between
-        numbers = [int(number) for who, number in questions if who == name]
-        assert numbers == list(range(200 - len(numbers), 200))
-    assert len(questions) > 300
+    asked = [question.split() for question in logged(open_database(place))]
+    assert Counter(name for name, _ in asked) == dict.fromkeys("abc", 50)
+    for name in "abc":  # each writer's are in order
+        assert [int(number) for who, number in asked if who == name] == list(range(50))
 
 
-@pytest.mark.parametrize("failing", ["open", "write"])
-def test_a_file_that_cannot_be_written_is_said_once(
-    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, failing: str
+def test_a_database_that_cannot_be_written_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log = QuestionLog(path)
+    database = open_database(tmp_path / "faq.db")
 
-    def fail(*_: object, **__: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def fail(*_: object) -> None:
+        raise InputError("no space left on the device")
 
     with caplog.at_level(logging.WARNING), monkeypatch.context() as patch:
-        patch.setattr(os, failing, fail)
+        patch.setattr(Database, "writing", fail)
+        log = QuestionLog(database)
         for question in "abc":
-            log.add(question, [BEST])
-        while not log._waiting.empty():
-            pass
+            log.add(question, "n", [BEST])
+            while not log._waiting.empty():
+                pass
         log.close()
-    assert path.read_bytes() == b""
-    assert caplog.text.count("cannot be logged (No space left on device). Answers are not affected") == 1
-
-
-def test_a_full_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with small_disk_or_skip(tmp_path / "disk", 64) as disk:
-        path = disk / "questions.jsonl"
-        log_all(path, "before")
-        fill(disk)
-        log_all(path, *["x" * 400] * 30)
-        (disk / "filler").unlink()
-        log_all(path, "after")
-        questions = [one.question for one in read_question_log(path)]
-        assert (questions[0], questions[-1]) == ("before", "after")
-        assert all(json.loads(line) for line in path.read_text().splitlines())
-    assert caplog.text.count("cannot be logged") == 1
+    assert logged(database) == []
+    assert caplog.text.count("no space left") == 1
+    log_all(database, "after")
+    assert logged(database) == ["after"]
 
 
 def test_too_many_at_once_are_left_out(
-    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 2)
     monkeypatch.setattr(module.QuestionLog, "_work", lambda log: None)
-    log = QuestionLog(path)
+    log = QuestionLog(open_database(tmp_path / "faq.db"))
     for question in "abcd":
-        log.add(question, [BEST])
+        log.add(question, "n", [BEST])
     assert caplog.text.count("some are left out") == 1
-
-
-def test_a_line_that_a_crash_left_incomplete(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    log_all(path, "before")
-    with path.open("a") as file:
-        file.write('{"question": "half a li')
-    assert [one.question for one in read_question_log(path)] == ["before"]
-    log_all(path, "after")
-    assert [one.question for one in read_question_log(path)] == ["before", "after"]
-    assert "1 lines that are no logged questions left out" in caplog.text
-
-
-def test_a_place_that_cannot_be_written(path: Path) -> None:
-    with pytest.raises(InputError, match="expected a writable file for the log of questions"):
-        log_all(path / "nowhere")
-    with pytest.raises(InputError, match="No file"):
-        read_question_log(path)
-    path.write_text("question,answer\n1,2\n")
-    with pytest.raises(InputError, match="expected questions as `ap-ranker serve --log-questions FILE` logs them"):
-        read_question_log(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from random import Random
@@ -12,15 +11,13 @@ from conftest import TEXTS
 
 pytest.importorskip("hayhooks", reason="the extra serve is not installed")
 
-from starlette.testclient import TestClient
-
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web import suggestions as suggestions_module
-from ap_ranker.web.app import build_app
-from ap_ranker.web.clicks import FeedbackFile
 from ap_ranker.web.suggestions import LiveSuggestions, Suggestions
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
+
+from .visiting import client_of
 
 QUESTIONS = ["Where is my parcel?", "When does my bike arrive?", "Wo ist mein Fahrrad?", "Über uns", "我的包裹在哪里？"]
 
@@ -63,18 +60,15 @@ def test_many_texts_take_no_time() -> None:
     assert (time.thread_time() - started) / 6 < 0.2  # seconds
 
 
-def test_stored_questions_wordings_and_files_but_no_clicks(
+def test_stored_questions_wordings_and_files(
     search: DeclaredPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(suggestions_module, "LOOK_SECONDS", 0.0)
     entry = Entry("Do you sell bells?", "Yes.", {}, "", wordings=("ding for my handlebar",))
     search.index([to_document(entry, Match.both)])
     (tmp_path / "wordings.csv").write_text(f'question,answer\ntell me of two wheels,"{TEXTS[1]}"\n')
-    clicked = tmp_path / "clicked.jsonl"
-    clicked.write_text(json.dumps({"question": "tell of nothing yet", "answer": TEXTS[1]}) + "\n")
     search.warm_up()
-    search.add_wordings([tmp_path / "wordings.csv", clicked])
-    FeedbackFile(clicked).append(question="tell my secret", answer=TEXTS[1], stored_question="", helped=True)
+    search.add_wordings([tmp_path / "wordings.csv"])
     live = LiveSuggestions(search)
     assert (live.find("tell"), live.ready) == ([], False)
     live.refresh()
@@ -86,9 +80,8 @@ def test_stored_questions_wordings_and_files_but_no_clicks(
     assert live.find("ding") == ["Dinghies too?", "ding for my handlebar"]  # a stored question first
 
 
-def test_the_route(search: DeclaredPipeline, tmp_path: Path) -> None:
-    app = build_app(search, FeedbackFile(tmp_path / "feedback.jsonl"), rate=1)
-    client = TestClient(app, "http://localhost")
+def test_the_route(search: DeclaredPipeline) -> None:
+    client = client_of(search, rate=1)
     assert client.post("/api/suggest", json={"text": "where"}).json() == {"suggestions": ["Where is my parcel?"]}
     assert client.post("/api/suggest", json={"text": "x" * 1001}).status_code == 422
     assert client.post("/api/suggest", json={"text": "where"}).status_code == 429
@@ -96,12 +89,12 @@ def test_the_route(search: DeclaredPipeline, tmp_path: Path) -> None:
 
 
 def test_a_search_works_without_suggestions(
-    search: DeclaredPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_: object) -> None:
         raise RuntimeError("the store is gone")
 
     monkeypatch.setattr(LiveSuggestions, "refresh", fail)
-    client = TestClient(build_app(search, FeedbackFile(tmp_path / "feedback.jsonl")), "http://localhost")
+    client = client_of(search)
     assert client.post("/api/suggest", json={"text": "where"}).json() == {"suggestions": []}
     assert "the store is gone" in caplog.text

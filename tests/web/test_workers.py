@@ -25,7 +25,8 @@ from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.web.app import build_app
-from ap_ranker.web.clicks import FeedbackFile
+from ap_ranker.web.database import open_database
+from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.workers import SearchWorkers
 
 QUESTIONS = [*TEXTS[::2], "my parcel", "a bike?", "\N{BICYCLE}"]
@@ -134,9 +135,9 @@ def test_a_process_that_is_killed_is_replaced(setup: SearchSetup) -> None:
 
 
 def test_the_page_searches_in_processes(workers: SearchWorkers, alone: DeclaredPipeline, tmp_path: Path) -> None:
-    feedback = FeedbackFile(tmp_path / "feedback.jsonl")
-    here = TestClient(build_app(alone, feedback), "http://localhost")
-    there = TestClient(build_app(alone, feedback, workers=workers), "http://localhost")
+    judgements = Judgements(open_database(tmp_path / "faq.db"))
+    here = TestClient(build_app(alone, judgements), "http://localhost")
+    there = TestClient(build_app(alone, judgements, workers=workers), "http://localhost")
     for path, more in (("/api/search", {}), ("/api/explain", {"id": alone.run("my parcel")[0].id})):
         found, expected = (client.post(path, json={"question": "my parcel", **more}) for client in (there, here))
         assert found.status_code == expected.status_code == 200

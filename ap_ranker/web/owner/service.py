@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import Connection, Integer, Table, delete, func, insert, literal_column, select
 
 from ap_ranker.data.faq import Match
-from ap_ranker.data.feedback import helped, read_feedback
-from ap_ranker.files import file_version
-from ap_ranker.text.reading import normalized
-from ap_ranker.web.changes import Action, Change, ChangedEntries, KeyedEntry, append_change, apply_changes, read_changes
+from ap_ranker.text.reading import normalized, question_key
+from ap_ranker.web.changes import (
+    Action,
+    Change,
+    ChangedEntries,
+    KeyedEntry,
+    apply_changes,
+    changes_in,
+    insert_change,
+    read_changes,
+)
+from ap_ranker.web.database import Database, judgements, now, questions, storable, wordings
 from ap_ranker.web.gaps import Gap, find_gaps, find_unanswered
-from ap_ranker.web.question_log import LoggedQuestion, read_question_log
+from ap_ranker.web.judgements import Judgements, Votes, key_of_answer
+from ap_ranker.web.question_log import clean_question
+from ap_ranker.web.visitors import DAY
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 if TYPE_CHECKING:
@@ -29,9 +42,35 @@ SHOWN = 50
 DAYS = 14
 """Number of days whose questions are counted one by one."""
 
+GROUPING_SECONDS = 10.0
+"""That an answer waits for the groups of questions; they are grouped in a thread of their own, which goes on."""
+
+_DAY: Final = questions.c.time // literal_column(str(DAY), Integer)  # the same text wherever a statement has it
+
 
 class ConflictError(Exception):
-    """A change does not fit the entries as they are now."""
+    """A request does not fit things as they are now."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The entries as they are now, by what judgements and groups of questions know of them."""
+
+    changed: ChangedEntries
+    by_id: dict[str, KeyedEntry]  # of the document
+    by_answer: dict[str, KeyedEntry]  # by the hash of the text that is matched
+    by_question: dict[str, KeyedEntry]  # of questions that one entry alone has
+
+    @classmethod
+    def among(cls, changed: ChangedEntries, match: Match) -> _Found:
+        entries = changed.entries
+        counts = Counter(keyed.entry.question for keyed in entries)
+        return cls(
+            changed,
+            {to_document(keyed.entry, match).id: keyed for keyed in entries},
+            {key_of_answer(keyed.entry.text(match)): keyed for keyed in entries},
+            {text: keyed for keyed in entries if (text := keyed.entry.question) and counts[text] == 1},
+        )
 
 
 class OwnerService:
@@ -42,61 +81,90 @@ class OwnerService:
         search: DeclaredPipeline,
         documents: WatchedFolder | None,
         match: Match,
+        database: Database,
         *,
-        feedback: Path,
-        log: Path | None = None,
+        logged: bool = False,  # whether questions are
         wordings: Sequence[Path] = (),
     ) -> None:
+        self.database = database
         self._search, self._documents, self._match = search, documents, match
-        self._feedback, self._log, self._wordings = feedback, log, wordings
+        self._logged, self._wordings = logged, wordings
+        self._judgements = Judgements(database)
         self._lock = threading.Lock()
-        self._grouping = threading.Lock()
-        self._grouped: tuple[object, list[Gap]] = (None, [])
+        self._found_at: tuple[object, int] = (None, -1)
+        self._found = _Found.among(ChangedEntries([], set(), set()), match)
+        self._grouper = ThreadPoolExecutor(1, "gaps")
+        self._grouped_at: object = None
+        self._grouping: Future[list[Gap]] | None = None
+        self._gaps: list[Gap] | None = None
 
     def counts(self) -> dict[str, Any]:
         """How many questions there were, by outcome and by day, and how many judgements."""
-        questions = self._questions()
-        last = date.fromisoformat(questions[-1].time[:10]) if questions else None
-        days = Counter(question.time[:10] for question in questions)
-        shown = [str(last - timedelta(days=back)) for back in reversed(range(DAYS))] if last else []
-        votes = Counter(row["helped"] for row in self._judgements())
+        with self.database.reading() as connection:
+            by_outcome = select(questions.c.outcome, func.count()).group_by(questions.c.outcome)
+            outcomes: dict[str, int] = dict(connection.execute(by_outcome).tuples().all())
+            last = connection.scalar(select(func.max(_DAY)))
+            by_day = select(_DAY, func.count()).where(questions.c.time >= ((last or 0) - DAYS + 1) * DAY).group_by(_DAY)
+            days: dict[int, int] = dict(connection.execute(by_day).tuples().all())
+            by_vote = select(judgements.c.helped, func.count()).group_by(judgements.c.helped)
+            votes: dict[bool, int] = dict(connection.execute(by_vote).tuples().all())
+        shown = range(last - DAYS + 1, last + 1) if last is not None else ()
         return {
-            "logged": self._log is not None,
+            "logged": self._logged,
             "editable": self._documents is not None,
-            "questions": len(questions),
-            "outcomes": Counter(question.outcome for question in questions),
-            "days": {day: days[day] for day in shown},
-            "helped": votes[True],
-            "did_not_help": votes[False],
+            "questions": sum(outcomes.values()),
+            "outcomes": outcomes,
+            "days": {str(date(1970, 1, 1) + timedelta(days=day)): days.get(day, 0) for day in shown},
+            "helped": votes.get(True, 0),
+            "did_not_help": votes.get(False, 0),
         }
 
     def gaps(self) -> list[dict[str, Any]]:
-        """The groups of questions that nobody could answer, and the nearest entry of each."""
-        entries = self._changed().entries
-        by_id = {to_document(keyed.entry, self._match).id: keyed for keyed in entries}
-        by_question = {keyed.entry.question: keyed for keyed in entries if keyed.entry.question}
+        """The groups of questions that nobody could answer, each with its nearest entry.
+
+        While they are being grouped again, they are those of the last time; the first time, ConflictError is raised.
+        """
+        found = self._current()
+        with self._lock:
+            state = [self.database.revision(part) for part in ("questions", "judgements")], self._found_at
+            grouping = self._grouping
+            if grouping is None or (grouping.done() and (state != self._grouped_at or grouping.exception())):
+                self._grouped_at = state
+                grouping = self._grouping = self._grouper.submit(self._group, found.changed)
+        if wait([grouping], GROUPING_SECONDS).done:
+            self._gaps = grouping.result()
+        if self._gaps is None:
+            raise ConflictError("The questions are still being grouped. Load the page again in a minute.")
         shown = []
-        for gap in self._gaps():
-            nearest = by_id.get(gap.entry) or by_question.get(gap.nearest)  # the search may be a second behind
+        for gap in self._gaps:
+            nearest = found.by_id.get(gap.entry) or found.by_question.get(gap.nearest)  # the search may be behind
             shown.append(asdict(gap) | {"nearest_entry": None if nearest is None else _shown(nearest)})
         return shown
 
     def feedback_rows(self) -> list[dict[str, Any]]:
-        """Questions and the entries that were judged for them, the latest first, with the number of votes."""
-        votes: defaultdict[tuple[str, str], Counter[bool]] = defaultdict(Counter)
-        for row in self._judgements():
-            place = row["question"], row["stored_question"]
-            votes[place] = votes.pop(place, Counter()) + Counter([row["helped"]])
-        latest = list(votes.items())[: -SHOWN - 1 : -1]
-        return [
-            {"question": question, "entry": entry, "helped": count[True], "did_not_help": count[False]}
-            for (question, entry), count in latest
-        ]
+        """Visitors' sentences that the owner has not decided about, and the entries that were judged for them.
+
+        Those of most networks come first. `key` is that of the entry; empty if it is not there any more, or if it knows
+        the sentence.
+        """
+        found = self._current()
+        return [self._judged(votes, found) for votes in self._judgements.votes(SHOWN, undecided=True)]
+
+    def _judged(self, votes: Votes, found: _Found) -> dict[str, Any]:
+        keyed = found.by_answer.get(votes.answer_key) or found.by_question.get(votes.stored_question)
+        sentence = clean_question(votes.question)
+        known = keyed is not None and question_key(sentence) in ["", *map(question_key, keyed.entry.questions)]
+        names = ("question_key", "answer_key", "helped", "did_not_help", "networks")
+        return {name: getattr(votes, name) for name in names} | {
+            "question": sentence,
+            "entry": keyed.entry.question or keyed.entry.title if keyed else votes.stored_question,
+            "key": "" if keyed is None or known else keyed.key,
+        }
 
     def entries(self, text: str) -> dict[str, Any]:
         """The entries that contain all words of a text, and how many there are."""
         found, words = [], normalized(text).split()
-        for keyed in self._changed().entries:
+        for keyed in self._current().changed.entries:
             whole = normalized(" ".join((keyed.entry.text(Match.both), *keyed.entry.wordings)))
             if all(word in whole for word in words):
                 found.append(keyed)
@@ -104,77 +172,118 @@ class OwnerService:
 
     def history(self) -> list[dict[str, Any]]:
         """The changes, the latest first; `undone` and `lapsed` say which of them do not count."""
-        changed = self._changed()
-        changes = [change for change in self._read_changes() if change.action != Action.undo]
+        known = [] if self._documents is None else read_changes(self.database)
+        changed = self._changed(known)
+        made = [change for change in known if change.action != Action.undo]
         return [
             asdict(change) | {"is_undone": change.id in changed.undone, "is_lapsed": change.id in changed.lapsed}
-            for change in changes[: -SHOWN - 1 : -1]
+            for change in made[: -SHOWN - 1 : -1]
         ]
 
     def change(self, action: Action, version: str = "", **fields: Any) -> Change:
-        """Append a change to the file, whose `fields` are given; the search follows within seconds.
+        """Keep a change, whose `fields` are given; the search follows within seconds.
 
         If the entry is not there any more, or not in the `version` that the owner has seen, ConflictError is raised.
         """
-        with self._lock:
+        self._require_documents()
+        with self.database.writing("changes") as connection:  # of all servers, one at a time looks and writes
             if action != Action.add_entry:
-                entries = self._changed().entries
-                keyed = next((keyed for keyed in entries if keyed.key == fields["entry"]), None)
-                if keyed is None:
-                    raise ConflictError("This entry is not in the FAQ any more. Load the page again.")
+                entries = self._changed(changes_in(connection)).entries
+                keyed = _named(fields["entry"], entries)
                 if action in (Action.change_entry, Action.delete_entry) and version != keyed.version:
                     raise ConflictError("This entry has been changed since. Load the page again.")
                 if action == Action.delete_entry and len(entries) == 1:
                     raise ConflictError("The last entry cannot be deleted.")
                 fields["of"] = keyed.entry.question
-            return self._append(Change.make(action, **fields))
+            change = Change.make(action, **fields)
+            insert_change(connection, change)
+        return change
 
-    def undo(self, change: str) -> Change:
-        """Undo a change: one more line of the file; ConflictError if it is not there, or undone already."""
-        with self._lock:
-            known = self._read_changes()
+    def undo(self, change: str, owner: str = "") -> Change:
+        """Undo a change by one more; ConflictError if it is not there, or undone already.
+
+        A visitor's sentence that it accepted is again one to decide about.
+        """
+        self._require_documents()
+        with self.database.writing("changes", "wordings") as connection:
+            known = changes_in(connection)
             if change not in {one.id for one in known if one.action != Action.undo}:
                 raise ConflictError("There is no such change.")
             if change in {one.undone for one in known}:
                 raise ConflictError("This change is undone already.")
-            return self._append(Change.make(Action.undo, undone=change))
+            made = Change.make(Action.undo, undone=change, owner=owner)
+            insert_change(connection, made)
+            connection.execute(delete(wordings).where(wordings.c.change == change))
+        return made
 
-    def _append(self, change: Change) -> Change:
-        append_change(self._changes_file(), change)
-        return change
+    def decide(
+        self, state: str, owner: str = "", *, question_key: str, answer_key: str, wording: str, entry: str = ""
+    ) -> dict[str, str]:
+        """Keep that a visitor's sentence is `accepted`, as a wording of an entry, or `rejected`.
 
-    def _changes_file(self) -> Path:
-        if self._documents is None or self._documents.overlay is None:
+        ConflictError is raised if it is decided already, the judgement is gone, or the entry is.
+        """
+        accepted = state == "accepted"
+        if accepted:
+            self._require_documents()
+        row = {"question_key": question_key, "answer_key": answer_key, "question": storable(wording), "state": state}
+        row |= {"origin": "click", "owner": owner, "time": now(), "change": ""}
+        with self.database.writing(*(["changes"] if accepted else []), "wordings") as connection:
+            row["stored_question"] = self._undecided(connection, question_key, answer_key)
+            if accepted:
+                keyed = _named(entry, self._changed(changes_in(connection)).entries)
+                change = Change.make(
+                    Action.add_wordings, owner=owner, entry=entry, of=keyed.entry.question, wordings=(wording,)
+                )
+                insert_change(connection, change)
+                row |= {"change": change.id, "stored_question": storable(keyed.entry.question)}
+            connection.execute(insert(wordings).values(**row))
+        return {"state": state}
+
+    @staticmethod
+    def _undecided(connection: Connection, question_key: str, answer_key: str) -> str:
+        """The stored question of an answer that was judged for a sentence; ConflictError if it is decided, or gone."""
+
+        def stored_question(table: Table) -> str | None:
+            is_this = table.c.question_key == question_key, table.c.answer_key == answer_key
+            return connection.scalar(select(table.c.stored_question).where(*is_this).limit(1))
+
+        if stored_question(wordings) is not None:
+            raise ConflictError("This sentence is decided already. Load the page again.")
+        if (judged := stored_question(judgements)) is None:
+            raise ConflictError("This sentence is not there any more. Load the page again.")
+        return judged
+
+    def _require_documents(self) -> None:
+        if self._documents is None:
             raise ConflictError("This search reads a store that its own program fills; change the entries there.")
-        return self._documents.overlay.path
 
-    def _read_changes(self) -> list[Change]:
-        return [] if self._documents is None else read_changes(self._changes_file())
+    def _changed(self, known: Sequence[Change]) -> ChangedEntries:
+        return apply_changes(self._documents.unchanged if self._documents else (), known)
 
-    def _changed(self) -> ChangedEntries:
-        return apply_changes(self._documents.unchanged if self._documents else (), self._read_changes())
+    def _current(self) -> _Found:
+        """The entries as they are now, laid out anew if the documents or the changes are others."""
+        unchanged = self._documents.unchanged if self._documents else []
+        with self._lock:
+            revision = self.database.revision("changes")
+            if self._found_at[0] is not unchanged or self._found_at[1] != revision:
+                known = [] if self._documents is None else read_changes(self.database)
+                self._found = _Found.among(apply_changes(unchanged, known), self._match)
+                self._found_at = unchanged, revision
+            return self._found
 
-    def _questions(self) -> list[LoggedQuestion]:
-        return read_question_log(self._log) if self._log is not None else []
+    def _group(self, changed: ChangedEntries) -> list[Gap]:
+        """The first groups with their nearest entries."""
+        entries = None if self._documents is None else [keyed.entry for keyed in changed.entries]
+        unanswered = find_unanswered(self.database)
+        return find_gaps(unanswered, self._search, entries, self._match, self._wordings, SHOWN)[1]
 
-    def _judgements(self) -> list[dict[str, Any]]:
-        return [
-            {"question": row.need("question"), "stored_question": row.get("stored_question"), "helped": helped(row)}
-            for row in (read_feedback(self._feedback) if self._feedback.is_file() else ())
-        ]
 
-    def _gaps(self) -> list[Gap]:
-        """The first groups with their nearest entries; grouped again only if a file has changed."""
-        files = [self._feedback, *self._wordings, *([self._log] if self._log else ())]
-        documents = self._documents
-        with self._grouping:
-            now = [file_version(file) for file in files], documents.look() if documents else None
-            if now != self._grouped[0]:
-                unanswered = find_unanswered(self._questions(), self._feedback)
-                entries = None if documents is None else [keyed.entry for keyed in self._changed().entries]
-                _, gaps = find_gaps(unanswered, self._search, entries, self._match, self._wordings, SHOWN)
-                self._grouped = now, gaps
-            return self._grouped[1]
+def _named(key: str, entries: Iterable[KeyedEntry]) -> KeyedEntry:
+    keyed = next((keyed for keyed in entries if keyed.key == key), None)
+    if keyed is None:
+        raise ConflictError("This entry is not in the FAQ any more. Load the page again.")
+    return keyed
 
 
 def _shown(keyed: KeyedEntry) -> dict[str, Any]:

@@ -4,56 +4,129 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Final
 from urllib.parse import urlsplit
 
+from fastapi import HTTPException
+from sqlalchemy import delete, insert, select
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
+
+from ap_ranker.web.database import Database, now, sessions, storable
+from ap_ranker.web.question_log import clean_question
+from ap_ranker.web.visitors import Visitors
 
 COOKIE = "ap_ranker_owner"
 
 SECONDS = 12 * 3600
 """Length of a session: a working day."""
 
-MOST = 100
-"""Maximum number of sessions; the oldest one ends first."""
+FREE, MANY = 5, 100
+"""Number of wrong keys of a network before it must wait, and of all networks before each may send only one."""
+
+LONGEST, FORGOTTEN = 60.0, 3600.0
+"""Seconds that a network waits at most, and after which its wrong keys are forgotten."""
+
+MAX_NETWORKS: Final = 10_000
+"""Maximum number of networks whose wrong keys are counted; the one that failed longest ago is forgotten first."""
+
+
+class WrongKeys:
+    """Counts wrong keys, and says who must wait: 1 second, 2, 4 and so on; in memory, for one process.
+
+    A network waits for its own wrong keys alone: nobody can lock the owner out of another one. While `MANY` wrong keys
+    come from anywhere, which decay by one in a second, each network waits for `LONGEST` after its first one.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._networks: OrderedDict[str, tuple[int, float]] = OrderedDict()  # how many, and when the last one came
+        self._total, self._total_at = 0.0, clock()
+
+    def seconds_to_wait(self, network: str) -> float:
+        """Seconds until a network may try again; at most 0 if it may do so now."""
+        count, last = self._networks.get(network, (0, -math.inf))
+        if self._recent_total() >= MANY:
+            seconds = LONGEST
+        else:
+            seconds = 0.0 if count < FREE else min(LONGEST, 2.0 ** min(count - FREE, 10))
+        return last + seconds - self._clock()
+
+    def count(self, network: str) -> None:
+        """Count a wrong key of a network."""
+        self._total, self._total_at = self._recent_total() + 1, self._clock()
+        count, last = self._networks.pop(network, (0, 0.0))
+        count = 0 if self._clock() - last > FORGOTTEN else count
+        self._networks[network] = count + 1, self._clock()
+        if len(self._networks) > MAX_NETWORKS:
+            self._networks.popitem(last=False)
+
+    def _recent_total(self) -> float:
+        return max(0.0, self._total - (self._clock() - self._total_at))
 
 
 class Sessions:
-    """Sessions of the owner's page, in memory: all end with the server."""
+    """The sessions of the owner's page, in a database: all servers know them; those of another key have ended."""
 
-    def __init__(self, key: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._key = _digest(key)
-        self._clock = clock
-        self._ends: OrderedDict[bytes, float] = OrderedDict()  # digest of a token -> when its session ends
+    def __init__(self, key: str, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
+        self._key, self._database = key.encode("utf-8", "surrogateescape"), database
+        self._hash_of_key = self._hash(key)
+        self._visitors, self._wrong_keys = Visitors(database), WrongKeys(clock)
 
-    def is_key(self, text: str) -> bool:
-        """Whether a text is the owner's key, in constant time."""
-        return hmac.compare_digest(_digest(text), self._key)
+    def is_key(self, text: str, request: Request) -> bool:
+        """Whether a text is the owner's key; HTTPException (429) while the network of a request must wait.
 
-    def begin(self, response: Response, *, secure: bool) -> None:
-        """Begin a session; its token goes into a cookie that no script and no other site can use."""
+        It never waits for anything else, so that of many requests at once, too, only a few are answered.
+        """
+        network = self._visitors.network_of(request)
+        if (seconds := self._wrong_keys.seconds_to_wait(network)) > 0:
+            after = math.ceil(seconds)
+            sentence = f"Too many wrong keys of the owner came from your network. Try again in {after} seconds."
+            raise HTTPException(429, sentence, {"Retry-After": str(after)})
+        if hmac.compare_digest(self._hash(text), self._hash_of_key):
+            return True
+        self._wrong_keys.count(network)
+        return False
+
+    def begin(self, name: str, response: Response, *, secure: bool) -> None:
+        """Begin a session of an owner; its token goes into a cookie that no script and no other site can use."""
         token = secrets.token_urlsafe(32)
-        self._ends[_digest(token)] = self._clock() + SECONDS
-        while len(self._ends) > MOST:
-            self._ends.popitem(last=False)
+        row = {"token": self._hash(token), "owner": storable(clean_question(name)), "ends": now() + SECONDS}
+        with self._database.writing("sessions") as connection:
+            connection.execute(delete(sessions).where(sessions.c.ends <= now()))
+            connection.execute(insert(sessions).values(**row))
         response.set_cookie(COOKIE, token, max_age=SECONDS, httponly=True, samesite="strict", secure=secure)
 
     def end(self, request: Request, response: Response) -> None:
         """End the session of a request."""
-        self._ends.pop(_digest(request.cookies.get(COOKIE, "")), None)
+        token = self._hash(request.cookies.get(COOKIE, ""))
+        with self._database.writing("sessions") as connection:
+            connection.execute(delete(sessions).where(sessions.c.token == token))
         response.delete_cookie(COOKIE, httponly=True, samesite="strict")
 
-    def allows(self, request: Request) -> bool:
-        """Whether a request has a session that goes on, or the key in its header `Authorization: Bearer KEY`."""
-        scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self.is_key(key.strip()):
-            return True
-        return self._ends.get(_digest(request.cookies.get(COOKIE, "")), -1.0) > self._clock()
+    def owner_of(self, request: Request) -> str | None:
+        """The name of the owner whose session a request belongs to, which may be empty; `None` without a session."""
+        if COOKIE not in request.cookies:
+            return None
+        is_this = sessions.c.token == self._hash(request.cookies[COOKIE])
+        with self._database.reading() as connection:
+            return connection.scalar(select(sessions.c.owner).where(is_this, sessions.c.ends > now()))
+
+    def _hash(self, text: str) -> str:
+        """A hash of a token that depends on the key, so that another key ends all sessions."""
+        return hmac.digest(self._key, text.encode("utf-8", "surrogateescape"), hashlib.sha256).hex()
+
+
+def bearer_key(headers: Headers) -> str | None:
+    """The key of a header `Authorization: Bearer KEY`; `None` if there is none."""
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else None
 
 
 def is_own_site(headers: Headers) -> bool:
@@ -63,7 +136,3 @@ def is_own_site(headers: Headers) -> bool:
         return site in ("same-origin", "none")
     origin = headers.get("origin")  # of a browser that does not say it, as without encryption
     return origin is None or urlsplit(origin).netloc == headers.get("host")
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()

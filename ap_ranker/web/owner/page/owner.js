@@ -2,8 +2,8 @@
 import { language, texts } from "./texts.js";
 
 const element = (id) => document.getElementById(id);
+const make = (tag, text = "") => Object.assign(document.createElement(tag), { textContent: text });
 const list = (id) => element(id).querySelector(".list");
-const statusLine = element("status");
 const twoDigits = new Intl.NumberFormat(language, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 let editable = true;
 
@@ -29,7 +29,7 @@ async function post(name, body = {}) {
   return answer;
 }
 
-const say = (text) => (statusLine.textContent = text);
+const say = (text) => (element("status").textContent = text);
 
 function clone(id) {
   const item = element(id).content.firstElementChild.cloneNode(true);
@@ -37,20 +37,14 @@ function clone(id) {
 }
 
 function fill(id, items) {
-  list(id).replaceChildren(...items);
-  if (items.length) return;
-  const none = document.createElement("li");
-  none.className = "quiet";
-  none.textContent = texts.none;
-  list(id).append(none);
+  const none = Object.assign(make("li", texts.none), { className: "quiet" });
+  list(id).replaceChildren(...(items.length ? items : [none]));
 }
 
 function showOthers(details, wordings) {
   details.hidden = !wordings.length;
   details.querySelector("summary").textContent = texts.others(wordings.length);
-  details.querySelector("ul").replaceChildren(
-    ...wordings.map((wording) => Object.assign(document.createElement("li"), { textContent: wording })),
-  );
+  details.querySelector("ul").replaceChildren(...wordings.map((wording) => make("li", wording)));
 }
 
 function showCounts(counts) {
@@ -58,18 +52,15 @@ function showCounts(counts) {
   const numbers = { questions: counts.questions, ...counts.outcomes, helped: counts.helped, did_not_help: counts.did_not_help };
   element("counts").replaceChildren(
     ...Object.entries(numbers).map(([name, number]) => {
-      const pair = document.createElement("div");
-      pair.append(
-        Object.assign(document.createElement("dt"), { textContent: texts.names[name] }),
-        Object.assign(document.createElement("dd"), { textContent: number.toLocaleString(language) }),
-      );
+      const pair = make("div");
+      pair.append(make("dt", texts.names[name]), make("dd", number.toLocaleString(language)));
       return pair;
     }),
   );
   const most = Math.max(1, ...Object.values(counts.days));
   element("days").replaceChildren(
     ...Object.entries(counts.days).map(([day, number]) => {
-      const bar = document.createElement("li");
+      const bar = make("li");
       bar.style.height = `${(100 * number) / most}%`;
       bar.title = texts.day(day, number);
       bar.setAttribute("aria-label", bar.title);
@@ -114,10 +105,14 @@ function entryCard(entry) {
 }
 
 function feedbackCard(row) {
-  const [item, part] = clone("line");
-  part(".what").textContent = row.question;
-  part(".about").textContent = texts.votes(row.helped, row.did_not_help, row.entry);
-  part(".buttons").remove();
+  const [item, part] = clone("judgement");
+  const { question_key, answer_key, key: entry, question: wording } = row;
+  const decide = (state) => keep("decide", { state, question_key, answer_key, wording, entry });
+  part(".question").textContent = wording;
+  part(".about").textContent = texts.votes(row.helped, row.did_not_help, row.networks, row.entry);
+  part(".accept").hidden = !entry;
+  part(".accept").addEventListener("click", () => decide("accepted"));
+  part(".reject").addEventListener("click", () => decide("rejected"));
   return item;
 }
 
@@ -125,10 +120,9 @@ function changeCard(made) {
   const [item, part] = clone("line");
   const name = made.of || made.question || made.answer;
   part(".what").textContent = [`${texts.actions[made.action]}: ${name}`, ...made.wordings.map((text) => `• ${text}`)].join("\n");
-  const notes = [new Date(made.time).toLocaleString(language)];
-  if (made.is_undone) notes.push(texts.undone);
-  else if (made.is_lapsed) notes.push(texts.lapsed);
-  part(".about").textContent = notes.join(" · ");
+  const state = made.is_undone ? texts.undone : made.is_lapsed && texts.lapsed;
+  const notes = [new Date(1000 * made.time).toLocaleString(language), made.owner, state];
+  part(".about").textContent = notes.filter(Boolean).join(" · ");
   item.classList.toggle("gone", made.is_undone || made.is_lapsed);
   part(".buttons").hidden = made.is_undone;
   part(".undo").addEventListener("click", () => keep("undo", { change: made.id }));
@@ -226,13 +220,13 @@ async function showChoices() {
     choices = found;
     chooser.querySelector("ul").replaceChildren(
       ...entries.map((entry) => {
-        const button = Object.assign(document.createElement("button"), { type: "button" });
-        button.textContent = entry.question || entry.title || entry.answer.slice(0, 80);
+        const button = make("button", entry.question || entry.title || entry.answer.slice(0, 80));
+        button.type = "button";
         button.addEventListener("click", () => {
           chooser.close();
           addWordings(entry, chosenFor);
         });
-        const item = document.createElement("li");
+        const item = make("li");
         item.append(button);
         return item;
       }),
@@ -243,7 +237,6 @@ async function showChoices() {
 }
 
 element("wanted").addEventListener("input", showChoices);
-chooser.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
 for (const dialog of [editor, chooser]) {
   dialog.querySelector(".cancel").addEventListener("click", () => dialog.close());
 }

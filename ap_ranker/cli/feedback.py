@@ -1,0 +1,96 @@
+"""`ap-ranker feedback`: what visitors said of answers, for the owner alone: listed, written, deleted, taken over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import shorten
+from typing import Annotated
+
+import typer
+
+from ap_ranker.cli.console import console, in_utc, numbers
+from ap_ranker.cli.options import DATABASE, argument, option
+from ap_ranker.cli.serve import require_server
+from ap_ranker.errors import InputError
+
+SHOWN, WIDTH = 200, 60
+"""Maximum number of rows in the table, and of characters of an answer without a question."""
+
+Place = Annotated[str, DATABASE]
+
+app = typer.Typer(no_args_is_help=True, callback=require_server)
+
+
+@app.command("list")
+def list_judgements(database: Place) -> None:
+    """List which answers helped whom: each question and the entry that was judged, with the number of votes.
+
+    No search knows these questions. Accept those that are right on the owner's page, or add them to the FAQ.
+    """
+    from ap_ranker.web.database import open_existing, place_of
+    from ap_ranker.web.judgements import Judgements
+
+    judged = Judgements(open_existing(place_of(database))).votes()
+    rows = []
+    for votes in judged[:SHOWN]:
+        entry = votes.stored_question or shorten(votes.answer, WIDTH, placeholder=" ...")
+        counts = [f"{count:,}" for count in (votes.helped, votes.did_not_help, votes.networks)]
+        rows.append([votes.question, entry, *counts, in_utc(votes.time)])
+    console.table(["question", "entry", *map(numbers, ("helped", "did not", "networks")), "latest, UTC"], rows)
+    if len(judged) > SHOWN:
+        console.say(f"{len(judged) - SHOWN:,} more are not shown: ap-ranker feedback export")
+
+
+@app.command()
+def export(
+    file: Annotated[Path, argument("The file to write: .jsonl, for `ap-ranker train --feedback`, or .csv.")],
+    database: Place,
+) -> None:
+    """Write all judgements and comments into a file that only you can read."""
+    from ap_ranker.web.database import open_existing, place_of
+    from ap_ranker.web.traces import export_judgements
+
+    console.say(f"Wrote {export_judgements(open_existing(place_of(database)), file):,} judgements into {file}.")
+
+
+@app.command()
+def delete(
+    database: Place,
+    visit: Annotated[str | None, option("All of one visit; its id is what the page sends as `visit`.")] = None,
+    address: Annotated[
+        str | None, option("All of the network of this IP address: its first 24 bits, of IPv6 its first 48.")
+    ] = None,
+    identity: Annotated[str | None, option("All of a person, as the header of serve's --identity-header says.")] = None,
+    sentence: Annotated[str | None, option("This sentence, whoever said it, also in the owner's changes.")] = None,
+    question_log: Annotated[bool, option("Delete the sentences from the log of questions, too.")] = True,
+) -> None:
+    """Delete what a visitor left, or a sentence, so that the database's files do not hold it any more.
+
+    A visitor's sentences that others have judged, too, stay with the others' judgements.
+    """
+    from ap_ranker.web.database import open_existing, place_of
+    from ap_ranker.web.traces import delete_traces
+
+    who = {"visit": visit, "address": address, "identity": identity, "sentence": sentence}
+    deleted = delete_traces(open_existing(place_of(database)), **who, question_log=question_log)
+    found = ", ".join(f"{count:,} {what}" for what, count in deleted.items() if count)
+    console.say(f"Deleted or freed of it: {found or 'nothing'}.")
+
+
+@app.command("import")
+def import_files(
+    database: Place,
+    feedback: Annotated[Path | None, option("A file of judgements, such as feedback.jsonl.")] = None,
+    changes: Annotated[Path | None, option("A file of the owner's changes, such as changes.jsonl.")] = None,
+    questions: Annotated[Path | None, option("A log of questions; older files beside it, FILE.1 to .4, too.")] = None,
+) -> None:
+    """Take over files that `ap-ranker serve` wrote before it had a database. They stay as they are."""
+    files = {"judgements": feedback, "changes": changes, "questions": questions}
+    if not any(files.values()):
+        raise InputError("Expected --feedback, --changes or --questions with a file, found none.")
+    from ap_ranker.web.database import open_database, place_of
+    from ap_ranker.web.old_files import import_file
+
+    for part, file in files.items():
+        if file is not None:
+            import_file(open_database(place_of(database)), part, file)

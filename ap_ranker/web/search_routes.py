@@ -1,0 +1,229 @@
+"""The routes of the search page: search, reasons, feedback, suggestions. They need no key."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
+
+from fastapi import FastAPI, HTTPException, Request
+from pydantic import BaseModel, StringConstraints, model_validator
+from starlette.responses import JSONResponse
+
+from ap_ranker.errors import InputError
+from ap_ranker.search.declared_pipeline import NO_THRESHOLD, DeclaredPipeline
+from ap_ranker.search.load_pipeline import report_store_errors
+from ap_ranker.web.judgements import Judgements, QuotaError
+from ap_ranker.web.presentation import presented, stored_questions, weighed
+from ap_ranker.web.signed_answers import MAX_CHARACTERS as MAX_RECEIPT
+from ap_ranker.web.signed_answers import AnswerSigner, ShownAnswer
+from ap_ranker.web.suggestions import LiveSuggestions
+
+if TYPE_CHECKING:
+    from haystack import Document
+
+    from ap_ranker.web.background_start import BackgroundStart
+    from ap_ranker.web.evidence import Evidence
+    from ap_ranker.web.question_log import QuestionLog
+    from ap_ranker.web.workers import SearchWorkers
+
+logger = logging.getLogger(__name__)
+
+API = ("/api/search", "/api/suggest", "/api/explain", "/api/feedback")
+
+MAX_CHARACTERS = 1000
+"""Maximum length of a question: more than anybody types into a search box."""
+
+MAX_COMMENT = 300
+"""Maximum length of a comment: one sentence."""
+
+MAX_RELATED = 4
+"""Number of related questions shown if there is no good answer."""
+
+FAILED = "The search does not work at the moment; see the server's log."
+NOT_KEPT = "Feedback cannot be stored at the moment; see the server's log."
+ENOUGH = "Thank you, but your network has left all the feedback that it may leave today. Try again tomorrow."
+
+T = TypeVar("T")
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_CHARACTERS)]
+
+
+class SearchRequest(BaseModel, extra="forbid"):
+    """A question."""
+
+    question: Text
+
+
+class ExplainRequest(SearchRequest):
+    """A question and the id of one of its answers."""
+
+    id: Text
+
+
+class SuggestRequest(BaseModel, extra="forbid"):
+    """The beginning of a question."""
+
+    text: Text
+
+
+class FeedbackRequest(ExplainRequest):
+    """Whether that answer helped, and a sentence about it; `None` takes the judgement of this visit back.
+
+    `receipt` came with the answer, `visit` is an arbitrary id of the visitor.
+    """
+
+    helped: bool | None
+    comment: Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_COMMENT)] = ""
+    receipt: Annotated[str, StringConstraints(max_length=MAX_RECEIPT)] | None = None
+    visit: Annotated[str, StringConstraints(max_length=64, pattern=r"^[\w-]*$")] = ""
+
+    @model_validator(mode="after")
+    def _takes_back_its_own(self) -> Self:
+        if self.helped is None and not self.visit:
+            raise ValueError("expected the visit whose judgement is taken back, found none")
+        return self
+
+
+def add_search_routes(
+    app: FastAPI,
+    declared: DeclaredPipeline,
+    search: DeclaredPipeline | SearchWorkers | BackgroundStart,
+    judgements: Judgements,
+    limits: Mapping[str, float | None],
+    category: str,
+    question_log: QuestionLog | None,
+    evidence: Evidence | None,
+) -> None:
+    """Add what asks a search, and keeps what visitors say of its answers; `evidence` may order them."""
+    place = declared.place  # describing the stores takes a moment
+    receipts = AnswerSigner(judgements.database.secret())
+
+    async def run(work: Callable[[], T]) -> T:
+        """Run `work` in a search thread; its failure is the server's fault, not the client's."""
+        try:
+            return await asyncio.to_thread(work)
+        except InputError as error:
+            logger.error("%s", error)
+            raise HTTPException(503, FAILED) from error
+
+    def ranked(question: str, limits: Mapping[str, float | None] = limits) -> list[Document]:
+        with report_store_errors(declared.path, place):
+            return search.run(question, limits)
+
+    def found(question: str, *, calibrated: bool) -> list[Document]:
+        documents = ranked(question)
+        return evidence.ordered(question, documents, calibrated=calibrated) if evidence else documents
+
+    def closest(question: str) -> list[Document] | None:
+        """The answers that were not good enough, best first; `None` if the pipeline cannot tell."""
+        return ranked(question, NO_THRESHOLD) if declared.takes_threshold else None
+
+    async def find_answer(question: str, key: str) -> Document:
+        """Search again: the server keeps no state, and only answers that were shown can be asked about."""
+        for document in await run(lambda: ranked(question)):
+            if document.id == key:
+                return document
+        raise HTTPException(404, "Expected the id of an answer to this question, found another. Ask again.")
+
+    @app.post("/api/search")
+    async def api_search(asked: SearchRequest, request: Request) -> JSONResponse:
+        """The answers that are good enough, best first; `found` is false if there is none, with `related` questions."""
+        question, calibrated = asked.question, search.calibrated
+        documents = await run(lambda: found(question, calibrated=calibrated))
+        others = None if documents else await run(lambda: closest(question))
+        if question_log is not None:
+            question_log.add(question, judgements.visitors.network_of(request), documents, others)
+        answers = [
+            presented(question, document, calibrated=calibrated, category=category)
+            | {"receipt": receipts.sign(question, document.id, ShownAnswer.of(document))}
+            for document in documents
+        ]
+        content = {
+            "question": question,
+            "found": bool(documents),
+            "answers": answers,
+            "related": stored_questions(others or [])[:MAX_RELATED],
+        }
+        # Not a dictionary, which FastAPI would walk through first: its values are basic types already.
+        return JSONResponse(content)
+
+    @app.post("/api/explain")
+    async def api_explain(request: ExplainRequest) -> dict[str, Any]:
+        """The weight of each word; `start` and `end` are positions of characters (code points) in `text`."""
+        document = await find_answer(request.question, request.id)
+
+        def work() -> dict[str, Any] | str:
+            try:
+                question, answer, explanation = search.explain(request.question, document)
+            except InputError as error:
+                return str(error)
+            return {
+                "score": explanation.score,
+                "question": {"text": question, "tokens": weighed(explanation.question)},
+                "answer": {"text": answer, "tokens": weighed(explanation.answer)},
+            }
+
+        weights = await run(work)
+        if isinstance(weights, str):
+            raise HTTPException(409, weights)
+        return weights
+
+    _add_feedback(app, judgements, receipts, find_answer)
+
+
+def _add_feedback(
+    app: FastAPI,
+    judgements: Judgements,
+    receipts: AnswerSigner,
+    find_answer: Callable[[str, str], Awaitable[Document]],
+) -> None:
+    thread = ThreadPoolExecutor(1, "feedback")  # a separate one: feedback does not wait for searches
+
+    @app.post("/api/feedback")
+    async def api_feedback(said: FeedbackRequest, request: Request) -> dict[str, str]:
+        """Store whether an answer helped, or take it back; without a valid receipt, search for the answer first."""
+        shown = receipts.read(said.question, said.id, said.receipt) if said.receipt else None
+        if shown is None:
+            shown = ShownAnswer.of(await find_answer(said.question, said.id))
+        keep = partial(_keep, judgements, said, shown, judgements.visitors.network_of(request))
+        try:
+            await asyncio.get_running_loop().run_in_executor(thread, keep)
+        except QuotaError as error:
+            raise HTTPException(429, ENOUGH) from error
+        except InputError as error:
+            logger.error("%s", error)
+            raise HTTPException(503, NOT_KEPT) from error
+        return {"status": "taken back" if said.helped is None else "kept"}
+
+
+def add_suggestions(app: FastAPI, suggestions: LiveSuggestions) -> None:
+    """Add what completes a question while it is typed."""
+    reading = ThreadPoolExecutor(1, "suggestions")  # does not wait for searches
+
+    def refresh() -> None:
+        try:
+            if suggestions.stale:  # may have been done while this one waited
+                suggestions.refresh()
+        except Exception:  # a search without suggestions works as well
+            logger.exception("Suggestions cannot be read.")
+
+    @app.post("/api/suggest")
+    async def api_suggest(request: SuggestRequest) -> dict[str, list[str]]:
+        """Stored questions and known wordings that begin like a text."""
+        if suggestions.stale:
+            read = asyncio.get_running_loop().run_in_executor(reading, refresh)
+            if not suggestions.ready:
+                await read
+        return {"suggestions": suggestions.find(request.text)}
+
+
+def _keep(judgements: Judgements, said: FeedbackRequest, shown: ShownAnswer, network: str) -> None:
+    given = {"question": said.question, "answer": shown.answer, "network": network, "visit": said.visit}
+    if said.helped is None:
+        judgements.take_back(**given)
+    else:
+        more = {"stored_question": shown.stored_question, "comment": said.comment}
+        judgements.keep(**given, **more, helped=said.helped)

@@ -1,0 +1,335 @@
+"""What visitors left: exported for its owner, deleted on request so that no file holds it, deleted in time."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from sqlalchemy import create_engine, insert, select
+
+from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.feedback import add_feedback
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.errors import InputError
+from ap_ranker.web import database as database_module
+from ap_ranker.web import traces
+from ap_ranker.web.changes import Action, Change, append_change, read_changes
+from ap_ranker.web.database import Database, judgements, metadata, now, open_database, questions, wordings
+from ap_ranker.web.judgements import Judgements, key_of_answer, key_of_question
+from ap_ranker.web.question_log import QuestionLog, read_question_log
+from ap_ranker.web.traces import delete_daily, delete_older, delete_traces, export_judgements
+from ap_ranker.web.visitors import DAY, Visitors
+
+SECRET = "Erika Mustermann, order 4711: where is my parcel"
+ANSWER = "Open the tracking link."
+
+
+@pytest.fixture
+def website(place: str) -> Iterator[Database]:
+    database = open_database(place)
+    yield database
+    database.close()
+
+
+def judge(website: Database, question: str = SECRET, **given: Any) -> None:
+    judgement = {"answer": ANSWER, "stored_question": "Parcel?", "helped": True, "network": "n", "visit": "v"}
+    Judgements(website).keep(question=question, **judgement | given)
+
+
+def ask(website: Database, *asked: str) -> None:
+    log = QuestionLog(website)
+    for question in asked:
+        log.add(question, "n", [], [])
+    log.close()
+
+
+def decide(website: Database, question: str, when: int | None = None) -> None:
+    row = {"question_key": key_of_question(question), "answer_key": key_of_answer(ANSWER), "question": question}
+    row |= {"stored_question": "Parcel?", "state": "accepted", "origin": "click", "owner": "Jo"}
+    with website.writing("wordings") as connection:
+        connection.execute(insert(wordings).values(**row, time=now() if when is None else when))
+
+
+def rows_with(website: Database, text: str) -> list[str]:
+    """The tables of which a row holds a text."""
+    with website.reading() as connection:
+        return [name for name, table in metadata.tables.items() if text in str(connection.execute(select(table)).all())]
+
+
+def bytes_of(place: str) -> bytes:
+    """What is in all files of a database, but for PostgreSQL's log of writes."""
+    if "://" not in place:
+        return b"".join(path.read_bytes() for path in Path(place).parent.glob(f"{Path(place).name}*"))
+    import psycopg
+
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute("checkpoint")
+        [folder] = connection.execute("select oid from pg_database where datname = current_database()").fetchone() or ()
+    [home] = parse_qs(urlsplit(place).query)["host"]
+    return b"".join(path.read_bytes() for path in Path(home, "data", "base", str(folder)).iterdir() if path.is_file())
+
+
+# What is exported.
+
+
+def test_training_reads_what_is_exported(website: Database, tmp_path: Path) -> None:
+    (tmp_path / "faq.csv").write_text(f"question,answer\nParcel?,{ANSWER}\nRefund?,Soon.\n")
+    judge(website, comment="=cmd|' /C calc'!A0")
+    judge(website, "no good", visit="w", helped=False)
+    for name in ("said.jsonl", "said.csv"):
+        assert export_judgements(website, tmp_path / name) == 2
+
+        training = read_dataset(tmp_path / "faq.csv", "train")
+        learnt = add_feedback(training, Dataset("dev", [], []), tmp_path / name)
+        new = {question.text for question in learnt.questions} - {question.text for question in training.questions}
+        assert new == {SECRET}
+
+
+def test_both_kinds_of_export_say_the_same(website: Database, tmp_path: Path) -> None:
+    for text in (SECRET, 'with "quotes", a comma\nand a line', "中文 🚲"):
+        judge(website, text, visit=text[:5], comment="thank you, all")
+    for name in ("said.jsonl", "said.csv"):
+        export_judgements(website, tmp_path / name)
+
+    with (tmp_path / "said.csv").open(newline="", encoding="utf-8") as file:
+        table = list(csv.DictReader(file))
+    lines = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [{name: str(value) for name, value in line.items()} for line in lines] == table
+    assert {row["question"] for row in table} == {SECRET, 'with "quotes", a comma\nand a line', "中文 🚲"}
+
+
+@pytest.mark.parametrize("name", ["said.jsonl", "said.csv"])
+def test_only_its_user_reads_an_export(website: Database, tmp_path: Path, name: str) -> None:
+    judge(website)
+    before = os.umask(0)
+    try:
+        export_judgements(website, tmp_path / name)
+        assert os.umask(0) == 0  # as it was
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+
+
+def test_an_export_without_judgements(website: Database, tmp_path: Path) -> None:
+    (tmp_path / "faq.csv").write_text(f"question,answer\nParcel?,{ANSWER}\n")
+    training = read_dataset(tmp_path / "faq.csv", "train")
+    assert export_judgements(website, tmp_path / "said.jsonl") == export_judgements(website, tmp_path / "said.csv") == 0
+    learnt = add_feedback(training, Dataset("dev", [], []), tmp_path / "said.jsonl")
+    assert learnt.questions == training.questions
+
+
+@pytest.mark.parametrize("name", ["said", "said.xlsx", "faq.db"])
+def test_other_endings_are_refused(website: Database, tmp_path: Path, name: str) -> None:
+    before = {path.name for path in tmp_path.iterdir()}
+    with pytest.raises(InputError, match=r"\.jsonl or \.csv"):
+        export_judgements(website, tmp_path / name)
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+# What is deleted on request.
+
+
+def test_a_sentence_is_gone_from_every_file(website: Database, place: str) -> None:
+    """Also in other cases and white space, as a comment, as a wording that the owner accepted, while others use it."""
+    other = Database(create_engine(website.engine.url), "")  # another server
+    for number in range(50):  # so that the tables have several pages
+        judge(website, f"question {number} of somebody else", visit=f"v{number}", network=f"n{number}", comment="hello")
+    judge(website, SECRET.replace(",", " ,"))
+    judge(website, "my parcel", visit="w", comment=SECRET)
+    ask(website, f"  {SECRET}  ", "where is my parcel")
+    decide(website, SECRET)
+    append_change(website, Change.make(Action.add_wordings, entry="e", of="Parcel?", wordings=("my box", SECRET)))
+    append_change(website, Change.make(Action.add_entry, question=SECRET, answer="Wait."))
+    assert len(rows_with(other, SECRET)) == 4
+    assert b"Mustermann" in bytes_of(place)
+
+    deleted = delete_traces(website, sentence=SECRET)
+
+    assert deleted == {"judgements": 1, "comments": 1, "questions": 1, "wordings": 1, "changes": 2}
+    assert not rows_with(other, "Mustermann")
+    assert b"Mustermann" not in bytes_of(place)
+    assert len({record["question"] for record in Judgements(other).records()} - {"my parcel"}) == 50
+    assert [one.question for one in read_question_log(other)] == ["where is my parcel"]
+    assert [(one.question, one.wordings) for one in read_changes(other)] == [("", ("my box",)), ("", ())]
+    other.close()
+
+
+def test_a_long_sentence_as_the_log_has_it(website: Database) -> None:
+    long = "word\t " * 200
+    judge(website, long)
+    ask(website, long)
+
+    deleted = delete_traces(website, sentence=long)
+
+    assert (deleted["judgements"], deleted["questions"]) == (1, 1)
+
+
+@pytest.mark.parametrize("by", ["visit", "address", "identity"])
+def test_a_visitor_is_gone_and_others_stay(website: Database, place: str, by: str) -> None:
+    visitor = {"visit": "mine", "address": "192.0.2.7", "identity": "jörg"}
+    networks = {"address": ("192.0.2.99", ""), "identity": ("198.51.100.7", "j\xc3\xb6rg")}  # the bytes of a header
+    mine = Visitors(website).network(*networks.get(by, ("", "")))
+    judge(website, SECRET, visit="mine", network=mine, comment="call Mustermann")
+    judge(website, "where is my parcel", visit="mine", network=mine)
+    judge(website, "where is my parcel", visit="theirs", network="theirs", comment="of others")
+    ask(website, SECRET, "where is my parcel")
+    decide(website, SECRET)
+    append_change(website, Change.make(Action.add_wordings, entry="e", wordings=(SECRET, "where is my parcel")))
+
+    deleted = delete_traces(website, **{by: visitor[by]})
+
+    assert deleted == {"judgements": 2, "questions": 1, "wordings": 1, "changes": 1}
+    assert not rows_with(website, "Mustermann")
+    assert b"Mustermann" not in bytes_of(place)
+    assert [record["comment"] for record in Judgements(website).records()] == ["of others"]
+    assert [one.question for one in read_question_log(website)] == ["where is my parcel"]
+    assert [one.wordings for one in read_changes(website)] == [("where is my parcel",)]
+
+
+def test_what_the_owner_wrote_stays_when_a_visitor_goes(website: Database) -> None:
+    """A visitor may click at a stored question, or ask what the owner's own wording says."""
+    made = Change.make(Action.change_entry, entry="e", question="Parcel?", answer="x", wordings=("my box",))
+    append_change(website, made)
+    for question in ("Parcel?", "my box"):
+        judge(website, question, visit="mine")
+
+    assert delete_traces(website, visit="mine")["changes"] == 0
+
+    assert read_changes(website) == [made]
+
+
+def test_the_log_of_questions_may_stay(website: Database) -> None:
+    judge(website)
+    ask(website, SECRET)
+
+    delete_traces(website, sentence=SECRET, question_log=False)
+
+    assert rows_with(website, SECRET) == ["ap_ranker_questions"]
+
+
+def test_what_is_not_there(website: Database) -> None:
+    judge(website)
+    assert not +delete_traces(website, sentence="something else")
+    assert not +delete_traces(website, visit="nobody\ud800")
+    assert not +delete_traces(website, address="192.0.2.7")
+    assert rows_with(website, SECRET) == ["ap_ranker_judgements"]
+
+
+def test_who_reads_meanwhile_keeps_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader of SQLite that does not end may need the old log of writes: then that is said, not that all is well."""
+    monkeypatch.setattr(database_module, "WAIT_SECONDS", 0.2)
+    website = open_database(tmp_path / "faq.db")
+    judge(website)
+    with sqlite3.connect(tmp_path / "faq.db", isolation_level=None) as reader:
+        reader.execute("begin")
+        reader.execute("select * from ap_ranker_judgements").fetchall()
+        with pytest.raises(InputError, match=r"faq\.db"):
+            delete_traces(website, sentence=SECRET)
+        reader.execute("commit")
+
+    delete_traces(website, sentence=SECRET)
+
+    assert b"Mustermann" not in bytes_of(str(tmp_path / "faq.db"))
+
+
+# What is deleted in time.
+
+
+def aged(website: Database, days: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judgement, a question and a decision of each so many days ago."""
+    for name, age in days.items():
+        then = int(now() - age * DAY)
+        with monkeypatch.context() as patch:
+            for module in ("judgements", "question_log", "visitors"):
+                patch.setattr(f"ap_ranker.web.{module}.now", lambda then=then: then)
+            judge(website, name, visit=name)
+            ask(website, name)
+        decide(website, name, then)
+
+
+def left(website: Database) -> list[set[str]]:
+    with website.reading() as connection:
+        return [set(connection.scalars(select(table.c.question))) for table in (judgements, questions, wordings)]
+
+
+def test_what_is_older_goes(website: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    append_change(website, Change("id", 0, Action.add_entry, question="the owner's", answer="x"))
+    aged(website, {"year": 366, "month": 31, "almost": 29.9, "today": 0}, monkeypatch)
+
+    delete_older(website, 365)
+    assert left(website) == [{"month", "almost", "today"}] * 3
+    delete_older(website, 30)
+    assert left(website) == [{"almost", "today"}] * 3
+    assert [change.question for change in read_changes(website)] == ["the owner's"]
+
+
+def test_several_servers_delete_while_visitors_click(website: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    aged(website, {f"old {number}": 40 for number in range(20)}, monkeypatch)
+
+    def work(number: int) -> None:
+        delete_older(website, 30) if number % 2 else judge(website, f"new {number}", visit=f"{number}")
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(40)))
+
+    said, asked, decided = left(website)
+    assert said == {f"new {number}" for number in range(0, 40, 2)}
+    assert asked == decided == set()
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < end, "it did not come true in time"
+        time.sleep(0.02)
+
+
+def test_a_server_does_so_at_once(website: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    aged(website, {"old": 40, "new": 0}, monkeypatch)
+    ended = Event()
+    thread = Thread(target=delete_daily, args=(website, 30, ended))
+    thread.start()
+    wait_until(lambda: left(website) == [{"new"}] * 3)
+    ended.set()
+    thread.join()
+
+
+def test_and_again_until_it_ends(website: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+    monkeypatch.setattr(traces, "delete_older", lambda _, days: runs.append(days))
+    monkeypatch.setattr(traces, "DAY", 0.02)
+    ended = Event()
+    thread = Thread(target=delete_daily, args=(website, 30, ended))
+    thread.start()
+    wait_until(lambda: len(runs) > 3)
+    ended.set()
+    thread.join()
+    assert set(runs) == {30}
+
+
+def test_a_database_that_fails_is_tried_again(
+    website: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise InputError("faq.db: the disk is full.")
+
+    monkeypatch.setattr(traces, "delete_older", fail)
+    monkeypatch.setattr(traces, "DAY", 0.02)
+    ended = Event()
+    thread = Thread(target=delete_daily, args=(website, 30, ended))
+    thread.start()
+    wait_until(lambda: caplog.text.count("the disk is full") > 1)
+    ended.set()
+    thread.join()

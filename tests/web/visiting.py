@@ -1,0 +1,74 @@
+"""Visitors of a search page, each from an address of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from haystack import Document
+from starlette.testclient import TestClient
+
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.web.app import build_app
+from ap_ranker.web.database import open_database
+from ap_ranker.web.judgements import Judgements
+
+QUESTION = "where is the parcel with my battery and my money"
+
+
+class FixedSearch:
+    """Finds the same documents for all questions, as search processes would; their scores are probabilities."""
+
+    count = 1
+    calibrated = True
+    cache_info = None
+
+    def __init__(self, probabilities: Sequence[float]) -> None:
+        self.documents = [
+            Document(f"d{row}", f"answer {row}", meta={"question": f"stored question {row}"}, score=probability)
+            for row, probability in enumerate(probabilities)
+        ]
+
+    def run(self, question: str, limits: Mapping[str, float | None] | None = None) -> list[Document]:
+        return list(self.documents)
+
+    def explain(self, question: str, document: Document) -> Any:
+        raise NotImplementedError
+
+
+def judgements_of(search: DeclaredPipeline) -> Judgements:
+    """The judgements in a database beside the pipeline's file."""
+    return Judgements(open_database(search.path.with_name("faq.db")))
+
+
+def client_of(search: DeclaredPipeline, address: str = "192.0.2.1", **options: Any) -> TestClient:
+    return visit(build_app(search, judgements_of(search), **options), address)
+
+
+def visit(app: Any, address: str = "192.0.2.1") -> TestClient:
+    return TestClient(app, "http://localhost", raise_server_exceptions=False, client=(address, 50_000))
+
+
+def answers(client: TestClient, question: str = QUESTION) -> list[dict[str, Any]]:
+    response = client.post("/api/search", json={"question": question})
+    assert response.status_code == 200, response.text
+    found: list[dict[str, Any]] = response.json()["answers"]
+    return found
+
+
+def click(client: TestClient, one: Mapping[str, Any], **changes: Any) -> int:
+    given = {"question": QUESTION, "id": one["id"], "helped": True, "receipt": one["receipt"], "visit": "v"} | changes
+    return client.post("/api/feedback", json=given).status_code
+
+
+def kept(search: DeclaredPipeline) -> list[dict[str, Any]]:
+    return list(judgements_of(search).records())
+
+
+def write_feedback(search: DeclaredPipeline, path: Path) -> Path:
+    """What `ap-ranker feedback export` writes."""
+    import json
+
+    path.write_text("".join(json.dumps(record) + "\n" for record in kept(search)))
+    return path
