@@ -223,7 +223,9 @@ for line in sys.stdin:
             elif "state" in asked:
                 results.append(desk.decide(owner=name, **asked))
             else:
-                fields = {} if asked["action"] == "delete entry" else {"answer": f"{name} {number}"}
+                # Never the text that is there: whoever writes that changes nothing, and conflicts with nobody.
+                answer = f"{name} {number} after {asked['version']}"
+                fields = {} if asked["action"] == "delete entry" else {"answer": answer}
                 action = Action(asked["action"])
                 results.append(desk.change(action, asked["version"], entry=asked["entry"], owner=name, **fields).id)
         except ConflictError:

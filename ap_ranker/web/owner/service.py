@@ -226,8 +226,9 @@ class OwnerService:
         accepted = state == "accepted"
         if accepted:
             self._require_documents()
-        row = {"question_key": question_key, "answer_key": answer_key, "question": storable(wording), "state": state}
-        row |= {"origin": "click", "owner": owner, "time": now(), "change": ""}
+        keys = {"question_key": question_key, "answer_key": answer_key}
+        row: dict[str, Any] = keys | {"question": storable(wording), "state": state, "origin": "click", "owner": owner}
+        row |= {"time": now(), "change": ""}
         with self.database.writing(*(["changes"] if accepted else []), "wordings") as connection:
             row["stored_question"] = self._undecided(connection, question_key, answer_key)
             if accepted:
