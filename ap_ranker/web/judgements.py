@@ -83,7 +83,7 @@ class Judgements:
         with self.database.writing("judgements") as connection:
             if not self.visitors.takes(connection, network, "judgement"):
                 raise QuotaError
-            row = self._key(question, answer, visit or network)
+            row: dict[str, Any] = {**self._key(question, answer, visit or network)}
             if comment and not self.visitors.takes(connection, network, "comment"):
                 comment = ""
             row |= {"time": now(), "network": network, "question": question, "answer": answer, "helped": helped}

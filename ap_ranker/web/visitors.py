@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import os
-from typing import Final
+from typing import Any, Final, cast
 
 from sqlalchemy import Connection, delete, select
 from starlette.requests import HTTPConnection
@@ -62,17 +62,24 @@ class Visitors:
         return used <= QUOTAS[kind]
 
 
-class IdentityHeader:
-    """ASGI middleware: addresses, schemes and visitors' identities as web servers in front of this one tell them.
+def behind_proxies(app: ASGIApp) -> ASGIApp:
+    """The application with the addresses and schemes that web servers in front of it tell.
 
-    Those whose addresses are in the environment variable FORWARDED_ALLOW_IPS, by default 127.0.0.1, are believed;
-    what others send is ignored. It is the outermost middleware, as it needs the address that a connection comes from.
+    Those whose addresses are in the environment variable FORWARDED_ALLOW_IPS, by default 127.0.0.1, are believed.
+    """
+    trusted = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
+    return cast(ASGIApp, ProxyHeadersMiddleware(cast(Any, app), trusted))
+
+
+class IdentityHeader:
+    """ASGI middleware: visitors' identities as web servers in front of this one tell them, and all that these may tell.
+
+    What others send is ignored. It is the outermost middleware, as it needs the address that a connection comes from.
         header: that has the identity, such as `X-Remote-User`; empty if none has.
     """
 
     def __init__(self, app: ASGIApp, header: str = "") -> None:
-        trusted = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
-        self._app, self._probe = (ProxyHeadersMiddleware(each, trusted) for each in (app, _nowhere))
+        self._app, self._probe = behind_proxies(app), behind_proxies(_nowhere)
         self._header = header.lower().encode("latin-1")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,8 +92,8 @@ class IdentityHeader:
         await self._app(scope, receive, send)
 
     async def _believes(self, scope: Scope, receive: Receive, send: Send) -> bool:
-        asked = {"type": "http", "scheme": "http", "headers": [(b"x-forwarded-proto", b"https")]}
-        asked["client"] = scope.get("client")
+        asked: dict[str, Any] = {"type": "http", "scheme": "http", "client": scope.get("client")}
+        asked["headers"] = [(b"x-forwarded-proto", b"https")]
         await self._probe(asked, receive, send)
         return asked["scheme"] == "https"
 
