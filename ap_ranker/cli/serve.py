@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -74,9 +73,8 @@ def serve(
     If the environment variable AP_RANKER_API_KEY is set, all routes that the page does not use require this key in the
     header 'Authorization: Bearer KEY'.
     """
-    if any(importlib.util.find_spec(name) is None for name in ("hayhooks", "prometheus_client")):
+    if any(importlib.util.find_spec(name) is None for name in ("fastapi", "hypercorn", "prometheus_client")):
         raise InputError('The server needs an extra: pip install "ap-ranker[serve]"')
-    os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # its default logs every question
     wait_without_spinning()
     from ap_ranker.web.changes import owners_changes
     from ap_ranker.web.limits import is_loopback

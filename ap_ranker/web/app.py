@@ -1,4 +1,4 @@
-"""The HTTP interface of a search: the search page, its API, and Hayhooks' REST route of the pipeline."""
+"""The HTTP interface of a search: the search page, its API, and the REST route of the pipeline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, StringConstraints, TypeAdapter, model_validator
+from pydantic import BaseModel, StringConstraints, model_validator
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import JSONResponse, Response
@@ -23,13 +23,13 @@ from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD, DeclaredPipeline
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.web.clicks import FeedbackFile, FeedbackFullError
-from ap_ranker.web.hayhooks_route import add_pipeline
 from ap_ranker.web.limits import MAX_BYTES, Guard, Rate
 from ap_ranker.web.monitoring import MEDIA_TYPE, CountingThreads, MeasureTime, Metrics
 from ap_ranker.web.owner import routes as owner_pages
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.page.files import PageFile, page_files
 from ap_ranker.web.page.settings import PageSettings
+from ap_ranker.web.pipeline_route import add_pipeline
 from ap_ranker.web.presentation import presented, stored_questions, weighed
 from ap_ranker.web.signed_answers import MAX_CHARACTERS as MAX_RECEIPT
 from ap_ranker.web.signed_answers import AnswerSigner, ShownAnswer, shared_secret
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from haystack import Document
 
     from ap_ranker.web.background_start import BackgroundStart
-    from ap_ranker.web.connections import Connections
     from ap_ranker.web.question_log import QuestionLog
     from ap_ranker.web.workers import SearchWorkers
 
@@ -124,23 +123,22 @@ def build_app(
     hosts: Collection[str] = (),  # accepted host names, in addition to `localhost` and any IP address
     api_key: str | None = None,  # what all routes but the page's require
     columns: Collection[str] = (),  # of the FAQ, that the pipeline's own route returns beside question and answer
-    connections: Connections | None = None,  # for the metrics
     workers: SearchWorkers | BackgroundStart | None = None,  # search for the page instead of threads of this process
     page: PageSettings = PageSettings(),  # noqa: B008  it is frozen
     question_log: QuestionLog | None = None,
     owner: OwnersPage | None = None,
 ) -> FastAPI:
-    """Build the ASGI application; raises InputError if Hayhooks refuses the pipeline."""
+    """Build the ASGI application; raises InputError if requests cannot have the pipeline's inputs."""
     threads = CountingThreads(THREADS * (workers.count if workers else 1), "search")
-    metrics = Metrics(workers or search, threads, connections)
-    # FastAPI's documentation pages are off: they load scripts from another host.
-    app = FastAPI(title="ap-ranker", docs_url=None, redoc_url=None, lifespan=_searching_in(threads))
+    metrics = Metrics(workers or search, threads)
+    # No schema, which would list the owner's routes; no redirects, which would name an address behind a web server.
+    app = FastAPI(openapi_url=None, redirect_slashes=False, lifespan=_searching_in(threads))
     _answer_errors_in_json(app, metrics)
     files = page_files(page)
     _add_page(app, metrics, files)
     _add_search(app, search, workers or search, feedback, limits, page.categories, question_log)
     _add_suggestions(app, LiveSuggestions(search))
-    pipeline_route = add_pipeline(app, search, text=TypeAdapter(Text), columns=columns, failed=FAILED)
+    pipeline_route = add_pipeline(app, search, text=Text, columns=columns, failed=FAILED)
     owner_routes = owner.add_to(app) if owner else ()
     routes = [*files, *API, *owner_routes, "/metrics", pipeline_route]
     app.add_middleware(
@@ -160,7 +158,7 @@ def build_app(
 
 
 def _searching_in(threads: CountingThreads) -> Callable[[FastAPI], Any]:
-    """Run all searches, the page's and those of Hayhooks' route, in these threads.
+    """Run all searches, the page's and those of the pipeline's route, in these threads.
 
     An abandoned search keeps its thread until it ends; one that has not begun is dropped. So an overloaded server
     answers some requests in time, instead of working on ever more at once and answering none.
@@ -340,8 +338,7 @@ def _answer_errors_in_json(app: FastAPI, metrics: Metrics) -> None:
     @app.exception_handler(StarletteHTTPException)
     async def refused(_: Request, error: StarletteHTTPException) -> JSONResponse:
         metrics.refused(REASONS.get(error.status_code, "failed"))
-        internal = error.status_code == 500  # Hayhooks' message may quote the pipeline and its server
-        return JSONResponse({"error": FAILED if internal else error.detail}, error.status_code, error.headers)
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> JSONResponse:  # the server logs the traceback

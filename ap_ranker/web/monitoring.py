@@ -17,7 +17,6 @@ from ap_ranker.search.declared_pipeline import DeclaredPipeline
 
 if TYPE_CHECKING:
     from ap_ranker.web.background_start import BackgroundStart
-    from ap_ranker.web.connections import Connections
     from ap_ranker.web.workers import SearchWorkers
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -50,15 +49,10 @@ class CountingThreads(ThreadPoolExecutor):
 
 
 class Metrics(Collector):
-    """The metrics of one server: of its requests, search threads, connections and cache."""
+    """The metrics of one server: of its requests, search threads and cache."""
 
-    def __init__(
-        self,
-        search: DeclaredPipeline | SearchWorkers | BackgroundStart,
-        threads: CountingThreads,
-        connections: Connections | None,
-    ) -> None:
-        self._search, self._threads, self._connections = search, threads, connections
+    def __init__(self, search: DeclaredPipeline | SearchWorkers | BackgroundStart, threads: CountingThreads) -> None:
+        self._search, self._threads = search, threads
         self._registry = registry = CollectorRegistry()
         self._seconds = Histogram(
             "ap_ranker_request_seconds",
@@ -91,14 +85,6 @@ class Metrics(Collector):
         """Yield those that other objects keep, read at each scrape."""
         yield GaugeMetricFamily("ap_ranker_searches_waiting", "Searches in the queue.", self._threads.waiting)
         yield GaugeMetricFamily("ap_ranker_searches_running", "Searches in progress.", self._threads.running)
-        if self._connections is not None:
-            yield GaugeMetricFamily("ap_ranker_connections", "Open connections.", len(self._connections.open))
-            closed = CounterMetricFamily(
-                "ap_ranker_connections_closed", "Connections closed by the server.", labels=["reason"]
-            )
-            for reason in ("slow", "crowded", "refused"):
-                closed.add_metric([reason], self._connections.closed[reason])
-            yield closed
         if (cache := self._search.cache_info) is not None:
             yield CounterMetricFamily("ap_ranker_cache_hits", "Texts found in the cache.", cache.hits)
             yield CounterMetricFamily("ap_ranker_cache_misses", "Texts that had to be encoded.", cache.misses)

@@ -12,15 +12,19 @@ from typing import Any
 from ap_ranker.errors import InputError
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.search.watch_documents import follow
+from ap_ranker.web import connections
 from ap_ranker.web.app import build_app
 from ap_ranker.web.background_start import BackgroundStart
 from ap_ranker.web.clicks import FeedbackFile
-from ap_ranker.web.connections import Connections, Server
+from ap_ranker.web.connections import PROXIES, BehindProxies
 from ap_ranker.web.limits import KEY_VARIABLE, OWNER_VARIABLE, check_key
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.page.settings import PageSettings, read_page_settings
 from ap_ranker.web.question_log import QuestionLog
+
+LOOPBACK = "127.0.0.1,::1"
+"""Where a web server in front of this one connects from, unless the environment says otherwise."""
 
 
 def serve(
@@ -64,7 +68,6 @@ def serve(
             log=log_questions,
             wordings=ready.wordings,
         )
-        connections = Connections()
         app = build_app(
             search,
             judgements,
@@ -73,15 +76,15 @@ def serve(
             hosts=[host, *(allowed_host or ())],
             api_key=api_key,
             columns=column or (),
-            connections=connections,
             workers=started,
             page=settings,
             question_log=stack.enter_context(closing(QuestionLog(log_questions))) if log_questions else None,
             owner=None if owner_key is None else OwnersPage(owner_key, owner),
         )
+        behind_proxies = BehindProxies(app, os.environ.get(PROXIES, LOOPBACK))
         listening = _listen(host, port)
         on_listening(listening.getsockname()[1])
-        Server(app, connections).run(sockets=[listening])
+        connections.run(behind_proxies, listening)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from conftest import ROOT, TEXTS
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hayhooks", reason="Hayhooks is not installed")
 
 from ap_ranker.search.default_pipelines import BY_WORDS
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from conftest import ROOT, TEXTS, settings_of
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hayhooks", reason="Hayhooks is not installed")
 
 from fastapi import FastAPI
 from hayhooks import YAMLPipelineWrapper

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from conftest import ROOT, TEXTS, imported, settings_of
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 
 @pytest.fixture(scope="module")

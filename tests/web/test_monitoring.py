@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
@@ -102,17 +101,6 @@ def test_too_many_at_once(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPa
     response = client.post("/api/search", json={"question": "x"})
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
     assert numbers(client)["ap_ranker_refusals_total", (("reason", "busy"),)] == 1
-
-
-def test_connections(search: DeclaredPipeline) -> None:
-    from collections import Counter
-
-    connections = SimpleNamespace(open={1, 2, 3}, closed=Counter(slow=4))
-    found = numbers(client_of(search, connections=connections))
-    assert found["ap_ranker_connections", ()] == 3
-    closed = "ap_ranker_connections_closed_total"
-    reasons = {"slow": 4, "crowded": 0, "refused": 0}
-    assert {reason: found[closed, (("reason", reason),)] for reason in reasons} == reasons
 
 
 async def test_jobs_are_counted() -> None:

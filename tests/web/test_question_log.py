@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from disks import fill, small_disk_or_skip
 from haystack import Document

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from conftest import TEXTS
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from starlette.testclient import TestClient
 

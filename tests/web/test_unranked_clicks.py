@@ -12,7 +12,6 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-import uvicorn
 import yaml
 from conftest import ROOT, TEXTS, settings_of, write_checkpoint
 from search_server import Server, served
@@ -25,6 +24,7 @@ from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
+from ap_ranker.web import connections
 from ap_ranker.web.suggestions import LOOK_SECONDS
 
 CLICKS = 50
@@ -229,7 +229,7 @@ def test_a_feedback_file_is_no_file_of_wordings(
     tmp_path: Path, checkpoint: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(uvicorn.Server, "run", lambda server, sockets: sockets[0].close())
+    monkeypatch.setattr(connections, "run", lambda app, listening: listening.close())
     write_faq(tmp_path)
     judgement = {"question": "my bike", "answer": TEXTS[1], "label": 1, "visit": "v", "time": "", "comment": ""}
     Path("clicks.jsonl").write_text(json.dumps(judgement) + "\n")

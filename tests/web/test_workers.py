@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import psutil
 import pytest
 from conftest import TEXTS
+from haystack import Document
 from haystack.core.errors import PipelineRuntimeError
 from search_server import served
 from searches import write_pipeline
@@ -81,10 +82,9 @@ def test_the_same_answers_at_the_same_time(workers: SearchWorkers, alone: Declar
 def test_both_processes_search(workers: SearchWorkers) -> None:
     with ThreadPoolExecutor(8) as users:
         list(users.map(workers.run, [f"question {number}" for number in range(64)]))
-    own = {worker._process.pid for worker in workers._workers}
-    assert len(own) == 2
-    assert own <= {process.pid for process in search_processes()}
-    assert all(sum(worker.cache[:2]) > 0 for worker in workers._workers)
+    states = workers._states.values()
+    assert {state.process for state in states} <= {process.pid for process in search_processes()}
+    assert [state.cache.hits + state.cache.misses > 0 for state in states if state.cache] == [True, True]
 
 
 def test_explanations(workers: SearchWorkers, alone: DeclaredPipeline) -> None:
@@ -119,18 +119,46 @@ def test_what_is_wrong_is_said_at_the_start(setup: SearchSetup, tmp_path: Path) 
     assert search_processes() == before
 
 
+def kill_searching(process: psutil.Process) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait(60)
+
+
 def test_a_process_that_is_killed_is_replaced(setup: SearchSetup) -> None:
-    workers = SearchWorkers(setup, 1)
+    """Whether it searches or not; what was asked is answered."""
+    before = search_processes()
+    workers = SearchWorkers(setup, 2)
     try:
-        before = workers.run("my parcel")
-        os.kill(workers._workers[0]._process.pid or 0, signal.SIGKILL)
-        with pytest.raises(InputError, match="a search process ended while it searched"):
-            workers.run("my parcel")
-        assert workers.run("my parcel") == before
+        expected = workers.run("my parcel")
+        for process in [one for one in search_processes() if one not in before]:
+            kill_searching(process)
+        assert workers.run("my parcel") == expected
+        with ThreadPoolExecutor(20) as users:
+            asked = [users.submit(workers.run, "my parcel") for _ in range(200)]
+            kill_searching(next(one for one in search_processes() if one not in before))
+            assert [one.result(120) for one in asked] == [expected] * 200
     finally:
         workers.close()
+    assert search_processes() == before
     with pytest.raises(InputError, match="about to end"):
         workers.run("my parcel")
+
+
+def test_a_question_that_ends_each_process(setup: SearchSetup) -> None:
+    """It is not tried for ever, and the next question is answered."""
+    workers = SearchWorkers(setup, 1)
+    try:
+        document = workers.run("my parcel")[0]
+        with pytest.raises(InputError, match="a search process ended while it searched"):
+            workers.explain("my parcel", cast(Document, EndsWhoReadsIt()))
+        assert workers.run("my parcel")[0] == document
+    finally:
+        workers.close()
+
+
+class EndsWhoReadsIt:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (1,)
 
 
 def test_the_page_searches_in_processes(workers: SearchWorkers, alone: DeclaredPipeline, tmp_path: Path) -> None:
@@ -164,7 +192,7 @@ def test_processes_end_with_the_server(tmp_path: Path, checkpoint: Path, sent: s
         answer = httpx.post(f"{server.address}api/search", json={"question": "my parcel"}, timeout=60)
         assert answer.json()["answers"]
         for child in children:
-            child.send_signal(signal.SIGTERM)  # as a service manager may do; they first answer what was asked
+            child.send_signal(signal.SIGTERM)  # as a service manager may do; others take their place
         answer = httpx.post(f"{server.address}api/search", json={"question": "my parcel"}, timeout=60)
         assert answer.json()["answers"]
         server.process.send_signal(sent)
