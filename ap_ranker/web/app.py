@@ -24,7 +24,7 @@ from ap_ranker.search.declared_pipeline import NO_THRESHOLD, DeclaredPipeline
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.web.clicks import FeedbackFile, FeedbackFullError
 from ap_ranker.web.limits import MAX_BYTES, Guard, Rate
-from ap_ranker.web.monitoring import MEDIA_TYPE, CountingThreads, MeasureTime, Metrics
+from ap_ranker.web.monitoring import MEDIA_TYPE, MeasureTime, Metrics
 from ap_ranker.web.owner import routes as owner_pages
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.page.files import PageFile, page_files
@@ -129,8 +129,8 @@ def build_app(
     owner: OwnersPage | None = None,
 ) -> FastAPI:
     """Build the ASGI application; raises InputError if requests cannot have the pipeline's inputs."""
-    threads = CountingThreads(THREADS * (workers.count if workers else 1), "search")
-    metrics = Metrics(workers or search, threads)
+    threads = ThreadPoolExecutor(THREADS * (workers.count if workers else 1), "search")
+    metrics = Metrics(workers or search)
     # No schema, which would list the owner's routes; no redirects, which would name an address behind a web server.
     app = FastAPI(openapi_url=None, redirect_slashes=False, lifespan=_searching_in(threads))
     _answer_errors_in_json(app, metrics)
@@ -157,7 +157,7 @@ def build_app(
     return app
 
 
-def _searching_in(threads: CountingThreads) -> Callable[[FastAPI], Any]:
+def _searching_in(threads: ThreadPoolExecutor) -> Callable[[FastAPI], Any]:
     """Run all searches, the page's and those of the pipeline's route, in these threads.
 
     An abandoned search keeps its thread until it ends; one that has not begun is dropped. So an overloaded server

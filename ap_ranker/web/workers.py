@@ -1,23 +1,25 @@
 """Searches in processes of their own, so that a server uses more than one core.
 
 The threads of one process hardly search side by side: a search is half Python, of which one thread runs at a time. The
-server's own process speaks HTTP and hands searches to processes that are free, those that wait several at a time: their
-questions are encoded together, which takes a transformer little more than half of the time.
+server's own process speaks HTTP and hands each search to a process that is free, together with those that wait: their
+questions are encoded together. With 16 of them a search takes a fifth less time, so this is no pool of the standard
+library, which hands over one job at a time.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import multiprocessing
-import os
 import signal
 import threading
+import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import astuple, dataclass, field, replace
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import astuple, replace
+from multiprocessing.connection import Connection
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,7 +32,7 @@ from ap_ranker.search.setup import SearchSetup
 from ap_ranker.search.watch_documents import follow
 
 if TYPE_CHECKING:
-    from multiprocessing.synchronize import Barrier
+    from multiprocessing.context import SpawnProcess
 
     from haystack import Document
 
@@ -39,27 +41,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FAILED = "a search process failed; its traceback is above"
-ENDED = "a search process ended while it searched, perhaps for lack of memory; others take the place of all"
+ENDED = "a search process ended while it searched, perhaps for lack of memory; another one takes its place"
 
-TRIES = 2
-"""How often a search is tried whose process ends: it may be the reason, and would end one after the other."""
+RETRY_SECONDS = 5.0
+"""Between two attempts to start a process in place of one that has ended."""
 
 Request = tuple[str, Any]  # a question, and the limits of a search or the document to explain
 
 
-class _State(NamedTuple):
-    """What a process says of itself with its answers."""
+class _Job(NamedTuple):
+    request: Request
+    answer: Future[Any]
 
-    process: int
+
+class _Reply(NamedTuple):
+    """What a process sends: its answers, InputErrors among them, and what it says of itself."""
+
+    answers: list[Any]
     cache: CacheInfo | None
     calibrated: bool
-
-
-@dataclass(eq=False)
-class _Job:
-    request: Request
-    answer: Future[Any] = field(default_factory=Future)
-    tries: int = 0
 
 
 class SearchWorkers:
@@ -68,29 +68,35 @@ class SearchWorkers:
     def __init__(self, setup: SearchSetup, count: int) -> None:
         self.count = count
         self._setup = setup
-        self._lock = threading.RLock()
-        self._waiting: deque[_Job] = deque()
-        self._busy = 0  # number of processes that search
+        self._jobs: deque[_Job] = deque()
+        self._changed = threading.Condition()
         self._closed = False
-        self._states: dict[int, _State] = {}
-        self._pool = self._start()
+        self._processes: dict[int, SpawnProcess] = {}
+        self._replies: dict[int, _Reply] = {}  # the last of each process
+        begun: list[Future[None]] = [Future() for _ in range(count)]  # they load at the same time
+        self._threads = [threading.Thread(target=self._hand_out, args=each, daemon=True) for each in enumerate(begun)]
+        for thread in self._threads:
+            thread.start()
+        atexit.register(self.close)  # before multiprocessing waits for the processes
         try:
-            for ready in [self._pool.submit(_begin) for _ in range(count)]:
-                self._remember(ready.result())
-        except BaseException as error:
+            for one in begun:
+                one.result()
+        except BaseException:
             self.close()
-            if isinstance(error, BrokenProcessPool):
-                raise InputError("Expected search processes to start, found that one ended.") from error
             raise
 
     def close(self) -> None:
-        """End the processes once they have answered; searches that wait fail."""
-        with self._lock:
+        """End the processes; requests that wait fail."""
+        with self._changed:
             self._closed = True
-            waiting, pool = list(self._waiting), self._pool
-            self._waiting.clear()
-        self._fail(waiting)
-        pool.shutdown()
+            self._fail(self._jobs)
+            self._jobs.clear()
+            self._changed.notify_all()
+        for process in list(self._processes.values()):
+            process.kill()
+        for thread in self._threads:
+            thread.join()
+        atexit.unregister(self.close)
 
     def run(self, question: str, limits: Mapping[str, float | None] = MappingProxyType({})) -> list[Document]:
         """As `DeclaredPipeline.run`, but for vectors and blobs of the documents."""
@@ -105,130 +111,113 @@ class SearchWorkers:
     @property
     def cache_info(self) -> CacheInfo | None:
         """The sums over all processes; `None` without a cache."""
-        counts = [astuple(state.cache) for state in list(self._states.values()) if state.cache]
+        counts = [astuple(reply.cache) for reply in list(self._replies.values()) if reply.cache]
         return CacheInfo(*map(sum, zip(*counts, strict=True))) if counts else None
 
     @property
     def calibrated(self) -> bool:
         """As `DeclaredPipeline.calibrated`."""
-        return any(state.calibrated for state in list(self._states.values()))
-
-    def _start(self) -> ProcessPoolExecutor:
-        self._states.clear()
-        context = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
-        return ProcessPoolExecutor(self.count, context, _load, (self._setup, context.Barrier(self.count)))
-
-    def _remember(self, state: _State) -> None:
-        self._states[state.process] = state
+        return any(reply.calibrated for reply in list(self._replies.values()))
 
     def _ask(self, request: Request) -> Any:
-        job = _Job(request)
-        with self._lock:
+        job = _Job(request, Future())
+        with self._changed:
             if self._closed:
                 raise InputError("Expected search processes, found that the server is about to end.")
-            self._waiting.append(job)
-            self._hand_out()
+            self._jobs.append(job)
+            self._changed.notify()
         return job.answer.result()
 
-    def _hand_out(self) -> None:
-        """Give each free process its share of what waits; the lock is held."""
-        while self._waiting and self._busy < self.count:
-            share = min(TOGETHER, -(-len(self._waiting) // self.count))
-            jobs = [self._waiting.popleft() for _ in range(share)]
+    def _hand_out(self, number: int, begun: Future[None]) -> None:
+        """Let a process answer, and another one in its place if it ends, until all end."""
+        while not self._closed:
+            jobs: list[_Job] = []
             try:
-                found = self._pool.submit(_answer, [job.request for job in jobs])
-            except BrokenProcessPool:  # while nobody searched
-                self._waiting.extendleft(reversed(jobs))
-                self._pool = self._start()
-                continue
-            self._busy += 1
-            found.add_done_callback(partial(self._settle, self._pool, jobs))
+                with self._process(number) as pipe:
+                    self._replies[number] = _receive(pipe)
+                    if not begun.done():
+                        begun.set_result(None)
+                    while jobs := self._next():
+                        pipe.send([job.request for job in jobs])
+                        self._replies[number] = reply = _receive(pipe)
+                        for job, answer in zip(jobs, reply.answers, strict=True):
+                            if isinstance(answer, InputError):
+                                job.answer.set_exception(answer)
+                            else:
+                                job.answer.set_result(answer)
+            except (OSError, EOFError, InputError) as error:
+                self._fail(jobs)
+                reason = error if isinstance(error, InputError) else InputError(f"{self._setup.pipeline}: {ENDED}.")
+                if not begun.done():
+                    begun.set_exception(reason)
+                    return
+                if not self._closed:
+                    logger.error("%s", reason)
+                    time.sleep(RETRY_SECONDS if reason is error else 0)
 
-    def _settle(self, pool: ProcessPoolExecutor, jobs: Sequence[_Job], found: Future[Any]) -> None:
-        """Pass answers on; if a process has ended, which ends its pool, let another pool search again."""
-        error = found.exception()
-        with self._lock:
-            self._busy -= 1
-            if isinstance(error, BrokenProcessPool):
-                self._try_again(pool, jobs)
-            self._hand_out()
-        if error is None:
-            state, answers = found.result()
-            self._remember(state)
-            for job, answer in zip(jobs, answers, strict=True):
-                if isinstance(answer, InputError):
-                    job.answer.set_exception(answer)
-                else:
-                    job.answer.set_result(answer)
-        elif not isinstance(error, BrokenProcessPool):
-            for job in jobs:
-                job.answer.set_exception(error)
+    @contextmanager
+    def _process(self, number: int) -> Iterator[Connection]:
+        """Within, a process runs at the other end of the pipe."""
+        context = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
+        pipe, theirs = context.Pipe()
+        process = self._processes[number] = context.Process(target=_search, args=(self._setup, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        try:
+            yield pipe
+        finally:
+            process.kill()
+            process.join()
+            pipe.close()
 
-    def _try_again(self, pool: ProcessPoolExecutor, jobs: Sequence[_Job]) -> None:
-        if pool is self._pool and not self._closed:
-            logger.error("%s: %s.", self._setup.pipeline, ENDED)
-            self._pool = self._start()
-        for job in jobs:
-            job.tries += 1
-        self._waiting.extendleft(job for job in reversed(jobs) if job.tries < TRIES and not self._closed)
-        self._fail([job for job in jobs if job.tries >= TRIES or self._closed])
+    def _next(self) -> list[_Job]:
+        """Wait for jobs, and take a process' share of them; none at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self._closed)
+            share = min(TOGETHER, -(-len(self._jobs) // self.count))
+            return [self._jobs.popleft() for _ in range(share)]
 
-    def _fail(self, jobs: Sequence[_Job]) -> None:
+    def _fail(self, jobs: Iterable[_Job]) -> None:
         for job in jobs:
             job.answer.set_exception(InputError(f"{self._setup.pipeline}: {ENDED}."))
+
+
+def _receive(pipe: Connection) -> _Reply:
+    """InputError if the process cannot search, OSError or EOFError if it has ended."""
+    reply: _Reply | InputError = pipe.recv()
+    if isinstance(reply, InputError):
+        raise reply
+    return reply
 
 
 # What runs in a search process.
 
 
-class _Loaded(NamedTuple):
-    search: DeclaredPipeline | InputError
-    all_begun: Barrier
-
-
-_loaded: _Loaded
-
-
-def _load(setup: SearchSetup, all_begun: Barrier) -> None:
-    """Get ready; what is wrong with the setup is the answer to each request."""
-    global _loaded  # noqa: PLW0603  a pool hands nothing else to its jobs
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C goes to all; the server first answers what was asked
-    threading.Thread(target=_end_with_the_server, daemon=True).start()
+def _search(setup: SearchSetup, pipe: Connection) -> None:
+    """Answer the requests that come through a pipe until it is closed."""
+    for each in (signal.SIGINT, signal.SIGTERM):  # may be sent to all; the server first answers what was asked
+        signal.signal(each, signal.SIG_IGN)
     try:
         search, documents = setup.load()
         setup.warm_up(search, documents)
         logging.getLogger("ap_ranker.search.watch_documents").setLevel(logging.CRITICAL)  # the server's process says it
         logging.getLogger("ap_ranker.data").setLevel(logging.CRITICAL)
         follow(search, setup)
-        _loaded = _Loaded(search, all_begun)
     except InputError as error:
-        _loaded = _Loaded(error, all_begun)
+        pipe.send(error)
+        return
+    answers: list[Any] = []
+    while True:
+        pipe.send(_Reply(answers, search.cache_info, search.calibrated))
+        try:
+            requests = pipe.recv()
+        except (OSError, EOFError):  # the server has ended
+            return
+        search.encode_ahead([question for question, _ in requests])
+        answers = [_answer(search, *request) for request in requests]
 
 
-def _end_with_the_server() -> None:
-    server = multiprocessing.parent_process()
-    assert server is not None
-    server.join()
-    os._exit(1)
-
-
-def _begin() -> _State:
-    """Wait until as many processes have begun, so that each is asked once."""
-    _loaded.all_begun.wait()
-    return _answer([])[0]
-
-
-def _answer(requests: Sequence[Request]) -> tuple[_State, list[Any]]:
-    """The answer to each request, or an InputError."""
-    search = _loaded.search
-    if isinstance(search, InputError):
-        raise search
-    search.encode_ahead([question for question, _ in requests])
-    answers = [_answer_one(search, *request) for request in requests]
-    return _State(os.getpid(), search.cache_info, search.calibrated), answers
-
-
-def _answer_one(search: DeclaredPipeline, question: str, more: Any) -> Any:
+def _answer(search: DeclaredPipeline, question: str, more: Any) -> Any:
     try:
         with report_store_errors(search.path, search.place):
             if not isinstance(more, dict):
@@ -236,7 +225,7 @@ def _answer_one(search: DeclaredPipeline, question: str, more: Any) -> Any:
             found = search.run(question, more)
             return [replace(document, blob=None, embedding=None, sparse_embedding=None) for document in found]
     except InputError as error:
-        return error
+        return InputError(str(error))
     except Exception:
         logger.exception("%s: %s.", search.path, FAILED)
         return InputError(f"{search.path}: {FAILED}.")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -18,7 +18,6 @@ from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web import limits
 from ap_ranker.web.app import build_app
 from ap_ranker.web.clicks import FeedbackFile
-from ap_ranker.web.monitoring import CountingThreads
 
 
 def client_of(search: DeclaredPipeline, **options: Any) -> TestClient:
@@ -103,31 +102,13 @@ def test_too_many_at_once(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPa
     assert numbers(client)["ap_ranker_refusals_total", (("reason", "busy"),)] == 1
 
 
-async def test_jobs_are_counted() -> None:
-    threads, enough = CountingThreads(2, "test"), threading.Event()
-    loop = asyncio.get_running_loop()
-    jobs = [loop.run_in_executor(threads, enough.wait, 120) for _ in range(5)]
-    while threads.running < 2:
-        await asyncio.sleep(0.01)
-    assert (threads.waiting, threads.running) == (3, 2)
-    jobs[4].cancel()
-    await asyncio.sleep(0)
-    assert (threads.waiting, threads.running) == (2, 2)
-    enough.set()
-    await asyncio.gather(*jobs[:4])
-    until = time.monotonic() + 60
-    while threads.running and time.monotonic() < until:
-        await asyncio.sleep(0.01)
-    assert (threads.waiting, threads.running) == (0, 0)
-    threads.shutdown()
-    with pytest.raises(RuntimeError):
-        threads.submit(int)
-    assert threads.waiting == 0
-
-
-async def test_a_job_that_fails_is_counted() -> None:
-    threads = CountingThreads(1, "test")
-    with pytest.raises(ZeroDivisionError):
-        await asyncio.get_running_loop().run_in_executor(threads, lambda: 1 / 0)
-    threads.shutdown()
-    assert (threads.waiting, threads.running) == (0, 0)
+def test_requests_in_progress(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    enough, run = threading.Event(), DeclaredPipeline.run
+    monkeypatch.setattr(DeclaredPipeline, "run", lambda *given: (enough.wait(120), run(*given))[1])
+    with client_of(search) as client, ThreadPoolExecutor(5) as users:
+        asked = [users.submit(client.post, "/api/search", json={"question": "parcel"}) for _ in range(5)]
+        while numbers(client)["ap_ranker_requests_in_progress", ()] < 6:  # and the one that asks
+            time.sleep(0.01)
+        enough.set()
+        assert [one.result().status_code for one in asked] == [200] * 5
+        assert numbers(client)["ap_ranker_requests_in_progress", ()] == 1
