@@ -56,7 +56,7 @@ def serve(
         search, filled = ready.load()
         judgements = FeedbackFile(feedback)  # stored, not searched: whoever clicks is a stranger
         with status("Reading the answers ..."):
-            started = BackgroundStart(search, ready, filled, workers)
+            started = stack.enter_context(closing(BackgroundStart(search, ready, filled, workers)))
         live = follow(search, ready, encode=workers == 1)
         for each in live:
             stack.enter_context(closing(each))
