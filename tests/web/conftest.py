@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from conftest import write_checkpoint
+from postgres import programs, running_postgres
 from searches import filled, write_pipeline
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
@@ -31,3 +34,26 @@ def browser_path() -> str:
     if path is None:
         pytest.skip("no browser here (Debian: apt-get install chromium)")
     return path
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a new server of PostgreSQL, with the place {name} for that of a database; skips without one."""
+    if programs() is None:
+        pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+    with running_postgres() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a new, empty database may be: a path of SQLite, or a URL of PostgreSQL."""
+    if request.param == "sqlite":
+        return str(tmp_path / "faq.db")
+    import psycopg
+
+    url: str = request.getfixturevalue("postgres")
+    name = f"test_{uuid4().hex[:12]}"
+    with psycopg.connect(url.format(name="postgres"), autocommit=True) as connection:
+        connection.execute(f"create database {name}")
+    return url.format(name=name)

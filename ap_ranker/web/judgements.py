@@ -1,0 +1,142 @@
+"""Visitors' judgements of answers. They are evidence, not truth: nothing ranks by one, and nobody else sees it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, case, delete, func, select
+
+from ap_ranker.text.keys import normalized, question_key
+from ap_ranker.web.database import Database, judgements, now, storable
+from ap_ranker.web.visitors import Visitors
+
+MOST = 100_000
+"""Maximum number of judgements that are kept; beyond it, the oldest ones go."""
+
+
+class QuotaError(Exception):
+    """This network has used its quota of today."""
+
+
+@dataclass(frozen=True)
+class Votes:
+    """How visitors judged an answer to a question."""
+
+    question: str
+    stored_question: str
+    answer: str
+    helped: int
+    did_not_help: int
+    networks: int  # from how many networks the judgements came
+    time: int  # of the latest one
+    question_key: str
+    answer_key: str
+
+
+def key_of(text: str) -> str:
+    """A short hash of a form of a text, as the tables have it."""
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def key_of_question(question: str) -> str:
+    """A hash that is equal for questions that are the same word for word."""
+    return key_of(question_key(question))
+
+
+def key_of_answer(answer: str) -> str:
+    """A hash that is equal for answers that differ only in case and white space."""
+    return key_of(normalized(answer))
+
+
+class Judgements:
+    """The judgements in a database. Threads may share it."""
+
+    def __init__(self, database: Database, visitors: Visitors | None = None) -> None:
+        self.database = database
+        self._visitors = visitors or Visitors(database)
+
+    def keep(
+        self,
+        *,
+        question: str,
+        answer: str,
+        stored_question: str,
+        helped: bool,
+        network: str,
+        visit: str = "",
+        comment: str = "",
+    ) -> None:
+        """Keep a visit's judgement of an answer, in place of its earlier one; it is on disk on return.
+
+        Without the random id of a visit, that of its network counts. QuotaError is raised if the network has used its
+        quota of today; a comment beyond it is left out.
+        """
+        question, answer, stored_question, comment = map(storable, (question, answer, stored_question, comment))
+        with self.database.writing("judgements") as connection:
+            if not self._visitors.takes(connection, network, "judgement"):
+                raise QuotaError
+            row = self._key(question, answer, visit or network)
+            if comment and not self._visitors.takes(connection, network, "comment"):
+                comment = ""
+            row |= {"time": now(), "network": network, "question": question, "answer": answer, "helped": helped}
+            row |= {"stored_question": stored_question}
+            changed = {name: row[name] for name in ("time", "network", "helped")}
+            changed |= {"comment": comment} if comment else {}
+            keys = ["visit", "question_key", "answer_key"]
+            self.database.upsert(connection, judgements, row | {"comment": comment}, keys, **changed)
+            newest = select(func.max(judgements.c.id)).scalar_subquery()
+            connection.execute(delete(judgements).where(judgements.c.id <= newest - MOST))
+
+    def take_back(self, *, question: str, answer: str, network: str, visit: str) -> None:
+        """Delete a visit's judgement of an answer; QuotaError as `keep`."""
+        with self.database.writing("judgements") as connection:
+            if not self._visitors.takes(connection, network, "judgement"):
+                raise QuotaError
+            key = self._key(question, answer, visit or network)
+            connection.execute(delete(judgements).where(*(judgements.c[name] == key[name] for name in key)))
+
+    def votes(self, most: int | None = None) -> list[Votes]:
+        """The questions and answers that were judged, the latest first."""
+        helped = func.sum(case((judgements.c.helped, 1), else_=0))
+        texts = [func.max(judgements.c[name]).label(name) for name in ("question", "stored_question", "answer")]
+        counts = [helped.label("helped"), (func.count() - helped).label("did_not_help")]
+        counts += [func.count(judgements.c.network.distinct()).label("networks")]
+        latest = func.max(judgements.c.time).label("time")
+        keys = [judgements.c.question_key, judgements.c.answer_key]
+        query = (
+            select(*texts, *counts, latest, *keys)
+            .group_by(*keys)
+            .order_by(latest.desc(), func.max(judgements.c.id).desc())
+        )
+        with self.database.reading() as connection:
+            return [Votes(**row) for row in connection.execute(query).mappings()]
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """The judgements, oldest first, with the columns that `ap-ranker train --feedback` reads."""
+        with self.database.reading() as connection:
+            for row in connection.execute(select(judgements).order_by(judgements.c.id)).mappings():
+                yield {
+                    "question": row["question"],
+                    "answer": row["answer"],
+                    "label": int(row["helped"]),
+                    "stored_question": row["stored_question"],
+                    "time": datetime.fromtimestamp(row["time"], UTC).isoformat(),
+                    "comment": row["comment"],
+                }
+
+    @staticmethod
+    def _key(question: str, answer: str, visit: str) -> dict[str, str]:
+        return {
+            "visit": visit,
+            "question_key": key_of_question(storable(question)),
+            "answer_key": key_of_answer(storable(answer)),
+        }
+
+
+def delete_older(connection: Connection, seconds: int) -> None:
+    """Delete the judgements from before a time, in seconds since 1970."""
+    connection.execute(delete(judgements).where(judgements.c.time < seconds))

@@ -1,0 +1,189 @@
+"""The database of a website, with SQLite and with a real PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete, insert, select, update
+
+from ap_ranker.errors import InputError
+from ap_ranker.web.database import facts, open_database, revisions, wordings
+
+
+def test_a_database_is_there_again(place: str) -> None:
+    first = open_database(place)
+    secret = first.secret()
+    with first.writing("changes"):
+        pass
+    first.close()
+    open_database.cache_clear()
+
+    again = open_database(place)
+
+    assert len(secret) == 32
+    assert again.secret() == secret
+    assert again.revision("changes") == 1
+    assert again.revision("judgements") == 0
+
+
+def test_a_transaction_is_kept_whole_or_not_at_all(place: str) -> None:
+    database = open_database(place)
+
+    with pytest.raises(RuntimeError), database.writing("wordings") as connection:
+        connection.execute(insert(facts).values(name="half", value="done"))
+        raise RuntimeError
+
+    with database.reading() as connection:
+        assert connection.scalar(select(facts.c.value).where(facts.c.name == "half")) is None
+    assert database.revision("wordings") == 0
+
+
+def test_writers_of_a_part_wait_for_each_other(place: str) -> None:
+    database = open_database(place)
+    with database.writing("wordings") as connection:
+        connection.execute(insert(facts).values(name="count", value="0"))
+
+    def count_up(_: int) -> None:
+        with database.writing("wordings") as connection:
+            found = int(connection.scalar(select(facts.c.value).where(facts.c.name == "count")) or 0)
+            connection.execute(update(facts).where(facts.c.name == "count").values(value=str(found + 1)))
+
+    with ThreadPoolExecutor(10) as threads:
+        list(threads.map(count_up, range(100)))
+
+    with database.reading() as connection:
+        assert connection.scalar(select(facts.c.value).where(facts.c.name == "count")) == "100"
+    assert database.revision("wordings") == 101
+
+
+@pytest.mark.parametrize("round_", range(3))
+def test_servers_that_start_at_once_share_a_new_database(place: str, round_: int) -> None:
+    code = (
+        "import sys; from ap_ranker.web.database import open_database; print(open_database(sys.argv[1]).secret().hex())"
+    )
+    started = [
+        subprocess.Popen([sys.executable, "-c", code, place], stdout=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+
+    secrets = {process.communicate(timeout=60)[0] for process in started}
+
+    assert [process.returncode for process in started] == [0] * 4
+    assert len(secrets) == 1 and secrets != {""}
+
+
+def test_a_row_takes_the_place_of_one_with_the_same_keys(place: str) -> None:
+    database = open_database(place)
+    row = {"question_key": "q", "answer_key": "a", "question": "", "stored_question": "", "origin": "", "time": 0}
+
+    for state in ("accepted", "rejected"):
+        with database.writing("wordings") as connection:
+            given = row | {"state": state, "owner": state}
+            database.upsert(connection, wordings, given, ["question_key", "answer_key"], state=state)
+
+    with database.reading() as connection:
+        assert connection.execute(select(wordings.c.state, wordings.c.owner)).all() == [("rejected", "accepted")]
+
+
+def test_a_database_of_a_later_version_is_refused(place: str) -> None:
+    with open_database(place).writing("changes") as connection:
+        connection.execute(update(facts).where(facts.c.name == "version").values(value="1000"))
+    open_database.cache_clear()
+
+    with pytest.raises(InputError, match="1000"):
+        open_database(place)
+
+
+def test_a_start_that_ended_half_way_is_finished(place: str) -> None:
+    with open_database(place).writing("changes") as connection:
+        connection.execute(delete(facts))
+        connection.execute(delete(revisions))
+    open_database.cache_clear()
+
+    database = open_database(place)
+
+    assert len(database.secret()) == 32
+    with database.writing("questions"):
+        pass
+    assert database.revision("questions") == 1
+
+
+def test_only_its_user_reads_the_files(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        database = open_database(tmp_path / "faq.db")
+        with database.writing("changes"):
+            modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+
+    assert modes == dict.fromkeys(["faq.db", "faq.db-wal", "faq.db-shm"], 0o600)
+
+
+def test_files_that_others_could_read_are_closed_to_them(tmp_path: Path) -> None:
+    path = tmp_path / "faq.db"
+    path.touch(mode=0o644)
+
+    open_database(path)
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_what_is_deleted_is_not_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "faq.db"
+    database = open_database(path)
+    with database.writing("wordings") as connection:
+        connection.execute(insert(facts).values(name="said", value="my name is Rumpelstiltskin"))
+    with database.writing("wordings") as connection:
+        connection.execute(delete(facts).where(facts.c.name == "said"))
+    database.close()  # moves what is in the log of writes into the file
+
+    assert b"Rumpelstiltskin" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("content", [b"question,answer\n" * 200, b"\0" * 5000])
+def test_another_file_is_refused_and_stays(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "faq.csv"
+    path.write_bytes(content)
+
+    with pytest.raises(InputError, match=r"faq\.csv"):
+        open_database(path)
+
+    assert path.read_bytes() == content
+
+
+def test_the_tables_of_another_program_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table changes (id integer)")
+        connection.execute("insert into changes values (7)")
+
+    assert open_database(path).revision("changes") == 0
+
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("select * from changes").fetchall() == [(7,)]
+
+
+@pytest.mark.parametrize("url", ["mysql://somebody@host/name", "postgres//x", "nothing://", "sqlite:///x.db"])
+def test_other_urls_are_refused(url: str) -> None:
+    with pytest.raises(InputError, match="--database"):
+        open_database(url if "://" in url else f"{url}://")
+
+
+def test_a_password_is_not_shown() -> None:
+    with pytest.raises(InputError) as error:
+        open_database("postgresql://somebody:geheim@127.0.0.1:9/nothing")
+
+    assert "127.0.0.1" in str(error.value)
+    assert "geheim" not in str(error.value)
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--database"):
+        open_database(tmp_path / "nowhere" / "faq.db")
