@@ -432,6 +432,21 @@ def test_rate(search: DeclaredPipeline) -> None:
     assert client.get("/health").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("clients", "expected"),
+    [
+        (["10.0.0.1", "10.0.0.2"], [200] * 4),
+        (["2001:db8:1:1::1", "2001:db8:1:1:ffff::2"], [200, 200, 429, 429]),  # whoever has one has both
+        (["2001:db8:1:1::1", "2001:db8:1:2::1"], [200] * 4),
+    ],
+)
+def test_rate_of_neighbours(search: DeclaredPipeline, clients: list[str], expected: list[int]) -> None:
+    app = client_of(search, rate=1).app
+    neighbours = [TestClient(app, "http://localhost", client=(address, 1)) for address in clients]
+    found = [one.post("/api/suggest", json={"text": "parcel"}).status_code for one in neighbours * 2]
+    assert found == expected
+
+
 def test_rate_counts_each_client_and_forgets() -> None:
     now = 0.0
     rate = Rate(2, lambda: now)
