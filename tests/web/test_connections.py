@@ -149,7 +149,7 @@ def test_an_answer_that_nobody_reads() -> None:
     app = App(size=50_000_000)
     with running(app) as made, made.connect() as deaf:
         deaf.sendall(GET)
-        wait_for(lambda: app.failed == 1)
+        wait_for(lambda: app.failed + app.done == 1)  # the server may keep to itself that it was all in vain
 
 
 def test_a_slow_answer_is_no_slow_client() -> None:
