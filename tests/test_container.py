@@ -87,9 +87,23 @@ def test_compose_serves_on_this_machine_only(chosen: str) -> None:
     assert serve_options(shlex.split(command))["host"] == "0.0.0.0"
     assert search["read_only"] is True
     assert "./data:/data:ro" in search["volumes"]
-    ports = [port for service in COMPOSE.values() for port in service["ports"]]
+    assert "ports" not in search  # so that it may believe what is said of a client: only the web server reaches it
+    assert search["environment"]["FORWARDED_ALLOW_IPS"] == "*"
+    ports = [port for service in COMPOSE.values() for port in service.get("ports", ())]
     assert len(ports) == 2
     assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_the_web_server_says_who_asks() -> None:
+    """In place of what a visitor says, and the file is where compose mounts it from."""
+    [mounted] = [volume for volume in COMPOSE["web"]["volumes"] if volume.endswith("/conf.d/default.conf:ro")]
+    settings = (ROOT / mounted.split(":")[0]).read_text(encoding="utf-8")
+    headers = dict(re.findall(r"^ *proxy_set_header (\S+) (.+);$", settings, flags=re.MULTILINE))
+    assert headers["X-Forwarded-For"] == "$remote_addr"
+    assert headers["X-Forwarded-Proto"] == "$scheme"
+    for limit in ("limit_conn", "limit_req", "client_header_timeout", "client_body_timeout", "client_max_body_size"):
+        assert re.search(rf"^ *{limit} ", settings, flags=re.MULTILINE)
+    assert "server search:8000;" in settings
 
 
 def free_port() -> int:

@@ -58,6 +58,6 @@ def test_without_posix_modules(name: str, folder: Path) -> None:
 
 
 def test_the_server_without_posix_modules() -> None:
-    pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+    pytest.importorskip("hypercorn", reason="the extra serve is not installed")
     code = "import ap_ranker.web.app, ap_ranker.web.connections, ap_ranker.web.question_log"
     subprocess.run([sys.executable, "-c", WITHOUT + code], check=True, timeout=300)

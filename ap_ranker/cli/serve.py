@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -61,7 +60,10 @@ class ServerOptions:
 
 def require_server() -> None:
     """Refuse (InputError) to go on without the extra that a website and its database need."""
-    if any(importlib.util.find_spec(name) is None for name in ("hayhooks", "prometheus_client", "sqlalchemy")):
+    if any(
+        importlib.util.find_spec(name) is None
+        for name in ("hypercorn", "prometheus_client", "sqlalchemy")
+    ):
         raise InputError('The server needs an extra: pip install "ap-ranker[serve]"')
 
 
@@ -81,7 +83,6 @@ def serve(
     header 'Authorization: Bearer KEY'.
     """
     require_server()
-    os.environ.setdefault("HAYHOOKS_LOG_LEVEL", "WARNING")  # its default logs every question
     wait_without_spinning()
     from ap_ranker.web.changes import owners_changes
     from ap_ranker.web.database import place_of

@@ -1,16 +1,16 @@
-"""The HTTP interface of a search: the search page, its API, and Hayhooks' REST route of the pipeline."""
+"""The HTTP interface of a search: the search page, its API, and the REST route of the pipeline."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import TypeAdapter
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import JSONResponse, Response
@@ -18,21 +18,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web.evidence import Evidence
-from ap_ranker.web.hayhooks_route import add_pipeline
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import MAX_BYTES, Guard, Rate
-from ap_ranker.web.monitoring import MEDIA_TYPE, CountingThreads, MeasureTime, Metrics
+from ap_ranker.web.monitoring import MEDIA_TYPE, MeasureTime, Metrics
 from ap_ranker.web.owner import routes as owner_pages
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.page.files import PageFile, page_files
 from ap_ranker.web.page.settings import PageSettings
+from ap_ranker.web.pipeline_route import add_pipeline
 from ap_ranker.web.search_routes import API, FAILED, MAX_RECEIPT, Text, add_search_routes, add_suggestions
 from ap_ranker.web.suggestions import LiveSuggestions
-from ap_ranker.web.visitors import IdentityHeader
+from ap_ranker.web.visitors import BehindProxies
 
 if TYPE_CHECKING:
     from ap_ranker.web.background_start import BackgroundStart
-    from ap_ranker.web.connections import Connections
     from ap_ranker.web.question_log import QuestionLog
     from ap_ranker.web.workers import SearchWorkers
 
@@ -60,19 +59,18 @@ def build_app(
     hosts: Collection[str] = (),  # accepted host names, in addition to `localhost` and any IP address
     api_key: str | None = None,  # what all routes but the page's require
     columns: Collection[str] = (),  # of the FAQ, that the pipeline's own route returns beside question and answer
-    connections: Connections | None = None,  # for the metrics
     workers: SearchWorkers | BackgroundStart | None = None,  # search for the page instead of threads of this process
     page: PageSettings = PageSettings(),  # noqa: B008  it is frozen
     question_log: QuestionLog | None = None,
     owner: OwnersPage | None = None,
     learn_from_clicks: int = 0,  # how many networks must agree on an answer, for `evidence.Evidence`; 0: nothing learns
-    identity_header: str = "",  # that a trusted web server in front sets, for `visitors.IdentityHeader`
+    identity_header: str = "",  # that a trusted web server in front sets, for `visitors.BehindProxies`
 ) -> FastAPI:
-    """Build the ASGI application; raises InputError if Hayhooks refuses the pipeline, or for too small a number."""
-    threads = CountingThreads(THREADS * (workers.count if workers else 1), "search")
-    metrics = Metrics(workers or search, threads, connections)
-    # FastAPI's documentation pages are off: they load scripts from another host.
-    app = FastAPI(title="ap-ranker", docs_url=None, redoc_url=None, lifespan=_searching_in(threads))
+    """Build the ASGI application; InputError for inputs that requests cannot have, or too small a number."""
+    threads = ThreadPoolExecutor(THREADS * (workers.count if workers else 1), "search")
+    metrics = Metrics(workers or search)
+    # No schema, which would list the owner's routes; no redirects, which would name an address behind a web server.
+    app = FastAPI(openapi_url=None, redirect_slashes=False, lifespan=_searching_in(threads))
     _answer_errors_in_json(app, metrics)
     files = page_files(page)
     _add_page(app, metrics, files)
@@ -80,7 +78,7 @@ def build_app(
     options = (judgements, limits, page.categories, question_log, evidence)
     add_search_routes(app, search, workers or search, *options)
     add_suggestions(app, LiveSuggestions(search))
-    pipeline_route = add_pipeline(app, search, text=TypeAdapter(Text), columns=columns, failed=FAILED)
+    pipeline_route = add_pipeline(app, search, text=Text, columns=columns, failed=FAILED)
     owner_routes = owner.add_to(app) if owner else ()
     routes = [*files, *API, *owner_routes, "/health", "/metrics", pipeline_route]
     app.add_middleware(
@@ -96,12 +94,12 @@ def build_app(
     )
     app.add_middleware(_WithHeaders)
     app.add_middleware(MeasureTime, metrics=metrics, routes=routes)
-    app.add_middleware(IdentityHeader, header=identity_header)
+    app.add_middleware(BehindProxies, header=identity_header)  # the outermost: it needs who connects
     return app
 
 
-def _searching_in(threads: CountingThreads) -> Callable[[FastAPI], Any]:
-    """Run all searches, the page's and those of Hayhooks' route, in these threads.
+def _searching_in(threads: ThreadPoolExecutor) -> Callable[[FastAPI], Any]:
+    """Run all searches, the page's and those of the pipeline's route, in these threads.
 
     An abandoned search keeps its thread until it ends; one that has not begun is dropped. So an overloaded server
     answers some requests in time, instead of working on ever more at once and answering none.
@@ -158,8 +156,7 @@ def _answer_errors_in_json(app: FastAPI, metrics: Metrics) -> None:
     @app.exception_handler(StarletteHTTPException)
     async def refused(_: Request, error: StarletteHTTPException) -> JSONResponse:
         metrics.refused(REASONS.get(error.status_code, "failed"))
-        internal = error.status_code == 500  # Hayhooks' message may quote the pipeline and its server
-        return JSONResponse({"error": FAILED if internal else error.detail}, error.status_code, error.headers)
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> JSONResponse:  # the server logs the traceback

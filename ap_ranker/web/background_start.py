@@ -49,7 +49,9 @@ class BackgroundStart:
         self._error: Exception | None = None
         self._started, self._ended = threading.Event(), threading.Event()
         self._reported = time.monotonic()
-        threading.Thread(target=self._run, name="background start", daemon=True).start()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="background start", daemon=True)
+        self._thread.start()
         self._started.wait()
         use_one_thread()  # the other threads; this one takes what is left of the machine
         self._ended.wait(None if self._store is None else PATIENCE)
@@ -71,6 +73,11 @@ class BackgroundStart:
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
         """As `DeclaredPipeline.explain`."""
         return (self._ranks or self._search).explain(question, document)
+
+    def close(self) -> None:
+        """Encode no more: a process whose threads compute when it ends may be aborted."""
+        self._closed = True
+        self._thread.join(PATIENCE)
 
     @property
     def cache_info(self) -> CacheInfo | None:
@@ -99,7 +106,9 @@ class BackgroundStart:
             self._prepare()
         except Exception as error:
             self._error = error
-            if isinstance(error, InputError):
+            if self._closed:
+                logger.info("The server ends before all answers are encoded.")
+            elif isinstance(error, InputError):
                 logger.error("%s BM25 alone finds answers.", error)
             else:
                 logger.exception("The answers could not be encoded. BM25 alone finds answers.")
@@ -134,6 +143,8 @@ class BackgroundStart:
             search.encode(self._documents, setup.limits, on_progress=self._report, seconds=float("inf"))
 
     def _report(self, done: int, total: int) -> None:
+        if self._closed:
+            raise RuntimeError("the server ends")
         if time.monotonic() - self._reported > REPORT_SECONDS:
             self._reported = time.monotonic()
             logger.info("Encoded %s of %s answers.", f"{done:,}", f"{total:,}")

@@ -183,8 +183,8 @@ class Guard:
         )
 
     def _check_rate(self, scope: Scope) -> None:
-        client, rate = scope.get("client"), self.rates_apart.get(scope["path"], self.rate)
-        if rate is not None and not rate.allows(client[0] if client else ""):
+        rate = self.rates_apart.get(scope["path"], self.rate)
+        if rate is not None and not rate.allows(_client(scope)):
             sentence = f"Too many requests: expected at most {rate.per_second:g} per second. Wait a moment."
             raise Refusal("rate", 429, sentence, AGAIN)
         if self.in_progress >= MAX_IN_PROGRESS:
@@ -241,6 +241,15 @@ class Guard:
                 raise
             sentence = f"The search took longer than {ANSWER_SECONDS:g} seconds. Try again."
             raise Refusal("timeout", 503, sentence) from error
+
+
+def _client(scope: Scope) -> str:
+    """A client's address; of IPv6 the network of 64 bits, all of which one client may use."""
+    address: str = (scope.get("client") or [""])[0]
+    try:
+        return str(ipaddress.IPv6Network(address).supernet(new_prefix=64))
+    except ValueError:
+        return address
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

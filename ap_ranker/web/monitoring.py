@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Collection, Iterator
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,48 +16,17 @@ from ap_ranker.search.declared_pipeline import DeclaredPipeline
 
 if TYPE_CHECKING:
     from ap_ranker.web.background_start import BackgroundStart
-    from ap_ranker.web.connections import Connections
     from ap_ranker.web.workers import SearchWorkers
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 
 
-class CountingThreads(ThreadPoolExecutor):
-    """An executor that knows how many jobs wait and how many run."""
-
-    def __init__(self, threads: int, name: str) -> None:
-        super().__init__(threads, name)
-        self._jobs: set[Future[Any]] = set()
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Submit a job, as the base class does."""
-        future = super().submit(fn, *args, **kwargs)
-        self._jobs.add(future)
-        future.add_done_callback(self._jobs.discard)
-        return future
-
-    @property
-    def running(self) -> int:
-        """Number of jobs in progress."""
-        return sum(job.running() for job in list(self._jobs))
-
-    @property
-    def waiting(self) -> int:
-        """Number of jobs in the queue."""
-        return sum(not job.running() and not job.done() for job in list(self._jobs))
-
-
 class Metrics(Collector):
-    """The metrics of one server: of its requests, search threads, connections and cache."""
+    """The metrics of one server: of its requests and its cache."""
 
-    def __init__(
-        self,
-        search: DeclaredPipeline | SearchWorkers | BackgroundStart,
-        threads: CountingThreads,
-        connections: Connections | None,
-    ) -> None:
-        self._search, self._threads, self._connections = search, threads, connections
+    def __init__(self, search: DeclaredPipeline | SearchWorkers | BackgroundStart) -> None:
+        self._search = search
         self._registry = registry = CollectorRegistry()
         self._seconds = Histogram(
             "ap_ranker_request_seconds",
@@ -69,6 +37,9 @@ class Metrics(Collector):
         )
         self._refusals = Counter(
             "ap_ranker_refusals", "Requests that were refused or failed.", ["reason"], registry=registry
+        )
+        self.in_progress = Gauge(
+            "ap_ranker_requests_in_progress", "Requests that are read, wait or are answered.", registry=registry
         )
         build = Info("ap_ranker_build", "The version that runs.", registry=registry)
         build.info({"version": version("ap-ranker")})
@@ -89,16 +60,6 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield those that other objects keep, read at each scrape."""
-        yield GaugeMetricFamily("ap_ranker_searches_waiting", "Searches in the queue.", self._threads.waiting)
-        yield GaugeMetricFamily("ap_ranker_searches_running", "Searches in progress.", self._threads.running)
-        if self._connections is not None:
-            yield GaugeMetricFamily("ap_ranker_connections", "Open connections.", len(self._connections.open))
-            closed = CounterMetricFamily(
-                "ap_ranker_connections_closed", "Connections closed by the server.", labels=["reason"]
-            )
-            for reason in ("slow", "crowded", "refused"):
-                closed.add_metric([reason], self._connections.closed[reason])
-            yield closed
         if (cache := self._search.cache_info) is not None:
             yield CounterMetricFamily("ap_ranker_cache_hits", "Texts found in the cache.", cache.hits)
             yield CounterMetricFamily("ap_ranker_cache_misses", "Texts that had to be encoded.", cache.misses)
@@ -118,7 +79,8 @@ class MeasureTime:
             return
         started = time.perf_counter()
         try:
-            await self.app(scope, receive, send)
+            with self.metrics.in_progress.track_inprogress():
+                await self.app(scope, receive, send)
         finally:
             route = scope["path"] if scope["path"] in self.routes else "other"
             self.metrics.answered(route, time.perf_counter() - started)

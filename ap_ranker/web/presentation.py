@@ -10,6 +10,7 @@ from ap_ranker.ranking.bm25 import BM25_RANK
 from ap_ranker.ranking.explanation import Token, pieces
 from ap_ranker.ranking.wordings import MATCHED, WORDINGS, is_exact_match
 from ap_ranker.search.sources import source_of
+from ap_ranker.web.page.markdown import to_html
 
 if TYPE_CHECKING:
     from haystack import Document
@@ -23,11 +24,13 @@ CATEGORY_COLUMNS = ("category", "class")
 def presented(question: str, document: Document, *, calibrated: bool, category: str = "") -> dict[str, Any]:
     """An answer as the page shows it; arguments as for `match_of` and `category_of`."""
     source = source_of(document)
+    answer = str(document.meta.get("answer") or document.content or "")
     return {
         "id": document.id,
         "score": document.score,
         "question": document.meta.get("question") or "",
-        "answer": document.meta.get("answer") or document.content or "",
+        "answer": answer,
+        "html": to_html(answer),
         "bm25_rank": document.meta.get(BM25_RANK),
         MATCHED: document.meta.get(MATCHED),
         "source": None if source is None else asdict(source),

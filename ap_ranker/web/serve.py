@@ -13,9 +13,9 @@ from typing import Any
 from ap_ranker.errors import InputError
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.search.watch_documents import follow
+from ap_ranker.web import connections
 from ap_ranker.web.app import build_app
 from ap_ranker.web.background_start import BackgroundStart
-from ap_ranker.web.connections import Connections, Server
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import KEY_VARIABLE, OWNER_VARIABLE, check_key
@@ -66,7 +66,7 @@ def serve(
             Thread(target=delete_daily, args=(website, keep_days, closed), name="retention", daemon=True).start()
         search, filled = ready.load()
         with status("Reading the answers ..."):
-            started = BackgroundStart(search, ready, filled, workers)
+            started = stack.enter_context(closing(BackgroundStart(search, ready, filled, workers)))
         live = follow(search, ready, encode=workers == 1)
         for each in live:
             stack.enter_context(closing(each))
@@ -78,7 +78,6 @@ def serve(
             logged=log_questions,
             wordings=ready.wordings,
         )
-        connections = Connections()
         app = build_app(
             search,
             Judgements(website),
@@ -87,7 +86,6 @@ def serve(
             hosts=[host, *(allowed_host or ())],
             api_key=api_key,
             columns=column or (),
-            connections=connections,
             workers=started,
             page=settings,
             question_log=stack.enter_context(closing(QuestionLog(website))) if log_questions else None,
@@ -97,7 +95,7 @@ def serve(
         )
         listening = _listen(host, port)
         on_listening(listening.getsockname()[1], website.place)
-        Server(app, connections).run(sockets=[listening])
+        connections.run(app, listening)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -52,30 +52,23 @@ class Suggestions:
             if len(by_key) >= MAX_TEXTS:
                 break
         self._keys, self._texts = list(by_key), list(by_key.values())
-        self._whole = sorted((key, row) for row, key in enumerate(self._keys))
         self._words = sorted({(word, row) for row, key in enumerate(self._keys) for word in key.split()})
 
     def find(self, typed: str, count: int = COUNT) -> list[str]:
         """The texts that begin with what was typed, then those with words that begin with its words."""
-        begun = _folded(typed)
-        if not begun:
-            return []
-        start, end = _range(self._whole, begun)
-        rows = sorted(row for _, row in self._whole[start : min(end, start + MAX_ROWS)])[:count]
-        if len(rows) < count:
-            rows += sorted(row for row in self._with_words(begun) if row not in rows)[: count - len(rows)]
-        return [self._texts[row] for row in rows]
-
-    def _with_words(self, begun: str) -> Iterator[int]:
-        words = begun.split()
+        words = _folded(typed).split()
         if not words:
-            return
+            return []
         start, end = min((_range(self._words, word) for word in words), key=lambda found: found[1] - found[0])
         candidates = {row for _, row in self._words[start : min(end, start + MAX_ROWS)]}
-        for row in candidates:
-            key_words = self._keys[row].split()
-            if all(any(each.startswith(word) for each in key_words) for word in words):
-                yield row
+        begun = " ".join(words)
+        found = [
+            (not key.startswith(begun), row)
+            for row in candidates
+            for key in [self._keys[row]]
+            if all(any(each.startswith(word) for each in key.split()) for word in words)
+        ]
+        return [self._texts[row] for _, row in sorted(found)[:count]]
 
 
 class LiveSuggestions:

@@ -8,19 +8,23 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import os
-from typing import Any, Final, cast
+from typing import Final
 
 from sqlalchemy import Connection, delete, select
+from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from ap_ranker.errors import InputError
 from ap_ranker.web.database import Database, now, quotas
 
 QUOTAS: Final = {"judgement": 300, "comment": 30, "question": 3000}
 """Kind -> how many of them one network may leave in a day: many people may share an address."""
 
 DAY = 24 * 3600
+
+PROXIES, LOOPBACK = "FORWARDED_ALLOW_IPS", "127.0.0.1,::1"
+"""The environment variable that names web servers in front of this one, and where they are by default."""
 
 
 class Visitors:
@@ -47,7 +51,7 @@ class Visitors:
         return hmac.digest(self._secret, name.encode("utf-8", "surrogateescape"), "sha256").hex()[:32]
 
     def network_of(self, request: HTTPConnection) -> str:
-        """The network of a request, by what `IdentityHeader` found."""
+        """The network of a request, by what `BehindProxies` found."""
         address = request.client.host if request.client else ""
         return self.network(address, getattr(request.state, "identity", ""))
 
@@ -62,41 +66,46 @@ class Visitors:
         return used <= QUOTAS[kind]
 
 
-def behind_proxies(app: ASGIApp) -> ASGIApp:
-    """The application with the addresses and schemes that web servers in front of it tell.
+class BehindProxies:
+    """ASGI middleware: a request from a trusted web server is its client's, as that server's headers tell.
 
-    Those whose addresses are in the environment variable FORWARDED_ALLOW_IPS, by default 127.0.0.1, are believed.
-    """
-    trusted = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
-    return cast(ASGIApp, ProxyHeadersMiddleware(cast(Any, app), trusted))
-
-
-class IdentityHeader:
-    """ASGI middleware: visitors' identities as web servers in front of this one tell them, and all that these may tell.
-
-    What others send is ignored. It is the outermost middleware, as it needs the address that a connection comes from.
-        header: that has the identity, such as `X-Remote-User`; empty if none has.
+    X-Forwarded-For and X-Forwarded-Proto have the client's address and scheme; of several addresses, the last one
+    counts that is no web server's, since a client can send any before it. What others send is ignored. The identity is
+    in the request's state, empty without one that can be believed.
+        header: that has the identity of a visitor, such as `X-Remote-User`; empty if none has.
+        proxies: addresses or networks, separated by commas, or `*` for whoever connects; else InputError. By default
+            those of the environment variable FORWARDED_ALLOW_IPS, or else this machine.
     """
 
-    def __init__(self, app: ASGIApp, header: str = "") -> None:
-        self._app, self._probe = behind_proxies(app), behind_proxies(_nowhere)
-        self._header = header.lower().encode("latin-1")
+    def __init__(self, app: ASGIApp, header: str = "", proxies: str | None = None) -> None:
+        self._app, self._header = app, header
+        if proxies is None:
+            proxies = os.environ.get(PROXIES, LOOPBACK)
+        names = [name.strip() for name in proxies.split(",") if name.strip()]
+        self._anybody = "*" in names
+        try:
+            self._networks = [ipaddress.ip_network(name) for name in names if name != "*"]
+        except ValueError as error:
+            raise InputError(f"Expected {PROXIES} to hold addresses, networks or *, found {proxies!r}.") from error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, with the `identity` in its state; empty without one that can be believed."""
+        """Answer a request as its client's."""
         if scope["type"] == "http":
-            told = [value for name, value in scope["headers"] if name == self._header]
-            # Of two, one may have come from the visitor.
-            identity = told[0] if len(told) == 1 and await self._believes(scope, receive, send) else b""
-            scope["state"] = {**scope.get("state", {}), "identity": identity.decode("latin-1")}
+            headers, client, identity = Headers(scope=scope), scope.get("client"), ""
+            if self._anybody or (client and self._trusts(client[0])):
+                told = [part.strip() for value in headers.getlist("x-forwarded-for") for part in value.split(",")]
+                found = [address for address in told if address and not self._trusts(address)]
+                if found:
+                    scope["client"] = (found[-1], 0)
+                if (scheme := headers.get("x-forwarded-proto", "")) in ("http", "https"):
+                    scope["scheme"] = scheme
+                identities = headers.getlist(self._header) if self._header else []
+                identity = identities[0] if len(identities) == 1 else ""  # of two, one may have come from the visitor
+            scope["state"] = {**scope.get("state", {}), "identity": identity}
         await self._app(scope, receive, send)
 
-    async def _believes(self, scope: Scope, receive: Receive, send: Send) -> bool:
-        asked: dict[str, Any] = {"type": "http", "scheme": "http", "client": scope.get("client")}
-        asked["headers"] = [(b"x-forwarded-proto", b"https")]
-        await self._probe(asked, receive, send)
-        return asked["scheme"] == "https"
-
-
-async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
-    pass
+    def _trusts(self, address: str) -> bool:
+        try:
+            return any(ipaddress.ip_address(address) in network for network in self._networks)
+        except ValueError:
+            return False

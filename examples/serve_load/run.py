@@ -58,7 +58,7 @@ class Asked:
         seconds: of each answer.
         errors: how often what went wrong: a status or an exception's name, with "click" before it if it was one.
         judged: visit, question and label of each click that was acknowledged.
-        stopping: the server has been asked to end, so that users end when it takes no more connections.
+        stopping: the server has been asked to end, so that users end when it answers no more.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -135,11 +135,12 @@ async def use(address: str, questions: Sequence[str], seed: int, until: float, a
 async def _post(
     client: httpx.AsyncClient, path: str, body: dict[str, Any], asked: Asked, what: str = ""
 ) -> httpx.Response | None:
-    """The answer, or one that stands for none (status 0); `None` once the server takes no more connections."""
+    """The answer, or one that stands for none (status 0); `None` once the server answers no more."""
+    late = asked.stopping
     try:
         response = await client.post(path, json=body)
     except httpx.HTTPError as error:
-        if asked.stopping and isinstance(error, httpx.ConnectError):
+        if late:  # what was sent before is answered
             return None
         asked.errors[what + type(error).__name__] += 1
         return httpx.Response(0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, imported
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.documents import read_entries

@@ -19,7 +19,7 @@ import pytest
 from conftest import ROOT, TEXTS
 from refusals import absent
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hayhooks", reason="Hayhooks is not installed")
 
 from ap_ranker.search.default_pipelines import BY_WORDS
 

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from conftest import ROOT, imported, settings_of
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 HERE = ROOT / "examples" / "serve_load"
 

@@ -15,9 +15,8 @@ from conftest import ROOT, settings_of
 from refusals import absent, assert_refusal, refused
 from typer.testing import CliRunner, Result
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
-import uvicorn
 from search_server import served
 from starlette.testclient import TestClient
 
@@ -25,6 +24,7 @@ from ap_ranker.cli import serve as serve_module
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
 from ap_ranker.search.setup import SearchSetup
+from ap_ranker.web import connections
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
     (tmp_path / "faq.csv").write_text("question,answer\nwhere is it,on its way\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(uvicorn.Server, "run", lambda server, sockets: sockets[0].close())
+    monkeypatch.setattr(connections, "run", lambda app, listening: listening.close())
     return tmp_path
 
 
@@ -62,9 +62,7 @@ def test_the_names_it_answers_to(
     folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], names: dict[str, int]
 ) -> None:
     apps: list[Any] = []
-    monkeypatch.setattr(
-        uvicorn.Server, "run", lambda server, sockets: (apps.append(server.config.app), sockets[0].close())
-    )
+    monkeypatch.setattr(connections, "run", lambda app, listening: (apps.append(app), listening.close()))
     result = run("--host", "localhost", *options)
     assert result.exit_code == 0, result.output
     client = TestClient(apps[0])

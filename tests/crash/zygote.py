@@ -22,8 +22,8 @@ MODULES = [
     "haystack.document_stores.in_memory",
     "haystack_integrations.components.rankers.ap_ranker",
     "haystack_integrations.components.retrievers.ap_ranker",
+    "hypercorn.asyncio",
     "torch._dynamo",
-    "uvicorn",
 ]
 """What the commands import when they run."""
 

@@ -10,7 +10,7 @@ import yaml
 from conftest import ROOT, TEXTS, settings_of
 from refusals import absent, refused
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hayhooks", reason="Hayhooks is not installed")
 
 from fastapi import FastAPI
 from hayhooks import YAMLPipelineWrapper

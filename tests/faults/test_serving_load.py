@@ -10,7 +10,7 @@ import pytest
 import yaml
 from conftest import ROOT, TEXTS, imported, settings_of
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements

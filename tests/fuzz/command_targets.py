@@ -10,7 +10,6 @@ from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
-import uvicorn
 import yaml
 from command_line import run
 from conftest import settings_of
@@ -119,7 +118,7 @@ def use_command(folder: Path) -> None:
     """An exit code that the manual knows; after a mistake one short message; nothing that moves a terminal's cursor."""
     arguments = json.loads((folder / "arguments.json").read_text())
     open_database.cache_clear()  # another input had a file of this name
-    with patch.object(uvicorn.Server, "run", lambda *_, **__: None):  # a server ends where it would begin to wait
+    with patch("ap_ranker.web.connections.run"):  # a server ends where it would begin to wait
         ended = run(*arguments, folder=folder)
     code, output, errors = ended.code, ended.output, ended.errors
     expect(code in EXIT_CODES, f"exit code {code}: {errors[:300]}")

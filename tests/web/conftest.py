@@ -12,7 +12,7 @@ from conftest import write_checkpoint
 from postgres import programs, running_postgres
 from searches import filled, write_pipeline
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 

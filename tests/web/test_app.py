@@ -6,13 +6,15 @@ import asyncio
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import yaml
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from haystack import Document
 from haystack.dataclasses import ByteStream, GeneratedAnswer
@@ -25,7 +27,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.search import declared_pipeline as search_module
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.web import hayhooks_route, limits
+from ap_ranker.web import limits, pipeline_route
 from ap_ranker.web.app import HEADERS, THREADS, build_app
 from ap_ranker.web.limits import MAX_BYTES, MAX_CLIENTS, Rate
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
@@ -50,6 +52,7 @@ def test_the_ranking_is_the_pipelines_own(client: TestClient, search: DeclaredPi
             "score": document.score,
             "question": document.meta["question"],
             "answer": document.meta["answer"],
+            "html": f"<p>{escape(document.meta['answer'])}</p>\n",
             "bm25_rank": fetched.index(document.id) + 1,
             "matched_wording": None,
             "source": None,
@@ -61,7 +64,7 @@ def test_the_ranking_is_the_pipelines_own(client: TestClient, search: DeclaredPi
     assert [one["bm25_rank"] for one in found] != sorted(one["bm25_rank"] for one in found)  # else it shows nothing
 
 
-def test_hayhooks_route_asks_the_same_pipeline(client: TestClient) -> None:
+def test_the_pipelines_route_asks_the_same_pipeline(client: TestClient) -> None:
     response = client.post("/search/run", json={"query": f" {QUESTION} "})
     assert response.status_code == 200, response.text
     documents = response.json()["result"]["search"]["documents"]
@@ -77,7 +80,7 @@ def with_more(path: Path) -> DeclaredPipeline:
     return search
 
 
-def test_hayhooks_route_tells_what_the_page_shows(tmp_path: Path, checkpoint: Path) -> None:
+def test_the_pipelines_route_tells_what_the_page_shows(tmp_path: Path, checkpoint: Path) -> None:
     search = with_more(write_pipeline(tmp_path, checkpoint))
     for columns in ((), ("topic", "none")):
         response = client_of(search, columns=columns).post("/search/run", json={"query": "parcel"})
@@ -92,7 +95,7 @@ def test_hayhooks_route_tells_what_the_page_shows(tmp_path: Path, checkpoint: Pa
 def test_documents_inside_of_other_results_are_trimmed() -> None:
     document = Document(content="a", embedding=[0.5], meta={"secret": 1, "answer": "b"})
     answer = GeneratedAnswer("text", "query", [document], {})
-    shown = hayhooks_route._public({"x": [(answer, "text", 3, None)]}, {"answer"})
+    shown = pipeline_route._public({"x": [(answer, "text", 3, None)]}, {"answer"})
     ((found, *rest),) = shown["x"]
     assert rest == ["text", 3, None]
     (inside,) = found["documents"]
@@ -100,7 +103,7 @@ def test_documents_inside_of_other_results_are_trimmed() -> None:
 
 
 @pytest.mark.parametrize("query", ["", " \n", "x" * 1001, "\N{BICYCLE}" * 1001])
-def test_hayhooks_route_has_the_same_limits(client: TestClient, query: str) -> None:
+def test_the_pipelines_route_has_the_same_limits(client: TestClient, query: str) -> None:
     response = client.post("/search/run", json={"query": query})
     assert response.status_code == 422, response.text
     assert response.json()["error"].startswith("query: String should have at ")
@@ -118,13 +121,29 @@ def test_hayhooks_route_has_the_same_limits(client: TestClient, query: str) -> N
         (422, {"content": '{"query": "\\ud800"}', "headers": {"Content-Type": "application/json"}}),
     ],
 )
-def test_a_bad_request_to_hayhooks_route(client: TestClient, status: int, request_: dict[str, Any]) -> None:
+def test_a_bad_request_to_the_pipelines_route(client: TestClient, status: int, request_: dict[str, Any]) -> None:
     response = client.post("/search/run", **request_)
     assert response.status_code == status
     assert list(response.json()) == ["error"]
 
 
-def test_rate_on_hayhooks_route(search: DeclaredPipeline) -> None:
+def test_inputs_that_the_pipeline_does_not_take(tmp_path: Path, checkpoint: Path) -> None:
+    declared = yaml.safe_load(write_pipeline(tmp_path, checkpoint).read_text())
+    declared["inputs"] |= {"most": "search.top_k", "never": "search.nothing"}
+    (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
+    with pytest.raises(InputError, match=r"search\.yaml: expected inputs of the pipeline"):
+        client_of(filled(tmp_path / "search.yaml"))
+    del declared["inputs"]["never"]
+    (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
+    client = client_of(filled(tmp_path / "search.yaml"))
+    for most, count in ((1, 1), (2, 2), (None, None)):
+        asked = {"query": QUESTION} | ({} if most is None else {"most": most})
+        found = client.post("/search/run", json=asked).json()["result"]["search"]["documents"]
+        assert len(found) == (count or len(answers(client)))
+    assert client.post("/search/run", json={"query": QUESTION, "most": "x"}).status_code == 422
+
+
+def test_rate_on_the_pipelines_route(search: DeclaredPipeline) -> None:
     client = client_of(search, rate=1)
     assert [client.post("/search/run", json={"query": "x"}).status_code for _ in range(3)] == [200, 200, 429]
 
@@ -134,6 +153,13 @@ def test_nothing_can_be_deployed(client: TestClient, path: str) -> None:
     for response in (client.get(path), client.post(path, json={})):
         assert response.status_code == 404
         assert response.json() == {"error": "Not Found"}
+
+
+@pytest.mark.parametrize("path", ["/health/", "/api/search/", "/owner/", "/openapi.json"])
+def test_no_other_addresses(client: TestClient, path: str) -> None:
+    """No redirect either: it would name an address of this server that is not the visitor's."""
+    response = client.get(path, follow_redirects=False)
+    assert (response.status_code, response.json()) == (404, {"error": "Not Found"})
 
 
 def test_no_good_answer(client: TestClient, search: DeclaredPipeline) -> None:
@@ -227,6 +253,21 @@ def test_rate(search: DeclaredPipeline) -> None:
     states = [client.post("/api/search", json={"question": "parcel"}).status_code for _ in range(3)]
     assert states == [200, 200, 429]
     assert client.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("clients", "expected"),
+    [
+        (["10.0.0.1", "10.0.0.2"], [200] * 4),
+        (["2001:db8:1:1::1", "2001:db8:1:1:ffff::2"], [200, 200, 429, 429]),  # whoever has one has both
+        (["2001:db8:1:1::1", "2001:db8:1:2::1"], [200] * 4),
+    ],
+)
+def test_rate_of_neighbours(search: DeclaredPipeline, clients: list[str], expected: list[int]) -> None:
+    app = client_of(search, rate=1).app
+    neighbours = [TestClient(app, "http://localhost", client=(address, 1)) for address in clients]
+    found = [one.post("/api/suggest", json={"text": "parcel"}).status_code for one in neighbours * 2]
+    assert found == expected
 
 
 def test_rate_counts_each_client_and_forgets() -> None:

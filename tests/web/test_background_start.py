@@ -13,7 +13,7 @@ from conftest import TEXTS, write_checkpoint
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.search import watch_documents
+from ap_ranker.search import declared_pipeline, watch_documents
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.setup import SearchSetup, set_up
 from ap_ranker.search.watch_documents import follow
@@ -171,3 +171,17 @@ def test_an_answer_can_be_explained_meanwhile(setup: SearchSetup, gate: threadin
     else:
         assert asked == QUESTION
         assert explanation.question
+
+
+def test_the_end_of_the_server_ends_it(
+    setup: SearchSetup, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that ended while torch computes would be aborted."""
+    monkeypatch.setattr(declared_pipeline, "BATCH", 1)
+    search, documents = setup.load()
+    started = BackgroundStart(search, setup, documents, 1)
+    monkeypatch.setattr(background_start, "PATIENCE", 60.0)
+    threading.Timer(0.2, gate.set).start()
+    started.close()
+    assert started._ended.is_set()
+    assert not started._thread.is_alive()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 pytest.importorskip("playwright", reason="playwright is not installed")
 
 from playwright.sync_api import Page, Route, expect

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from haystack import Document
 from searches import ENTRIES, write_pipeline

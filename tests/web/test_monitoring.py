@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
-from types import SimpleNamespace
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web import limits
-from ap_ranker.web.monitoring import CountingThreads
 
 from .visiting import client_of
 
@@ -97,42 +95,13 @@ def test_too_many_at_once(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPa
     assert numbers(client)["ap_ranker_refusals_total", (("reason", "busy"),)] == 1
 
 
-def test_connections(search: DeclaredPipeline) -> None:
-    from collections import Counter
-
-    connections = SimpleNamespace(open={1, 2, 3}, closed=Counter(slow=4))
-    found = numbers(client_of(search, connections=connections))
-    assert found["ap_ranker_connections", ()] == 3
-    closed = "ap_ranker_connections_closed_total"
-    reasons = {"slow": 4, "crowded": 0, "refused": 0}
-    assert {reason: found[closed, (("reason", reason),)] for reason in reasons} == reasons
-
-
-async def test_jobs_are_counted() -> None:
-    threads, enough = CountingThreads(2, "test"), threading.Event()
-    loop = asyncio.get_running_loop()
-    jobs = [loop.run_in_executor(threads, enough.wait, 120) for _ in range(5)]
-    while threads.running < 2:
-        await asyncio.sleep(0.01)
-    assert (threads.waiting, threads.running) == (3, 2)
-    jobs[4].cancel()
-    await asyncio.sleep(0)
-    assert (threads.waiting, threads.running) == (2, 2)
-    enough.set()
-    await asyncio.gather(*jobs[:4])
-    until = time.monotonic() + 60
-    while threads.running and time.monotonic() < until:
-        await asyncio.sleep(0.01)
-    assert (threads.waiting, threads.running) == (0, 0)
-    threads.shutdown()
-    with pytest.raises(RuntimeError):
-        threads.submit(int)
-    assert threads.waiting == 0
-
-
-async def test_a_job_that_fails_is_counted() -> None:
-    threads = CountingThreads(1, "test")
-    with pytest.raises(ZeroDivisionError):
-        await asyncio.get_running_loop().run_in_executor(threads, lambda: 1 / 0)
-    threads.shutdown()
-    assert (threads.waiting, threads.running) == (0, 0)
+def test_requests_in_progress(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    enough, run = threading.Event(), DeclaredPipeline.run
+    monkeypatch.setattr(DeclaredPipeline, "run", lambda *given: (enough.wait(120), run(*given))[1])
+    with client_of(search) as client, ThreadPoolExecutor(5) as users:
+        asked = [users.submit(client.post, "/api/search", json={"question": "parcel"}) for _ in range(5)]
+        while numbers(client)["ap_ranker_requests_in_progress", ()] < 6:  # and the one that asks
+            time.sleep(0.01)
+        enough.set()
+        assert [one.result().status_code for one in asked] == [200] * 5
+        assert numbers(client)["ap_ranker_requests_in_progress", ()] == 1

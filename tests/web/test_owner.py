@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from conftest import TEXTS
 from search_server import served

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 pytest.importorskip("playwright", reason="playwright is not installed")
 
 from conftest import TEXTS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Literal
 import pytest
 from conftest import ROOT
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
@@ -101,14 +100,13 @@ def test_all_settings(tmp_path: Path) -> None:
     assert settings.nothing_found == "Call us.\n\n- or write"
     served = page_files(settings)
     assert "<title>Fjord &lt;b&gt;</title>" in served["/"].content.decode()
-    said = json.loads(served["/page/settings.js"].content.decode().partition("settings = ")[2].rstrip(";\n"))
-    assert said == {
-        "name": "Fjord <b>",
-        "link": "https://fjord.example",
-        "logo": True,
-        "introduction": "Ask **us**.",
-        "nothingFound": "Call us.\n\n- or write",
-    }
+    page = served["/"].content.decode()
+    heading = re.search(r"<h1[^>]*>(.*)</h1>", page)
+    assert heading is not None
+    home = '<a href="https://fjord.example" rel="noopener noreferrer">'
+    assert heading[1] == f'{home}<img src="page/logo" alt="">Fjord &lt;b&gt;</a>'
+    assert "<p>Ask <strong>us</strong>.</p>" in page
+    assert "<p>Call us.</p>\n<ul>\n<li>or write</li>\n</ul>" in page
     assert served["/page/colours.css"].content.decode().endswith(":root { --brand: #074; --brand-dark: #0fa; }\n")
     logo = served["/page/logo"]
     assert (logo.content.decode(), logo.media_type) == (SVG, "image/svg+xml")
@@ -118,6 +116,7 @@ def test_all_settings(tmp_path: Path) -> None:
 def test_nothing_needs_to_be_set(tmp_path: Path) -> None:
     assert read(tmp_path, "") == PageSettings()
     assert "/page/logo" not in page_files(PageSettings())
+    assert 'data-text="title"' in page_files(PageSettings())["/"].content.decode()  # in the reader's language
     assert "<title>Questions and answers</title>" in page_files(PageSettings())["/"].content.decode()
 
 
@@ -180,5 +179,5 @@ def test_served_with_the_servers_headers(search: DeclaredPipeline, tmp_path: Pat
     assert logo.headers["x-content-type-options"] == "nosniff"
     policy = logo.headers["content-security-policy"].split("; ")
     assert {"default-src 'none'", "sandbox"} <= {*policy}  # no program in it runs, whoever opens it alone
-    assert '"Fjord"' in client.get("/page/settings.js").text
+    assert 'alt="">Fjord</h1>' in client.get("/").text
     assert client.get("/page/__init__.py").status_code == 401  # nothing but the files of the page

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from haystack import Document
 

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from conftest import TEXTS
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.search.declared_pipeline import DeclaredPipeline

@@ -18,7 +18,7 @@ from searches import write_pipeline
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from sqlalchemy import insert
 

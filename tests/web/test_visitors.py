@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("hayhooks", reason="the extra serve is not installed")
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from ap_ranker.web.database import open_database
-from ap_ranker.web.visitors import IdentityHeader, Visitors
+from ap_ranker.web.visitors import BehindProxies, Visitors
 
 from .visiting import visit
 
@@ -35,7 +35,7 @@ def network(folder: Path, address: str, headers: dict[str, str], header: str = "
         request = Request(scope)
         await PlainTextResponse(f"{visitors.network_of(request)} {request.url.scheme}")(scope, receive, send)
 
-    return visit(IdentityHeader(app, header), address).get("/", headers=headers).text
+    return visit(BehindProxies(app, header), address).get("/", headers=headers).text
 
 
 @pytest.mark.usefixtures("trusted")
@@ -67,7 +67,7 @@ def test_two_headers_are_none(tmp_path: Path) -> None:
         states.append(scope["state"]["identity"])
         await PlainTextResponse("")(scope, receive, send)
 
-    client = visit(IdentityHeader(app, "X-Remote-User"), PROXY)
+    client = visit(BehindProxies(app, "X-Remote-User"), PROXY)
     client.get("/", headers=[("X-Remote-User", "anna"), ("X-Remote-User", "bert")])
     client.get("/", headers=[("X-Remote-User", "anna")])
     assert states == ["", "anna"]

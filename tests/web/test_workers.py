@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -82,10 +82,11 @@ def test_the_same_answers_at_the_same_time(workers: SearchWorkers, alone: Declar
 def test_both_processes_search(workers: SearchWorkers) -> None:
     with ThreadPoolExecutor(8) as users:
         list(users.map(workers.run, [f"question {number}" for number in range(64)]))
-    own = {worker._process.pid for worker in workers._workers}
+    own = {process.pid for process in workers._processes.values()}
     assert len(own) == 2
     assert own <= {process.pid for process in search_processes()}
-    assert all(sum(worker.cache[:2]) > 0 for worker in workers._workers)
+    caches = [reply.cache for reply in workers._replies.values()]
+    assert all(cache is not None and cache.hits + cache.misses > 0 for cache in caches)
 
 
 def test_explanations(workers: SearchWorkers, alone: DeclaredPipeline) -> None:
@@ -124,7 +125,7 @@ def test_a_process_that_is_killed_is_replaced(setup: SearchSetup) -> None:
     workers = SearchWorkers(setup, 1)
     try:
         before = workers.run("my parcel")
-        os.kill(workers._workers[0]._process.pid or 0, signal.SIGKILL)
+        workers._processes[0].kill()
         with pytest.raises(InputError, match="a search process ended while it searched"):
             workers.run("my parcel")
         assert workers.run("my parcel") == before
@@ -161,6 +162,9 @@ def test_processes_end_with_the_server(tmp_path: Path, checkpoint: Path, sent: s
     pipeline, faq = write_pipeline(tmp_path, checkpoint), write_faq(tmp_path)
     options = ["--pipeline", str(pipeline), "--documents", str(faq), "--workers", "2"]
     with served(*options, folder=tmp_path) as server:
+        entries = f"ap_ranker_cache_entries {2.0 * len(TEXTS[::2])}"  # those of both processes
+        while entries not in httpx.get(f"{server.address}metrics").text:
+            time.sleep(0.1)
         children = psutil.Process(server.process.pid).children(recursive=True)
         answer = httpx.post(f"{server.address}api/search", json={"question": "my parcel"}, timeout=60)
         assert answer.json()["answers"]

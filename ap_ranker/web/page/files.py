@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
@@ -13,6 +12,7 @@ from string import Template
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ap_ranker.web.page.markdown import to_html
 from ap_ranker.web.page.settings import SVG, PageSettings
 
 TITLE = "Questions and answers"
@@ -48,19 +48,18 @@ def page_files(settings: PageSettings) -> dict[str, PageFile]:
     """The files of a page with these settings, by their path on the server."""
     folder = files("ap_ranker.web.page") / "static"
     texts = {entry.name: entry.read_text(encoding="utf-8") for entry in folder.iterdir() if entry.is_file()}
-    scripts = sorted(name for name in [*texts, "settings.js"] if name.endswith(".js"))
-    modules = "\n".join(f'<link rel="modulepreload" href="page/{name}">' for name in scripts)
-    icon = "page/icon.svg" if settings.logo is None else "page/logo"
-    title = escape(settings.name or TITLE)
-    index = Template(texts.pop("index.html")).substitute(title=title, icon=icon, modules=modules)
+    modules = (f'<link rel="modulepreload" href="page/{name}">' for name in sorted(texts) if name.endswith(".js"))
+    index = Template(texts.pop("index.html")).substitute(
+        title=escape(settings.name or TITLE),
+        icon="page/icon.svg" if settings.logo is None else "page/logo",
+        modules="\n".join(modules),
+        heading=_heading(settings),
+        introduction=to_html(settings.introduction),
+        advice=to_html(settings.nothing_found),
+    )
     accents = {"brand": settings.accent, "brand-dark": settings.accent_dark or settings.accent}
     colours = " ".join(f"--{name}: {colour};" for name, colour in accents.items() if colour)
     texts["colours.css"] += f":root {{ {colours} }}\n"
-    said = {name: getattr(settings, name) for name in ("name", "link", "introduction")}
-    said |= {"logo": settings.logo is not None, "nothingFound": settings.nothing_found}
-    texts["settings.js"] = (
-        f"// The settings that the server was started with.\nexport const settings = {json.dumps(said, indent=2)};\n"
-    )
     served = {"/": PageFile(index.encode(), "text/html")}
     for name, text in texts.items():
         served[f"/page/{name}"] = PageFile(text.encode(), MEDIA_TYPES[f".{name.rpartition('.')[2]}"])
@@ -68,3 +67,11 @@ def page_files(settings: PageSettings) -> dict[str, PageFile]:
         headers = {"Content-Security-Policy": LOGO_POLICY}
         served["/page/logo"] = PageFile(settings.logo.content, settings.logo.media_type, headers)
     return served
+
+
+def _heading(settings: PageSettings) -> str:
+    """Logo and name, which lead where the settings say; without a name, the page's own in the reader's language."""
+    logo = "" if settings.logo is None else '<img src="page/logo" alt="">'
+    name = escape(settings.name) or '<span data-text="title"></span>'
+    link = f'<a href="{escape(settings.link)}" rel="noopener noreferrer">{logo}{name}</a>'
+    return link if settings.link else logo + name

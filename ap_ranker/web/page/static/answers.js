@@ -1,7 +1,6 @@
-// The answers as cards. What users and the FAQ wrote is only set as text, never as HTML.
+// The answers as cards. What users and the FAQ wrote is set as text, but for the HTML that the server made of an answer.
 import * as feedback from "./feedback.js";
 import { equal } from "./groups.js";
-import { link, render } from "./markdown.js";
 import { toggle } from "./reasons.js";
 import { language, texts } from "./texts.js";
 
@@ -15,7 +14,7 @@ export function card(question, { answer, others }) {
   item.firstElementChild.className = "card";
   part("stored").textContent = answer.question;
   part("stored").hidden = !answer.question;
-  setText(part("text"), answer.answer);
+  setText(part("text"), answer.html);
   if (answer.match) showMatch(part("match"), answer.match);
   if (answer.source) part("source").append(sourceLine(answer.source));
   part("source").hidden = !answer.source;
@@ -49,8 +48,8 @@ export function fold(item) {
   set(true);
 }
 
-function setText(element, text) {
-  element.append(render(text));
+function setText(element, html) {
+  element.append(...new DOMParser().parseFromString(html, "text/html").body.childNodes);
   for (const block of element.children) block.dir = "auto";
 }
 
@@ -73,7 +72,7 @@ function showOthers(details, answer, others) {
     if (!equal(answer, other) || !line.textContent) { // nothing that differs is lost
       const text = document.createElement("div");
       text.className = "text prose";
-      setText(text, other.answer);
+      setText(text, other.html);
       line.append(text);
     }
     details.querySelector("ul").append(line);
@@ -82,6 +81,10 @@ function showOthers(details, answer, others) {
 
 function sourceLine({ title, file, page, url }) {
   const place = file && page ? texts.page(file, page) : file;
-  const text = [title, place].filter(Boolean).join(" · ") || url;
-  return link(url, text);
+  const line = document.createElement("span");
+  line.textContent = [title, place].filter(Boolean).join(" · ") || url;
+  if (!/^https?:/i.test(url)) return line; // any other address could be a program
+  return Object.assign(document.createElement("a"), {
+    href: url, target: "_blank", rel: "noopener noreferrer", textContent: line.textContent,
+  });
 }

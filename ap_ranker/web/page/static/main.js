@@ -3,9 +3,7 @@ import * as address from "./address.js";
 import { card, fold } from "./answers.js";
 import * as categories from "./categories.js";
 import { group } from "./groups.js";
-import { link, render } from "./markdown.js";
 import { post } from "./server.js";
-import { settings } from "./settings.js";
 import * as suggestions from "./suggestions.js";
 import { language, texts } from "./texts.js";
 
@@ -14,28 +12,15 @@ const input = document.getElementById("question");
 const statusLine = document.getElementById("status");
 const list = document.getElementById("answers");
 const nothing = document.getElementById("nothing");
-const name = settings.name || texts.title;
 
 let latest = 0; // a slow answer must not replace that to a later question
 
-function dress() {
-  document.documentElement.lang = language;
-  document.documentElement.classList.toggle("owner", address.read().owner);
-  for (const part of [document, document.getElementById("answer").content]) {
-    for (const element of part.querySelectorAll("[data-text]")) element.textContent = texts[element.dataset.text];
-  }
-  const content = [name];
-  if (settings.logo) content.unshift(Object.assign(new Image(), { src: "page/logo", alt: "" }));
-  const title = document.getElementById("name");
-  if (settings.link) {
-    title.append(link(settings.link, ...content));
-    title.firstChild.removeAttribute("target"); // a company's own page is no other place
-  } else title.append(...content);
-  const introduction = document.getElementById("introduction");
-  introduction.classList.add("prose");
-  introduction.append(render(settings.introduction));
-  introduction.hidden = !settings.introduction;
+document.documentElement.lang = language;
+document.documentElement.classList.toggle("owner", address.read().owner);
+for (const part of [document, document.getElementById("answer").content]) {
+  for (const element of part.querySelectorAll("[data-text]")) element.textContent = texts[element.dataset.text];
 }
+const name = document.getElementById("name").textContent;
 
 function say(text, none = false) {
   statusLine.textContent = text;
@@ -77,13 +62,9 @@ function showAnswers(question, answers, category) {
 
 function showNothing(related) {
   say(texts.none, true);
-  const advice = nothing.querySelector(".advice");
-  advice.className = "advice prose card";
-  advice.replaceChildren(render(settings.nothingFound));
-  advice.hidden = !settings.nothingFound;
   nothing.querySelector(".related").hidden = !related.length;
   nothing.querySelector(".related ul").replaceChildren(...related.map(relatedQuestion));
-  nothing.hidden = advice.hidden && !related.length;
+  nothing.hidden = !related.length && !nothing.querySelector(".advice").hasChildNodes();
 }
 
 function relatedQuestion(question) {
@@ -129,7 +110,6 @@ function move(step) {
   else if (next < cards.length) cards[next].focus();
 }
 
-dress();
 suggestions.listen(ask);
 follow();
 addEventListener("popstate", follow);

@@ -1,0 +1,96 @@
+"""Simple Markdown as safe HTML: paragraphs, lists, tables, headings, code, bold, italics and links.
+
+Whatever else stands in a text is shown as it was written: HTML, images, quotes, entities.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from html import escape
+from urllib.parse import urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+MAX_CHARACTERS = 20_000
+"""Maximum length of a text that is read as Markdown, which takes at worst some 0.3 s; a longer one is shown as text."""
+
+KEPT = 4096
+"""Number of texts whose HTML is kept: reading one of 500 characters takes 0.2 ms, and answers are shown again."""
+
+SCHEMES = ("http", "https", "mailto")
+"""Of addresses that links lead to: any other could be a program."""
+
+_BULLET = re.compile(r"^(\s*)•(?=\s)", re.MULTILINE)  # as word processors write lists
+
+# Each part is bounded, so that no text takes long.
+_ADDRESS = re.compile(
+    r"""https?://(?:[^\s<>"()]|\([^\s<>"()]{0,200}\)){1,2000}|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}"""
+)
+
+_reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable("table")
+_reader.disable(["code", "reference", "lheading", "hr", "blockquote", "entity", "image", "autolink"])
+
+
+@lru_cache(KEPT)
+def to_html(text: str) -> str:
+    """A text as HTML without programs, styles, pictures, or links to other places than the web and mailboxes."""
+    if len(text) > MAX_CHARACTERS:
+        return f"<p>{escape(text)}</p>"
+    tokens = _reader.parse(_BULLET.sub(r"\1-", text))
+    for token in tokens:
+        token.attrs.pop("style", None)  # of a column's alignment, which the page's policy refuses
+        if token.type in ("heading_open", "heading_close"):  # the page has headings of its own
+            token.tag = "p"
+            token.attrs |= {"class": "heading"} if token.nesting == 1 else {}
+        if token.children:
+            token.children = list(_with_links(token.children))
+    html: str = _reader.renderer.render(tokens, _reader.options, {})
+    # Wide tables are scrolled, also by the keyboard.
+    return html.replace("<table>", '<div class="table" tabindex="0"><table>').replace("</table>", "</table></div>")
+
+
+def _with_links(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Make links of bare addresses, open all in another window, and keep only the text of those that lead elsewhere."""
+    inside = False
+    for token in tokens:
+        if token.type == "link_open":
+            inside, token.attrs = True, _link(str(token.attrs["href"]))
+            token.tag = "a" if token.attrs else "span"
+            tag = token.tag
+        elif token.type == "link_close":
+            inside, token.tag = False, tag
+        if token.type == "text" and not inside:
+            yield from _linked(token.content)
+        else:
+            yield token
+
+
+def _linked(text: str) -> Iterator[Token]:
+    last = 0
+    for match in _ADDRESS.finditer(text):
+        address = match[0].rstrip(".,;:!?'*_")  # of the sentence around it
+        yield _text(text[last : match.start()])
+        target = address if address.startswith("http") else f"mailto:{address}"
+        yield Token("link_open", "a", 1, attrs=_link(target))
+        yield _text(address)
+        yield Token("link_close", "a", -1)
+        last = match.start() + len(address)
+    yield _text(text[last:])
+
+
+def _text(content: str) -> Token:
+    return Token("text", "", 0, content=content)
+
+
+def _link(address: str) -> dict[str, str | int | float]:
+    try:
+        scheme = urlsplit(address).scheme
+    except ValueError:
+        scheme = ""
+    if scheme not in SCHEMES:
+        return {}
+    blank = {} if scheme == "mailto" else {"target": "_blank"}
+    return {"href": address, "rel": "noopener noreferrer", **blank}

@@ -1,0 +1,91 @@
+"""The REST route of a pipeline, `POST /<name of the file>/run`, as Hayhooks has it, with the limits of the page."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any
+
+from fastapi import FastAPI, HTTPException
+from haystack import Document
+from pydantic import BaseModel, create_model
+
+from ap_ranker.errors import InputError
+from ap_ranker.safe_open import parse_yaml, read_yaml_text
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.load_pipeline import report_store_errors, safe_line
+from ap_ranker.search.sources import source_of
+
+logger = logging.getLogger(__name__)
+
+COLUMNS = ("question", "answer")
+"""The columns of an entry that the page shows."""
+
+Sockets = Mapping[str, Sequence[tuple[str, str]]]  # name of a declared input -> the components and sockets that take it
+
+
+def add_pipeline(app: FastAPI, search: DeclaredPipeline, *, text: Any, columns: Collection[str], failed: str) -> str:
+    """Add the pipeline's route to the application; returns its path.
+
+    A request has the inputs that the pipeline's file declares, the answer has the pipeline's `result`.
+        text: the type of inputs that are a text, with its limits.
+        columns: of the documents' meta, returned in addition to `COLUMNS`.
+        failed: what the client reads if a search fails.
+    Inputs that no JSON can hold raise InputError.
+    """
+    declared = parse_yaml(read_yaml_text(search.path), search.path)
+    outputs = {str(target).partition(".")[0] for target in (declared.get("outputs") or {}).values()}
+    inputs, model = _inputs(search, declared["inputs"], text)
+    shown = {*COLUMNS, *columns}
+
+    async def run(request: BaseModel) -> Any:
+        data: dict[str, dict[str, Any]] = defaultdict(dict)
+        for name in request.model_fields_set:
+            for component, socket in inputs[name]:
+                data[component][socket] = getattr(request, name)
+        try:
+            with report_store_errors(search.path, search.place):
+                found = await search.pipeline.run_async(data=dict(data), include_outputs_from=outputs)
+        except InputError as error:  # the server's fault, not the client's
+            logger.error("%s", error)
+            raise HTTPException(503, failed) from error
+        return {"result": _public(found, shown)}
+
+    run.__annotations__["request"] = model  # FastAPI reads it
+    path = f"/{search.path.stem}/run"
+    app.post(path)(run)
+    return path
+
+
+def _inputs(search: DeclaredPipeline, declared: Mapping[str, Any], text: Any) -> tuple[Sockets, type[BaseModel]]:
+    """Where each declared input goes, and the model of a request."""
+    sockets, inputs, types = search.pipeline.inputs(True), {}, {}
+    try:
+        for name, targets in declared.items():
+            paths = targets if isinstance(targets, list) else [targets]
+            inputs[name] = [(component, socket) for component, _, socket in (path.partition(".") for path in paths)]
+            found = [sockets[component][socket] for component, socket in inputs[name]]
+            kind = text if found[0]["type"] in (str, str | None) else found[0]["type"]
+            types[name] = (kind, ...) if any(one["is_mandatory"] for one in found) else (kind | None, None)
+        return inputs, create_model("PipelineRequest", **types)  # type: ignore[call-overload]
+    except Exception as error:  # pydantic raises any type
+        expected = "expected inputs of the pipeline, of types that JSON can hold"
+        raise InputError(f"{search.path}: {expected} ({safe_line(repr(error))}).") from error
+
+
+def _public(value: Any, columns: Collection[str]) -> Any:
+    """Reduce each document in a value to its public fields: no vectors, no blobs, no other columns of the FAQ."""
+    if isinstance(value, Document):
+        meta = {name: value.meta[name] for name in value.meta if name in columns}
+        public = {"id": value.id, "content": value.content, "score": value.score, "meta": meta}
+        source = source_of(value)
+        return public if source is None else public | {"source": asdict(source)}
+    if isinstance(value, Mapping):
+        return {key: _public(part, columns) for key, part in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):  # a generated answer also has documents
+        return {field.name: _public(getattr(value, field.name), columns) for field in fields(value)}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_public(part, columns) for part in value]
+    return value
