@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import date, timedelta
 from pathlib import Path
@@ -14,8 +14,10 @@ from ap_ranker.data.faq import Match
 from ap_ranker.data.feedback import helped, read_feedback
 from ap_ranker.files import file_version
 from ap_ranker.text.keys import normalized
+from ap_ranker.web.background_groups import BackgroundGroups, pause
 from ap_ranker.web.changes import Action, Change, ChangedEntries, KeyedEntry, append_change, apply_changes, read_changes
-from ap_ranker.web.gaps import Gap, find_gaps, find_unanswered
+from ap_ranker.web.gaps import GapFinder, find_unanswered, open_questions
+from ap_ranker.web.grouping import Gap
 from ap_ranker.web.question_log import LoggedQuestion, read_question_log
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
@@ -50,8 +52,8 @@ class OwnerService:
         self._search, self._documents, self._match = search, documents, match
         self._feedback, self._log, self._wordings = feedback, log, wordings
         self._lock = threading.Lock()
-        self._grouping = threading.Lock()
-        self._grouped: tuple[object, list[Gap]] = (None, [])
+        self._finder = GapFinder(search, pause)
+        self._groups = BackgroundGroups()
 
     def counts(self) -> dict[str, Any]:
         """How many questions there were, by outcome and by day, and how many judgements."""
@@ -70,16 +72,40 @@ class OwnerService:
             "did_not_help": votes[False],
         }
 
-    def gaps(self) -> list[dict[str, Any]]:
-        """The groups of questions that nobody could answer, and the nearest entry of each."""
+    def gaps(self) -> dict[str, Any]:
+        """The groups of unanswered questions so far, each with its nearest entry, and whether more come (`grouping`).
+
+        Of each question: how often it was `asked`, whether it is `ticked`, and the question of the entry that it is
+        `more_like` than the nearest entry of its group.
+        """
+        groups, is_grouping = self._gaps()
         entries = self._changed().entries
         by_id = {to_document(keyed.entry, self._match).id: keyed for keyed in entries}
         by_question = {keyed.entry.question: keyed for keyed in entries if keyed.entry.question}
         shown = []
-        for gap in self._gaps():
-            nearest = by_id.get(gap.entry) or by_question.get(gap.nearest)  # the search may be a second behind
-            shown.append(asdict(gap) | {"nearest_entry": None if nearest is None else _shown(nearest)})
-        return shown
+        for gap in groups:
+            first = gap.first
+            nearest = by_id.get(first.entry) or by_question.get(first.nearest)  # the search may be a second behind
+            questions = [
+                {
+                    "text": one.text,
+                    "asked": one.asked,
+                    "ticked": gap.takes(one),
+                    "more_like": one.nearest if gap.is_elsewhere(one) else "",
+                }
+                for one in gap.questions
+            ]
+            shown.append(
+                {
+                    "questions": questions,
+                    "asked": gap.asked,
+                    "nearest": first.nearest,
+                    "score": first.score,
+                    "is_near": gap.is_near,
+                    "nearest_entry": None if nearest is None else _shown(nearest),
+                }
+            )
+        return {"grouping": is_grouping, "gaps": shown}
 
     def feedback_rows(self) -> list[dict[str, Any]]:
         """Questions and the entries that were judged for them, the latest first, with the number of votes."""
@@ -163,18 +189,19 @@ class OwnerService:
             for row in (read_feedback(self._feedback) if self._feedback.is_file() else ())
         ]
 
-    def _gaps(self) -> list[Gap]:
-        """The first groups with their nearest entries; grouped again only if a file has changed."""
-        files = [self._feedback, *self._wordings, *([self._log] if self._log else ())]
+    def _gaps(self) -> tuple[list[Gap], bool]:
+        """The first groups that are found so far, and whether more come; they are found again if a file has changed."""
         documents = self._documents
-        with self._grouping:
-            now = [file_version(file) for file in files], documents.look() if documents else None
-            if now != self._grouped[0]:
-                unanswered = find_unanswered(self._questions(), self._feedback)
-                entries = None if documents is None else [keyed.entry for keyed in self._changed().entries]
-                _, gaps = find_gaps(unanswered, self._search, entries, self._match, self._wordings, SHOWN)
-                self._grouped = now, gaps
-            return self._grouped[1]
+        searched = [file_version(file) for file in self._wordings], documents.look() if documents else None
+        asked = [file_version(file) for file in (self._feedback, *([self._log] if self._log else ()))]
+
+        def work() -> Iterator[list[Gap]]:
+            unanswered = find_unanswered(self._questions(), self._feedback)
+            entries = None if documents is None else [keyed.entry for keyed in self._changed().entries]
+            remaining, known = open_questions(unanswered, entries, self._match, self._wordings)
+            yield from self._finder.find(remaining, known, SHOWN, searched)
+
+        return self._groups.latest((searched, asked), work)
 
 
 def _shown(keyed: KeyedEntry) -> dict[str, Any]:
