@@ -88,6 +88,19 @@ def post(client: TestClient, name: str, **body: Any) -> Any:
     return response.json()
 
 
+def gaps_of(client: TestClient) -> list[Any]:
+    """The groups once all questions are grouped."""
+    end = time.monotonic() + PATIENCE
+    while (found := post(client, "gaps"))["grouping"]:
+        assert time.monotonic() < end, "still grouping"
+    groups: list[Any] = found["gaps"]
+    return groups
+
+
+def texts_of(gap: dict[str, Any]) -> list[str]:
+    return [one["text"] for one in gap["questions"]]
+
+
 def wait_until(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:
     end = time.monotonic() + seconds
     while not is_so():
@@ -223,8 +236,12 @@ def test_the_numbers_and_the_gaps(owner: TestClient, place: Path) -> None:
         "helped": 1,
         "did_not_help": 2,
     }
-    gaps = {gap["questions"][0]: gap for gap in post(owner, "gaps")}
+    gaps = {gap["questions"][0]["text"]: gap for gap in gaps_of(owner)}
     assert gaps["the battery of my parcel"]["asked"] == 2
+    assert gaps["the battery of my parcel"]["questions"] == [
+        {"text": "the battery of my parcel", "asked": 2, "ticked": True, "more_like": ""}
+    ]
+    assert not gaps["the battery of my parcel"]["is_near"]  # the search is not calibrated
     assert gaps["xyzzy"]["nearest_entry"] is None
     assert TEXTS[0] not in gaps
     nearest = gaps["the battery of my parcel"]["nearest_entry"]
@@ -236,13 +253,13 @@ def test_a_click_answers_no_gap(owner: TestClient, place: Path) -> None:
     log = QuestionLog(place / "questions.jsonl")
     log.add("the battery of my parcel", [], [])
     log.close()
-    before = post(owner, "gaps")
-    assert [gap["questions"] for gap in before] == [["the battery of my parcel"]]
+    before = gaps_of(owner)
+    assert list(map(texts_of, before)) == [["the battery of my parcel"]]
     for question in ("the battery of my parcel", "which okapi"):
         answer = {"question": question, "answer": f"{TEXTS[0]}\n{TEXTS[1]}", "stored_question": TEXTS[0]}
         FeedbackFile(place / "feedback.jsonl").append(**answer, helped=True, visit="v")
     assert post(owner, "counts")["helped"] == 2
-    assert post(owner, "gaps") == before
+    assert gaps_of(owner) == before
 
 
 def test_changes_are_found_and_undone(owner: TestClient, place: Path) -> None:
@@ -292,11 +309,11 @@ def test_a_wording_with_one_click(owner: TestClient, place: Path) -> None:
     """The question of a gap becomes a wording of an entry, and is no gap any more."""
     answers(owner, "xyzzy plugh")
     wait_until(lambda: (place / "questions.jsonl").read_text() != "")
-    assert [gap["questions"] for gap in post(owner, "gaps")] == [["xyzzy plugh"]]
+    assert list(map(texts_of, gaps_of(owner))) == [["xyzzy plugh"]]
     entry = post(owner, "entries", words="battery")["entries"][0]
     post(owner, "change", action="add wordings", entry=entry["key"], wordings=["xyzzy plugh"])
     wait_until(lambda: answers(owner, "xyzzy plugh")[:1] == [entry["answer"]])
-    assert post(owner, "gaps") == []
+    assert gaps_of(owner) == []
     post(owner, "change", action="remove wordings", entry=entry["key"], wordings=["xyzzy plugh"])
     wait_until(lambda: not answers(owner, "xyzzy plugh"))
 
@@ -343,7 +360,7 @@ def test_a_search_whose_documents_the_page_cannot_change(search: Any, tmp_path: 
     )
     counts = post(client, "counts")
     assert (counts["editable"], counts["logged"], counts["questions"]) == (False, False, 0)
-    assert post(client, "gaps") == []
+    assert gaps_of(client) == []
     response = client.post("/owner/api/change", json={"action": "add entry", "question": "q", "answer": "a"})
     assert response.status_code == 409
 
