@@ -188,12 +188,32 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+GUARD = "\u02bc"
+"""An apostrophe that no keyboard has: it stands before what a spreadsheet would take for the beginning of a formula."""
+
+_FORMULA = rf"{GUARD}*[=+\-@\uff1d\uff0b\uff0d\uff20]"
+# Of a cell, or of one that a program makes of its text: Excel splits at semicolons where a comma is the decimal point,
+# and then knows neither our quotation marks nor the line ends within them.
+_BEGINNING = rf'\A(?={GUARD}*[\t\r])|(?:\A|[;,|"\t\r\n])[^\S\t\r\n]*(?={_FORMULA})'
+_UNGUARDED, _GUARDED = re.compile(_BEGINNING), re.compile(rf"({_BEGINNING}){GUARD}")
+
+
+def guarded(text: str) -> str:
+    """A text that no spreadsheet takes for a formula; `unguarded` gives the text back."""
+    return _UNGUARDED.sub(rf"\g<0>{GUARD}", text)
+
+
+def unguarded(text: str) -> str:
+    """The text of which `guarded` made this one."""
+    return _GUARDED.sub(r"\1", text) if GUARD in text else text
+
+
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """The content of a CSV file with these columns."""
+    """The content of a CSV file with these columns, without formulas; `read_table` gives the texts back as they are."""
     text = io.StringIO()
-    for row in (columns, *rows):
+    for row in ([guarded(str(value)) for value in each] for each in (columns, *rows)):
         # Python 3.11 quotes no carriage return by itself, and would read it as the end of the row.
-        returns = any("\r" in str(value) for value in row)
+        returns = any("\r" in value for value in row)
         quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL)
         quoted.writerow(row)
     return text.getvalue()

@@ -57,8 +57,10 @@ def gaps(
     rows: list[list[str | Text]] = []
     for gap in found[:SHOWN]:
         further = f"\n+ {len(gap.questions) - 1} other wordings" if len(gap.questions) > 1 else ""
-        question = Text.assemble(gap.questions[0], (further, "dim"))
-        rows.append([str(gap.asked), question, gap.nearest[:80], "-" if gap.score is None else f"{gap.score:.3f}"])
+        first = gap.first
+        question = Text.assemble(first.text, (further, "dim"))
+        score = "-" if first.score is None else f"{first.score:.3f}"
+        rows.append([str(gap.asked), question, first.nearest[:80], score])
     if found:
         console.table(["asked", "question", "nearest entry", "its score"], rows)
     if len(found) > SHOWN:

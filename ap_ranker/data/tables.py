@@ -23,7 +23,7 @@ from ap_ranker.data.excel import read_excel
 from ap_ranker.data.parquet import read_parquet
 from ap_ranker.data.rows import Row, as_text, check_columns
 from ap_ranker.errors import InputError, library_errors, one_line
-from ap_ranker.files import csv_text
+from ap_ranker.files import csv_text, guarded, unguarded
 from ap_ranker.safe_open import decode, open_file, require_file, save_as
 
 logger = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
         strict=not plain,
     )
     try:
-        header = [name.strip() for name in next(reader, [])]
+        header = [unguarded(name).strip() for name in next(reader, [])]
         width = len(header)
         while header and not header[-1]:  # cells of a spreadsheet that only have a format
             header.pop()
@@ -133,7 +133,7 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
                 names = one_line(", ".join(header))
                 advice = f" Line {told + 1} must hold the names of the columns." if len(header) == 1 else ""
                 raise InputError(f"{place}: expected {len(header)} fields ({names}), found {len(values)}.{advice}")
-            yield Row(dict(zip(header, values, strict=True)), place)
+            yield Row(dict(zip(header, map(unguarded, values), strict=True)), place)
     except csv.Error as error:
         place = f"{path}, line {told + reader.line_num}"
         raise InputError(f"{place}: not a valid record ({error}). Are its quotation marks closed?") from error
@@ -256,7 +256,7 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
     elif format_ == ".csv":
         content = csv_text(columns, ([row[column] for column in columns] for row in rows))
     elif format_ == ".tsv":
-        lines = [columns, *([row[column] for column in columns] for row in rows)]
+        lines = [columns, *([guarded(row[column]) for column in columns] for row in rows)]
         content = "".join("\t".join(values) + "\n" for values in lines)
         if any(re.search(r"[\t\r\n]", value) for values in lines for value in values) or _has_quoted_fields(content):
             expected = "texts without tabs and line ends and not in quotation marks, as the format needs"

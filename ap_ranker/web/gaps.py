@@ -1,17 +1,12 @@
-"""Finds what is missing in a FAQ: the questions that nobody could answer, grouped by meaning.
-
-Questions that are nearly equal count as one that was asked several times. The others are joined by agglomerative
-clustering with average linkage of the cosine distances of their vectors, up to a mean distance of `DISTANCE`. All
-questions to a shop for bicycles are about bicycles: what the questions that the FAQ knows have in common, the mean of
-their vectors, is subtracted before.
-"""
+"""What is missing in a FAQ: the questions that nobody could answer, grouped, with the entry that each is most like."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
+import time
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +16,9 @@ from ap_ranker.data.faq import Entry, Match
 from ap_ranker.data.wordings import Wordings, read_wordings
 from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD
-from ap_ranker.text.reading import normalized, question_key
+from ap_ranker.text.reading import bare, normalized, question_key
 from ap_ranker.web.database import Database
+from ap_ranker.web.grouping import MOST, SAMPLE, Embed, Gap, GroupedQuestion, Unanswered, group
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.question_log import clean_question, unanswered_questions
 from ap_ranker.web.suggestions import texts_of
@@ -30,56 +26,23 @@ from ap_ranker.web.suggestions import texts_of
 if TYPE_CHECKING:
     from ap_ranker.search.declared_pipeline import DeclaredPipeline
 
-DISTANCE = 0.7
-"""Maximum mean cosine distance of two groups that become one; chosen on the dev planting of examples/gaps."""
+BATCH = 16
+"""Number of questions encoded between two pauses: some 50 ms."""
 
-SAMPLE = 300
-"""Number of known questions whose vectors' mean is subtracted."""
+FIRST = 100
+"""Number of questions that are grouped at first; then all."""
 
-MOST = 5000
-"""Maximum number of different questions that are grouped, the latest: each pair takes time and memory."""
-
-COLUMNS_WRITTEN = ("question", "answer", "wordings", "asked", "nearest_question", "nearest_score")
-
-Embed = Callable[[Sequence[str]], np.ndarray]
-"""B questions -> (B, C) their vectors, of length 1."""
-
-_FORMULA = re.compile(r"^[=+\-@\s]+")
-"""What begins a formula in a spreadsheet; a visitor's question must not become one."""
-
-
-@dataclass(frozen=True)
-class Unanswered:
-    """A question that was not answered, and the text of an answer that did not help, if one was shown."""
-
-    text: str
-    answer: str = ""
-
-
-@dataclass(frozen=True)
-class Gap:
-    """A group of questions that mean about the same, and that nobody could answer."""
-
-    questions: tuple[str, ...]  # the most typical one first
-    asked: int  # how often they were, or an answer to them did not help
-    entry: str = ""  # id of the entry that the first question is most like
-    nearest: str = ""  # the stored question of this entry, or the beginning of its text
-    score: float | None = None  # its score for the first question
+COLUMNS_WRITTEN = ("question", "answer", "wordings", "similar", "asked", "nearest_question", "nearest_score")
 
 
 def find_unanswered(database: Database) -> list[Unanswered]:
-    """The logged questions without an answer, and then those that none helped, each as often as asked, oldest first."""
-    refused = [Unanswered(_plain(text)) for text, asked in unanswered_questions(database, MOST) for _ in range(asked)]
+    """The logged questions without an answer, and then those that none helped, oldest first."""
+    refused = [Unanswered(text, asked=asked) for text, asked in unanswered_questions(database, MOST)]
     unhelpful = [
-        Unanswered(_plain(clean_question(votes.question)), normalized(votes.answer))
+        Unanswered(clean_question(votes.question), normalized(votes.answer), votes.did_not_help)
         for votes in Judgements(database).unhelpful(MOST)
-        for _ in range(votes.did_not_help)
     ]
-    return [one for one in [*reversed(refused), *reversed(unhelpful)] if one.text]
-
-
-def _plain(question: str) -> str:
-    return _FORMULA.sub("", question)
+    return [one for one in [*reversed(refused), *reversed(unhelpful)] if bare(one.text)]
 
 
 def still_open(
@@ -104,78 +67,80 @@ def still_open(
     ]
 
 
-def group(
-    unanswered: Sequence[Unanswered], embed: Embed | None, known: Sequence[str] = (), distance: float = DISTANCE
-) -> list[Gap]:
-    """Group questions, oldest first, by meaning: the group that was asked most often first.
+class GapFinder:
+    """Finds groups again and again: a question's vector, and the entry that it is most like, are computed once.
 
-    Without `embed`, only questions that are nearly equal are grouped; `known` are questions that the FAQ knows.
+    `pause` is called between two pieces of work with the seconds that the last one took.
     """
-    from ap_ranker.text.near_copies import near_groups  # takes a second to load
 
-    asked = Counter(one.text for one in reversed(unanswered))
-    texts = list(asked)[:MOST]
-    if not texts:
-        return []
-    copies: defaultdict[int, list[str]] = defaultdict(list)
-    for text, number in zip(texts, near_groups(texts).tolist(), strict=True):
-        copies[number].append(text)
-    distinct = [max(same, key=lambda text: asked[text]) for same in copies.values()]
-    counts = np.array([sum(asked[text] for text in same) for same in copies.values()])
-    if embed is None or len(distinct) == 1:
-        groups: Iterable[tuple[list[int], list[int]]] = [([row], [row]) for row in range(len(distinct))]
-    else:
-        groups = _clusters(_centred(distinct, known, embed), counts, distance)
-    gaps = [Gap(tuple(distinct[row] for row in order), int(counts[rows].sum())) for rows, order in groups]
-    return sorted(gaps, key=lambda gap: (-gap.asked, -len(gap.questions)))
+    def __init__(self, search: DeclaredPipeline, pause: Callable[[float], None] = lambda seconds: None) -> None:
+        self._search, self._pause = search, pause
+        self._model: tuple[Embed | None, str | None] | None = None
+        self._vectors: OrderedDict[str, np.ndarray] = OrderedDict()
+        self._nearest: dict[str, GroupedQuestion] = {}
+        self._version: object = None
+
+    def find(
+        self, unanswered: Sequence[Unanswered], known: Sequence[str], most: int | None = None, version: object = None
+    ) -> Iterator[list[Gap]]:
+        """The `most` first groups of questions, oldest first: of the latest ones, then of all.
+
+        Of another `version` of what is searched, the nearest entries are looked up again.
+        """
+        embed, language = self._model = self._model or embedding_of(self._search)
+        if version is None or version != self._version or len(self._nearest) > 2 * MOST:
+            self._nearest, self._version = {}, version
+        kept = None if embed is None else partial(self._kept_vectors, embed)
+        parts = [unanswered[-FIRST:], unanswered] if len(unanswered) > FIRST else [unanswered]
+        for part in parts:
+            groups = group(part, kept, known, language=language)[:most]
+            yield [Gap(tuple(map(self._with_nearest, gap.questions))) for gap in groups]
+
+    def _kept_vectors(self, embed: Embed, texts: Sequence[str]) -> np.ndarray:
+        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        for start in range(0, len(new), BATCH):
+            begun, batch = time.monotonic(), new[start : start + BATCH]
+            self._vectors.update(zip(batch, embed(batch), strict=True))
+            self._pause(time.monotonic() - begun)
+        for text in texts:
+            self._vectors.move_to_end(text)
+        vectors = np.stack([self._vectors[text] for text in texts])
+        while len(self._vectors) > 2 * MOST + SAMPLE:
+            self._vectors.popitem(last=False)
+        return vectors
+
+    def _with_nearest(self, one: GroupedQuestion) -> GroupedQuestion:
+        if (found := self._nearest.get(one.text)) is None:
+            begun = time.monotonic()
+            found = self._nearest[one.text] = with_nearest(one, self._search)
+            self._pause(time.monotonic() - begun)
+        return replace(found, asked=one.asked, is_sure=one.is_sure)
 
 
-def _centred(texts: Sequence[str], known: Sequence[str], embed: Embed) -> np.ndarray:
-    """(N, C) vectors of N texts without what all known questions have in common, of length 1."""
-    vectors = np.asarray(embed(texts), dtype=np.float64)
-    if known:
-        rows = np.random.default_rng(0).permutation(len(known))[:SAMPLE]
-        vectors -= np.asarray(embed([known[row] for row in rows]), dtype=np.float64).mean(axis=0)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-
-
-def _clusters(vectors: np.ndarray, counts: np.ndarray, distance: float) -> Iterator[tuple[list[int], list[int]]]:
-    """The rows of each group of (N, C) vectors, and the same with the most typical one of (N,) counts first."""
-    from scipy.cluster.hierarchy import fcluster, linkage
-    from scipy.spatial.distance import squareform
-
-    cosines = np.clip(vectors @ vectors.T, -1, 1)
-    distances = 1 - (cosines + cosines.T) / 2
-    np.fill_diagonal(distances, 0)
-    numbers = fcluster(linkage(squareform(distances, checks=False), "average"), distance, "distance")
-    for number in np.unique(numbers):
-        rows = np.flatnonzero(numbers == number)
-        typical = cosines[np.ix_(rows, rows)] @ counts[rows]
-        yield rows.tolist(), rows[np.argsort(-typical, kind="stable")].tolist()
-
-
-def with_nearest(gap: Gap, search: DeclaredPipeline) -> Gap:
-    """A group with the entry that its first question is most like, however low its score."""
+def with_nearest(one: GroupedQuestion, search: DeclaredPipeline) -> GroupedQuestion:
+    """A question with the entry that it is most like, however low its score."""
     try:
-        documents = search.run(gap.questions[0], NO_THRESHOLD, 1)
+        documents = search.run(one.text, NO_THRESHOLD, 1)
     except Exception:  # a pipeline of the user's own may have no threshold; components raise any type
-        documents = search.run(gap.questions[0], top_k=1)
+        documents = search.run(one.text, top_k=1)
     if not documents:
-        return gap
+        return one
     best = documents[0]
-    return replace(gap, entry=best.id, nearest=str(best.meta.get("question") or best.content or ""), score=best.score)
+    nearest = str(best.meta.get("question") or best.content or "")
+    probability = best.score if search.calibrated else None
+    return replace(one, entry=best.id, nearest=nearest, score=best.score, probability=probability)
 
 
-def embedding_of(search: DeclaredPipeline) -> Embed | None:
-    """The vectors of questions by the model of a search; `None` if it has none."""
+def embedding_of(search: DeclaredPipeline) -> tuple[Embed | None, str | None]:
+    """The vectors of questions by the model of a search, `None` if it has none, and the language of its stemmer."""
     from ap_ranker.ranking.ranker import Ranker
 
     component = search.ranker()
     if component is None:
-        return None
+        return None, None
     ranker = Ranker.from_pretrained(component.model)  # its weights are those of the pipeline
-    return (lambda texts: ranker.embed_questions(texts).numpy()) if ranker.has_vectors else None
+    embed = (lambda texts: ranker.embed_questions(texts).numpy()) if ranker.has_vectors else None
+    return embed, ranker.bm25_language
 
 
 def known_questions(entries: Iterable[Entry], wordings: Iterable[Wordings] = ()) -> list[str]:
@@ -193,17 +158,30 @@ def find_gaps(
     most: int | None = None,
 ) -> tuple[int, list[Gap]]:
     """The number of questions that are still open, and groups of them, each with the entry that it is most like."""
-    known = [read_wordings(file) for file in wordings]
-    remaining = list(unanswered) if entries is None else still_open(unanswered, entries, match, known)
-    groups = group(remaining, embedding_of(search), known_questions(entries or (), known))[:most]
-    return len(remaining), [with_nearest(gap, search) for gap in groups]
+    remaining, known = open_questions(unanswered, entries, match, wordings)
+    *_, groups = GapFinder(search).find(remaining, known, most)
+    return len(remaining), groups
+
+
+def open_questions(
+    unanswered: Sequence[Unanswered], entries: Sequence[Entry] | None, match: Match, wordings: Iterable[Path] = ()
+) -> tuple[list[Unanswered], list[str]]:
+    """The questions that are still open, and those that the FAQ knows; arguments as for `find_gaps`."""
+    files = [read_wordings(file) for file in wordings]
+    remaining = list(unanswered) if entries is None else still_open(unanswered, entries, match, files)
+    return remaining, known_questions(entries or (), files)
 
 
 def write_gaps(gaps: Collection[Gap], path: Path) -> None:
-    """Write groups as rows of a FAQ whose answers are still empty, into a CSV file."""
+    """Write groups as rows of a FAQ whose answers are still empty, into a CSV file.
+
+    Questions that are not surely like the first one, or more like another entry than it is, are `similar`, no wordings.
+    """
     rows = []
     for gap in gaps:
         first, *others = gap.questions
-        score = "" if gap.score is None else f"{gap.score:.3f}"
-        rows.append((first, "", "\n".join(others), gap.asked, gap.nearest, score))
+        wordings, similar = ([one.text for one in others if gap.takes(one) == is_so] for is_so in (True, False))
+        score = "" if first.score is None else f"{first.score:.3f}"
+        texts = first.text, "", "\n".join(wordings), "\n".join(similar)
+        rows.append((*texts, gap.asked, first.nearest, score))
     write_text_atomically(path, csv_text(COLUMNS_WRITTEN, rows))

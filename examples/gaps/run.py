@@ -9,9 +9,10 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated
 
 import numpy as np
@@ -29,8 +30,10 @@ from ap_ranker.search.setup import set_up
 from ap_ranker.training.calibrate import calibrate
 from ap_ranker.training.untrained import write_untrained
 from ap_ranker.web.database import open_database
-from ap_ranker.web.gaps import DISTANCE, Gap, Unanswered, embedding_of, group, known_questions
+from ap_ranker.web.gaps import embedding_of, known_questions, with_nearest
+from ap_ranker.web.grouping import BOUND, Gap, GroupedQuestion, Unanswered, group
 from ap_ranker.web.question_log import LoggedQuestion, Outcome, QuestionLog, read_question_log
+from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 HERE = Path(__file__).resolve().parent
 FAQ = HERE.parent / "faq"
@@ -41,7 +44,7 @@ QUESTIONS = 300
 PRECISION = 0.9
 """That the search is calibrated for: what it refuses is decided by this."""
 
-DISTANCES = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85)
+BOUNDS = (-0.35, -0.3, -0.25, -0.2, -0.15, -0.1, -0.05, 0.0)
 FIRST = 5
 
 console = Console(soft_wrap=True)
@@ -56,6 +59,12 @@ class Found:
         planted: number of planted topics of which questions were refused.
         strangers: questions in the first `FIRST` groups that the FAQ answers.
         groups: number of groups.
+        purity: share of the questions of groups of several whose topic is that of most of their group; the topic of a
+            question that the FAQ answers is its entry.
+        ticked: share of the questions proposed beside the first one of their group that have its topic.
+        proposed: number of these questions.
+        offered: number of groups of which the nearest entry is offered before a new one.
+        rightly: number of these whose nearest entry answers the first question.
         refused: number of planted questions that were refused.
         wrongly: number of other questions that were refused.
     """
@@ -64,6 +73,11 @@ class Found:
     planted: int
     strangers: int
     groups: int
+    purity: float
+    ticked: float
+    proposed: int
+    offered: int
+    rightly: int
     refused: int
     wrongly: int
 
@@ -106,37 +120,60 @@ def log_right_outcomes(questions: Sequence[str], topics: Mapping[str, str]) -> l
     ]
 
 
-def measure(gaps: Sequence[Gap], topics: Mapping[str, str], logged: Sequence[LoggedQuestion]) -> Found:
-    """Compare the groups with the planted topics.
+def read_answered(split: str) -> dict[str, str]:
+    """Question -> ids of the entries that answer it, of the questions of a split of the example FAQ."""
+    return {row.need("question"): row.get("answer_ids") for row in read_table(FAQ / f"{split}.csv").rows}
+
+
+def measure(
+    gaps: Sequence[Gap],
+    topics: Mapping[str, str],
+    logged: Sequence[LoggedQuestion],
+    answered: Mapping[str, str] = MappingProxyType({}),
+) -> Found:
+    """Compare the groups with the planted topics; `answered` are the entries of other questions, as of the groups.
 
     A topic is found if one group holds more than half of its refused questions, two at least, and these are more than
     half of the group.
     """
+
+    def topic_of(one: GroupedQuestion) -> str:
+        return topics.get(one.text) or answered.get(one.text) or one.text
+
     refused = [one.question for one in logged if one.outcome != Outcome.answered]
     sizes = Counter(topics[question] for question in refused if question in topics)
     found = set()
     for gap in gaps:
-        inside = Counter(topics[question] for question in gap.questions if question in topics)
+        inside = Counter(topics[one.text] for one in gap.questions if one.text in topics)
         found |= {
             topic for topic, count in inside.items() if count > 1 and 2 * count > max(sizes[topic], len(gap.questions))
         }
+    several = [gap for gap in gaps if len(gap.questions) > 1]
+    most = sum(max(Counter(map(topic_of, gap.questions)).values()) for gap in several)
+    proposed = [topic_of(one) == topic_of(gap.first) for gap in gaps for one in gap.questions[1:] if gap.takes(one)]
+    offered = [gap.first.entry in answered.get(gap.first.text, "").split() for gap in gaps if gap.is_near]
     return Found(
         topics=len(found),
         planted=len(sizes),
-        strangers=sum(question not in topics for gap in gaps[:FIRST] for question in gap.questions),
+        strangers=sum(one.text not in topics for gap in gaps[:FIRST] for one in gap.questions),
         groups=len(gaps),
+        purity=most / max(1, sum(len(gap.questions) for gap in several)),
+        ticked=sum(proposed) / max(1, len(proposed)),
+        proposed=len(proposed),
+        offered=len(offered),
+        rightly=sum(offered),
         refused=sum(sizes.values()),
         wrongly=len(refused) - sum(sizes.values()),
     )
 
 
-def run_split(split: str, model: str, distances: Sequence[float], folder: Path | None = None) -> dict[float, Found]:
-    """Group the refused questions of a split up to each distance.
+def run_split(split: str, model: str, bounds: Sequence[float], folder: Path | None = None) -> dict[float, Found]:
+    """Group the refused questions of a split by each bound.
 
     Args:
         split: `dev` or `test`.
         model: a checkpoint, calibrated if it searches.
-        distances: maximum mean distances.
+        bounds: minimum similarities of two questions of a group.
         folder: where the search's own log goes; `None` for the log of a search that makes no mistakes.
     """
     topics = read_planted(split)
@@ -145,21 +182,34 @@ def run_split(split: str, model: str, distances: Sequence[float], folder: Path |
         logged = log_right_outcomes(questions, topics)
     else:
         logged = log_questions(questions, model, folder / f"{split}.db")
-    with set_up(FAQ / "answers.csv", model=model) as setup:
-        embed = embedding_of(setup.load()[0])
+    with set_up(FAQ / "answers.csv", model=model, wordings=[FAQ / "train.csv"]) as setup:
+        search, documents = setup.load()
+        setup.warm_up(search, documents)
+        embed, language = embedding_of(search)
         assert embed is not None
         entries = setup.documents.entries if setup.documents else []
-    known = known_questions(entries, [read_wordings(FAQ / "train.csv")])
+        known = known_questions(entries, [read_wordings(FAQ / "train.csv")])
+        aid = {to_document(entry, setup.match).id: entry.other["aid"] for entry in entries}
 
-    @cache
-    def vectors(texts: tuple[str, ...]) -> np.ndarray:
-        return embed(texts)
+        @cache
+        def vectors(texts: tuple[str, ...]) -> np.ndarray:
+            return embed(texts)
 
-    unanswered = [Unanswered(one.question) for one in logged if one.outcome != Outcome.answered]
-    found = {}
-    for each in distances:
-        gaps = group(unanswered, lambda texts: vectors(tuple(texts)), known, each)
-        found[each] = measure(gaps, topics, logged)
+        @cache
+        def nearest(text: str) -> GroupedQuestion:
+            found = with_nearest(GroupedQuestion(text), search)
+            return replace(found, entry=aid.get(found.entry, ""))
+
+        def placed(one: GroupedQuestion) -> GroupedQuestion:
+            return replace(nearest(one.text), asked=one.asked, is_sure=one.is_sure)
+
+        unanswered = [Unanswered(one.question) for one in logged if one.outcome != Outcome.answered]
+        answered = read_answered(split)
+        found = {}
+        for each in bounds:
+            gaps = group(unanswered, lambda texts: vectors(tuple(texts)), known, each, language=language)
+            gaps = [Gap(tuple(map(placed, gap.questions))) for gap in gaps]
+            found[each] = measure(gaps, topics, logged, answered)
     return found
 
 
@@ -168,15 +218,18 @@ def _row(cells: Sequence[object]) -> str:
 
 
 def render(results: Mapping[str, Mapping[str, Mapping[float, Found]]]) -> str:
-    """The table of results in Markdown: log -> split -> distance -> what was found."""
-    head = ("log", "questions", "maximum distance", "refused", "topics found", f"strangers in the first {FIRST} groups")
+    """The table of results in Markdown: log -> split -> bound -> what was found."""
+    head = ["log", "questions", "bound", "refused", "topics found", f"strangers in the first {FIRST} groups"]
+    head += ["purity", "rightly ticked", "rightly near"]
     text = _row(head) + _row(["---", "---", *["--:"] * (len(head) - 2)])
     for log, splits in results.items():
-        for split, by_distance in splits.items():
-            for distance, found in by_distance.items():
+        for split, by_bound in splits.items():
+            for bound, found in by_bound.items():
                 refused = f"{found.refused} planted, {found.wrongly} others"
                 name = f"**{split}**" if split == "test" else split
-                text += _row([log, name, distance, refused, f"{found.topics} of {found.planted}", found.strangers])
+                ticked = f"{found.ticked:.2f} of {found.proposed}"
+                cells = [refused, f"{found.topics} of {found.planted}", found.strangers, f"{found.purity:.2f}", ticked]
+                text += _row([log, name, bound, *cells, f"{found.rightly} of {found.offered}"])
     return text
 
 
@@ -189,7 +242,7 @@ def command(
     ] = False,
     output: Annotated[Path, typer.Option(help="The table, in Markdown.")] = HERE / "results.md",
 ) -> None:
-    """Choose the distance on the dev questions, measure on the test questions."""
+    """Choose the bound on the dev questions, measure on the test questions."""
     with report_user_errors(), tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         if model is None:
@@ -201,8 +254,8 @@ def command(
             model = str(checkpoint)
         results = {
             log: {
-                "dev": run_split("dev", model, DISTANCES, place),
-                "test": run_split("test", model, [DISTANCE], place),
+                "dev": run_split("dev", model, BOUNDS, place),
+                "test": run_split("test", model, [BOUND], place),
             }
             for log, place in (("without mistakes", None), *((("of the search", folder),) if search else ()))
         }

@@ -1,4 +1,4 @@
-"""Twelve planted topics that the example FAQ lacks: ten are found, and nothing else is in front of them."""
+"""Twelve planted topics that the example FAQ lacks: most are found, and nothing else is in front of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.documents import read_entries
 from ap_ranker.training.untrained import write_untrained
-from ap_ranker.web.gaps import DISTANCE
+from ap_ranker.web.grouping import BOUND
 
 HERE = ROOT / "examples" / "gaps"
 
@@ -36,7 +36,7 @@ def test_planted_topics_are_found(tmp_path: Path) -> None:
     with imported(HERE / "run.py") as run:
         entries = read_entries(run.FAQ / "answers.csv")
         write_untrained(tmp_path / "model", [entry.text(DEFAULT_MATCH) for entry in entries], "english")
-        found = run.run_split("test", str(tmp_path / "model"), [DISTANCE])[DISTANCE]
+        found = run.run_split("test", str(tmp_path / "model"), [BOUND])[BOUND]
     assert (found.refused, found.wrongly, found.planted) == (60, 0, 12)
     assert found.topics >= 10
     assert found.strangers == 0

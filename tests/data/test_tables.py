@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
+import random
+import re
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +19,7 @@ from refusals import refused
 
 from ap_ranker.data.tables import read_table, write_table
 from ap_ranker.errors import InputError
+from ap_ranker.files import csv_text
 
 RECORDS = [
     {"question": "Why, though?", "answer": "Because."},
@@ -253,3 +258,52 @@ def test_a_tsv_that_is_written_is_read(pairs: list[tuple[str, str]]) -> None:
             assert any(character in text for pair in pairs for text in pair for character in '\t\r\n"')
             return
         assert [row.fields for row in read_table(path).rows] == rows
+
+
+FORMULA_SIGNS = "=+-@\uff1d\uff0b\uff0d\uff20"
+FORMULAS = (
+    *(f"{sign}cmd|'/c calc'!A0" for sign in FORMULA_SIGNS),
+    ";=cmd|'/c calc'!A0",
+    "Is it open? ; @SUM(A1)",
+    'she said "=1+1"',
+    'closes";=1+1;"',
+    "\t=1+1",
+    "\r\n=1+1",
+    " =1+1",
+    "two\n=1+1",
+    "a|=1+1",
+    "x,,-1",
+    "- first item\n- second item",
+    "+49 30 1234",
+)
+
+
+def cells_of(content: str) -> Iterator[str]:
+    """The cells that spreadsheets make of a CSV file, whatever they split at, with quotation marks or without."""
+    for separator in ",;\t|":
+        yield from (cell for row in csv.reader(io.StringIO(content, newline=""), delimiter=separator) for cell in row)
+        yield from (cell for line in re.split(r"[\r\n]", content) for cell in line.split(separator))
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_no_text_becomes_a_formula(text: str, tmp_path: Path) -> None:
+    columns = ("question", "answer", "-b")
+    content = csv_text(columns, [(text, "a", text), ("q", text, "c")])
+    for cell in cells_of(content):
+        assert cell.strip().lstrip('"').strip()[:1] not in tuple(FORMULA_SIGNS), cell
+        assert cell[:1] not in ("\t", "\r"), cell
+    (tmp_path / "a.csv").write_bytes(content.encode())
+    rows = [row.fields for row in read_table(tmp_path / "a.csv").rows]
+    assert rows == [dict(zip(columns, each, strict=True)) for each in ((text, "a", text), ("q", text, "c"))]
+
+
+def test_texts_come_back_as_they_were(tmp_path: Path) -> None:
+    """Also those that look as if they had been guarded already."""
+    drawing, letters = random.Random(0), ["=", "-", ";", ",", '"', "\t", "\r", "\n", " ", "\u02bc", "a", "'", "\uff0b"]
+    texts = ["x" + "".join(drawing.choices(letters, k=drawing.randrange(7))) for _ in range(2000)]
+    texts += [text[1:] + "x" for text in texts]
+    for ending in (".csv", ".tsv"):
+        fitting = [text for text in texts if ending == ".csv" or not re.search(r'[\t\r\n"]', text)]
+        path = tmp_path / f"a{ending}"
+        write_table(path, ["n", "text"], [{"n": "1", "text": text} for text in fitting], path.name)
+        assert [row.fields["text"] for row in read_table(path).rows] == fitting

@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,7 +34,6 @@ from ap_ranker.web.app import HEADERS, build_app
 from ap_ranker.web.changes import Action, owners_changes, read_changes
 from ap_ranker.web.database import Database, changes, judgements, open_database, questions, wordings
 from ap_ranker.web.database import sessions as sessions_table
-from ap_ranker.web.gaps import Gap
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import check_key
 from ap_ranker.web.owner import service
@@ -107,6 +105,19 @@ def post(client: TestClient, name: str, **body: Any) -> Any:
     response = client.post(f"/owner/api/{name}", json=body)
     assert response.status_code == 200, response.text
     return response.json()
+
+
+def gaps_of(client: TestClient) -> list[Any]:
+    """The groups once all questions are grouped."""
+    end = time.monotonic() + PATIENCE
+    while (found := post(client, "gaps"))["grouping"]:
+        assert time.monotonic() < end, "still grouping"
+    groups: list[Any] = found["gaps"]
+    return groups
+
+
+def texts_of(gap: dict[str, Any]) -> list[str]:
+    return [one["text"] for one in gap["questions"]]
 
 
 def wait_until(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:
@@ -386,8 +397,12 @@ def test_the_numbers_and_the_gaps(owner: TestClient, place: str, database: Datab
     [judged] = post(owner, "feedback")
     shown = {"question": "the battery of my parcel", "entry": first["question"]}
     assert judged.items() >= (shown | {"helped": 1, "did_not_help": 2, "networks": 1}).items()
-    gaps = {gap["questions"][0]: gap for gap in post(owner, "gaps")}
+    gaps = {gap["questions"][0]["text"]: gap for gap in gaps_of(owner)}
     assert gaps["the battery of my parcel"]["asked"] == 2
+    assert gaps["the battery of my parcel"]["questions"] == [
+        {"text": "the battery of my parcel", "asked": 2, "ticked": True, "more_like": ""}
+    ]
+    assert not gaps["the battery of my parcel"]["is_near"]  # the search is not calibrated
     assert gaps["xyzzy"]["nearest_entry"] is None
     assert TEXTS[0] not in gaps
     nearest = gaps["the battery of my parcel"]["nearest_entry"]
@@ -419,38 +434,12 @@ def test_a_click_answers_no_gap(owner: TestClient, database: Database) -> None:
     log = QuestionLog(database)
     log.add("the battery of my parcel", "n", [], [])
     log.close()
-    before = post(owner, "gaps")
-    assert [gap["questions"] for gap in before] == [["the battery of my parcel"]]
+    before = gaps_of(owner)
+    assert list(map(texts_of, before)) == [["the battery of my parcel"]]
     for question in ("the battery of my parcel", "which okapi"):
         Judgements(database).keep(**JUDGED, question=question, helped=True, network="n", visit="v")
     assert post(owner, "counts")["helped"] == 2
-    assert post(owner, "gaps") == before
-
-
-def test_gaps_are_grouped_beside_the_search(
-    owner: TestClient, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The page waits a moment; then it shows those of the last time, and the first time says that it must wait."""
-    go_on, found = threading.Event(), iter(([Gap(("first",), 1)], [Gap(("second",), 1)]))
-
-    def group(*_: Any) -> tuple[int, list[Gap]]:
-        go_on.wait(PATIENCE)
-        go_on.clear()
-        return 1, next(found)
-
-    def questions_of_gaps() -> list[str]:
-        return [gap["questions"][0] for gap in post(owner, "gaps")]
-
-    monkeypatch.setattr(service, "find_gaps", group)
-    monkeypatch.setattr(service, "GROUPING_SECONDS", 0.05)
-    assert owner.post("/owner/api/gaps", json={}).status_code == 409
-    go_on.set()
-    wait_until(lambda: owner.post("/owner/api/gaps", json={}).status_code == 200)
-    assert questions_of_gaps() == ["first"]
-    Judgements(database).keep(**JUDGED, question="q", helped=False, network="n", visit="v")
-    assert questions_of_gaps() == ["first"]
-    go_on.set()
-    wait_until(lambda: questions_of_gaps() == ["second"])
+    assert gaps_of(owner) == before
 
 
 def test_changes_are_found_and_undone(client: TestClient, folder: Path, place: str, database: Database) -> None:
@@ -502,11 +491,11 @@ def test_a_wording_with_one_click(owner: TestClient, database: Database) -> None
     """The question of a gap becomes a wording of an entry, and is no gap any more."""
     answers(owner, "xyzzy plugh")
     wait_until(lambda: logged(database, 1))
-    assert [gap["questions"] for gap in post(owner, "gaps")] == [["xyzzy plugh"]]
+    assert list(map(texts_of, gaps_of(owner))) == [["xyzzy plugh"]]
     entry = post(owner, "entries", words="battery")["entries"][0]
     post(owner, "change", action="add wordings", entry=entry["key"], wordings=["xyzzy plugh"])
     wait_until(lambda: answers(owner, "xyzzy plugh")[:1] == [entry["answer"]])
-    assert post(owner, "gaps") == []
+    assert gaps_of(owner) == []
     post(owner, "change", action="remove wordings", entry=entry["key"], wordings=["xyzzy plugh"])
     wait_until(lambda: not answers(owner, "xyzzy plugh"))
 
@@ -678,7 +667,7 @@ def test_a_search_whose_documents_the_page_cannot_change(search: Any, database: 
     client = log_in(TestClient(app, "http://localhost", follow_redirects=False))
     counts = post(client, "counts")
     assert (counts["editable"], counts["logged"], counts["questions"]) == (False, False, 0)
-    assert post(client, "gaps") == post(client, "history") == []
+    assert gaps_of(client) == post(client, "history") == []
     response = client.post("/owner/api/change", json={"action": "add entry", "question": "q", "answer": "a"})
     assert response.status_code == 409
     judged(database)

@@ -99,7 +99,14 @@ def test_from_a_gap_to_an_answer_and_back(browser_path: str, address: str, place
         first = page.locator("#gaps .list > li").first
         expect(first.locator(".asked")).to_have_text("asked 2 times")
         expect(card(page, "gaps", NASTY)).to_have_count(1)  # as text
-        first.get_by_role("button", name="New entry").click()
+        expect(first.get_by_role("checkbox")).to_have_count(1)
+        expect(first.get_by_label(f"{ASKED[0]} asked 2 times")).to_be_checked()
+        new = first.get_by_role("button", name="New entry")
+        expect(new).to_have_class("write main")  # no probability says that the nearest entry is the answer
+        first.get_by_role("checkbox").uncheck()
+        expect(new).to_be_disabled()
+        first.get_by_role("checkbox").check()
+        new.click()
         expect(page.get_by_label("Question", exact=True)).to_have_value(ASKED[0])
         page.get_by_label("Answer", exact=True).fill("Yes, <b>for</b> 20 euros.")
         page.get_by_label("Other wordings, one per line").fill("bike rental\n\n day hire ")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -14,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Connection, Integer, Table, delete, func, insert, literal_column, select
 
 from ap_ranker.data.faq import Match
+from ap_ranker.files import file_version
 from ap_ranker.text.reading import normalized, question_key
+from ap_ranker.web.background_groups import BackgroundGroups, pause
 from ap_ranker.web.changes import (
     Action,
     Change,
@@ -26,7 +27,8 @@ from ap_ranker.web.changes import (
     read_changes,
 )
 from ap_ranker.web.database import Database, judgements, now, questions, storable, wordings
-from ap_ranker.web.gaps import Gap, find_gaps, find_unanswered
+from ap_ranker.web.gaps import GapFinder, find_unanswered, open_questions
+from ap_ranker.web.grouping import Gap
 from ap_ranker.web.judgements import Judgements, Votes, key_of_answer
 from ap_ranker.web.question_log import clean_question
 from ap_ranker.web.visitors import DAY
@@ -42,9 +44,6 @@ SHOWN = 50
 DAYS = 14
 """Number of days whose questions are counted one by one."""
 
-GROUPING_SECONDS = 10.0
-"""That an answer waits for the groups of questions; they are grouped in a thread of their own, which goes on."""
-
 _DAY: Final = questions.c.time // literal_column(str(DAY), Integer)  # the same text wherever a statement has it
 
 
@@ -52,7 +51,7 @@ class ConflictError(Exception):
     """A request does not fit things as they are now."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Found:
     """The entries as they are now, by what judgements and groups of questions know of them."""
 
@@ -93,10 +92,8 @@ class OwnerService:
         self._lock = threading.Lock()
         self._found_at: tuple[object, int] = (None, -1)
         self._found = _Found.among(ChangedEntries([], set(), set()), match)
-        self._grouper = ThreadPoolExecutor(1, "gaps")
-        self._grouped_at: object = None
-        self._grouping: Future[list[Gap]] | None = None
-        self._gaps: list[Gap] | None = None
+        self._finder = GapFinder(search, pause)
+        self._groups = BackgroundGroups()
 
     def counts(self) -> dict[str, Any]:
         """How many questions there were, by outcome and by day, and how many judgements."""
@@ -119,27 +116,38 @@ class OwnerService:
             "did_not_help": votes.get(False, 0),
         }
 
-    def gaps(self) -> list[dict[str, Any]]:
-        """The groups of questions that nobody could answer, each with its nearest entry.
+    def gaps(self) -> dict[str, Any]:
+        """The groups of unanswered questions so far, each with its nearest entry, and whether more come (`grouping`).
 
-        While they are being grouped again, they are those of the last time; the first time, ConflictError is raised.
+        Of each question: how often it was `asked`, whether it is `ticked`, and the question of the entry that it is
+        `more_like` than the nearest entry of its group.
         """
         found = self._current()
-        with self._lock:
-            state = [self.database.revision(part) for part in ("questions", "judgements")], self._found_at
-            grouping = self._grouping
-            if grouping is None or (grouping.done() and (state != self._grouped_at or grouping.exception())):
-                self._grouped_at = state
-                grouping = self._grouping = self._grouper.submit(self._group, found.changed)
-        if wait([grouping], GROUPING_SECONDS).done:
-            self._gaps = grouping.result()
-        if self._gaps is None:
-            raise ConflictError("The questions are still being grouped. Load the page again in a minute.")
+        groups, is_grouping = self._gaps(found)
         shown = []
-        for gap in self._gaps:
-            nearest = found.by_id.get(gap.entry) or found.by_question.get(gap.nearest)  # the search may be behind
-            shown.append(asdict(gap) | {"nearest_entry": None if nearest is None else _shown(nearest)})
-        return shown
+        for gap in groups:
+            first = gap.first
+            nearest = found.by_id.get(first.entry) or found.by_question.get(first.nearest)  # the search may be behind
+            asked = [
+                {
+                    "text": one.text,
+                    "asked": one.asked,
+                    "ticked": gap.takes(one),
+                    "more_like": one.nearest if gap.is_elsewhere(one) else "",
+                }
+                for one in gap.questions
+            ]
+            shown.append(
+                {
+                    "questions": asked,
+                    "asked": gap.asked,
+                    "nearest": first.nearest,
+                    "score": first.score,
+                    "is_near": gap.is_near,
+                    "nearest_entry": None if nearest is None else _shown(nearest),
+                }
+            )
+        return {"grouping": is_grouping, "gaps": shown}
 
     def feedback_rows(self) -> list[dict[str, Any]]:
         """Visitors' sentences that the owner has not decided about, and the entries that were judged for them.
@@ -273,11 +281,18 @@ class OwnerService:
                 self._found_at = unchanged, revision
             return self._found
 
-    def _group(self, changed: ChangedEntries) -> list[Gap]:
-        """The first groups with their nearest entries."""
-        entries = None if self._documents is None else [keyed.entry for keyed in changed.entries]
-        unanswered = find_unanswered(self.database)
-        return find_gaps(unanswered, self._search, entries, self._match, self._wordings, SHOWN)[1]
+    def _gaps(self, found: _Found) -> tuple[list[Gap], bool]:
+        """The first groups found so far, and whether more come; they are found again if anything has changed."""
+        searched = [file_version(file) for file in self._wordings], found
+        asked = [self.database.revision(part) for part in ("questions", "judgements")]
+
+        def work() -> Iterator[list[Gap]]:
+            entries = None if self._documents is None else [keyed.entry for keyed in found.changed.entries]
+            unanswered = find_unanswered(self.database)
+            remaining, known = open_questions(unanswered, entries, self._match, self._wordings)
+            yield from self._finder.find(remaining, known, SHOWN, searched)
+
+        return self._groups.latest((searched, asked), work)
 
 
 def _named(key: str, entries: Iterable[KeyedEntry]) -> KeyedEntry:

@@ -74,22 +74,68 @@ function showCounts(counts) {
   else if (!editable) say(texts.notEditable);
 }
 
+const ticks = new Map(); // question -> whether the owner wants it, where that is not as the server proposes
+
+function tickBox(question, number) {
+  const [item, part] = clone("ticked");
+  const box = part("input");
+  box.checked = ticks.get(question.text) ?? question.ticked;
+  box.value = question.text;
+  box.addEventListener("change", () => ticks.set(question.text, box.checked));
+  part(".text").textContent = question.text;
+  part(".times").textContent = texts.asked(question.asked);
+  part(".more").hidden = !question.more_like;
+  if (question.more_like) {
+    part(".more").textContent = texts.moreLike(question.more_like);
+    part(".more").id = `more-${number}`;
+    box.setAttribute("aria-describedby", part(".more").id);
+  }
+  return item;
+}
+
+let boxes = 0; // number of tick boxes so far: their notes have ids
+
 function gapCard(gap) {
   const [item, part] = clone("gap");
-  part(".question").textContent = gap.questions[0];
+  part(".question").textContent = gap.questions[0].text;
   part(".asked").textContent = texts.asked(gap.asked);
-  showOthers(part("details"), gap.questions.slice(1));
+  part("fieldset").disabled = !editable;
+  part("ul").replaceChildren(...gap.questions.map((question) => tickBox(question, ++boxes)));
+  const wanted = () => [...item.querySelectorAll("input:checked")].map((box) => box.value);
+  const allow = () => {
+    for (const button of item.querySelectorAll("button")) button.disabled = !wanted().length;
+  };
+  item.addEventListener("change", allow);
+  allow();
   const score = gap.score === null ? null : twoDigits.format(gap.score);
   part(".nearest").textContent = gap.nearest ? texts.nearest(gap.nearest, score) : texts.noNearest;
   const entry = gap.nearest_entry;
   part(".add").hidden = !entry;
+  part(gap.is_near && entry ? ".add" : ".write").classList.add("main");
   part(".buttons").hidden = !editable;
-  part(".add").addEventListener("click", () => addWordings(entry, gap.questions));
-  part(".choose").addEventListener("click", () => choose(gap.questions));
-  part(".write").addEventListener("click", () =>
-    edit(null, { question: gap.questions[0], answer: "", wordings: gap.questions.slice(1) }),
-  );
+  part(".add").addEventListener("click", () => addWordings(entry, wanted()));
+  part(".choose").addEventListener("click", () => choose(wanted()));
+  part(".write").addEventListener("click", () => {
+    const [question, ...wordings] = wanted();
+    edit(null, { question, answer: "", wordings });
+  });
   return item;
+}
+
+let shownGaps = ""; // the groups that the list shows, as text
+let nextLook;
+
+async function showGaps() {
+  const { grouping, gaps } = await post("gaps");
+  const found = JSON.stringify([editable, gaps]);
+  const inUse = grouping && list("gaps").contains(document.activeElement); // what the owner is about to tick stays
+  if (found !== shownGaps && !inUse) {
+    shownGaps = found;
+    fill("gaps", gaps.map(gapCard));
+  }
+  element("gaps").querySelector(".grouping").textContent = grouping ? texts.grouping : "";
+  clearTimeout(nextLook);
+  if (grouping) nextLook = setTimeout(() => showGaps().catch((error) => say(error.message)), 1000);
 }
 
 function entryCard(entry) {
@@ -149,7 +195,7 @@ async function showAll() {
     await Promise.all([
       ...changes,
       post("feedback").then((rows) => fill("feedback", rows.map(feedbackCard))),
-      post("gaps").then((gaps) => fill("gaps", gaps.map(gapCard))),
+      showGaps(),
     ]);
   } catch (error) {
     say(error.message);
