@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated
 
@@ -66,14 +66,12 @@ class Signals:
 
     def ordered(self, order: Sequence[int]) -> Signals:
         """The same of the candidates in another order, given as their present places."""
-
         places = np.asarray(order)
-        arrays = (self.model, self.cosines, self.wordings, self.bm25, self.exact)
-        lists = (self.answers, self.matched)
-        return Signals(
-            *(None if values is None else values[places] for values in arrays),
-            *([values[place] for place in order] if values else values for values in lists),
-        )
+        arrays = {name: getattr(self, name) for name in ("model", "cosines", "wordings", "bm25", "exact")}
+        lists = {name: getattr(self, name) for name in ("answers", "matched")}
+        changed = {name: None if values is None else values[places] for name, values in arrays.items()}
+        changed |= {name: [values[place] for place in order] if values else values for name, values in lists.items()}
+        return replace(self, **changed)
 
     @property
     def best_wording(self) -> Numbers | None:

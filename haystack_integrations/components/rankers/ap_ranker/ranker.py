@@ -262,7 +262,7 @@ class AnswerRanker(CheckpointComponent):
         ranker, entries, scores = self._ranker or self._loaded(), self._read_once(found), found.columns[BM25_SCORE]
         # All that a small store has stays in its order, so that what is joined for a question serves the next one.
         given, ties = (range(len(found.rows)), found.order) if found.is_whole else (found.order, None)
-        entries, scores = ([values[place] for place in given] for values in (entries, scores))
+        entries, scores = [entries[place] for place in given], [scores[place] for place in given]
         bm25 = partial(self._complete, ranker, scores, [found.meta[BM25_LANGUAGE]])
         best = self._best(ranker, query, entries, bm25, limits, ties)
         return [found.copy(given[place], score, more) for place, score, more in best]
