@@ -47,8 +47,8 @@ def gaps(
         entries = setup.documents.entries if setup.documents else None
         remaining, found = find_gaps(unanswered, search, entries, setup.match, setup.wordings)
     console.say(
-        f"{len(unanswered):,} different questions without an answer that helped, {len(unanswered) - remaining:,} of them in the "
-        "FAQ by now."
+        f"{len(unanswered):,} different questions without an answer that helped, {len(unanswered) - remaining:,} of "
+        "them in the FAQ by now."
     )
     if not unanswered:
         console.say("Questions are logged by serve's --log-questions, and refused only with --precision.")

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -69,7 +69,7 @@ class Signals:
         places = np.asarray(order)
         arrays = {name: getattr(self, name) for name in ("model", "cosines", "wordings", "bm25", "exact")}
         lists = {name: getattr(self, name) for name in ("answers", "matched")}
-        changed = {name: None if values is None else values[places] for name, values in arrays.items()}
+        changed: dict[str, Any] = {name: None if values is None else values[places] for name, values in arrays.items()}
         changed |= {name: [values[place] for place in order] if values else values for name, values in lists.items()}
         return replace(self, **changed)
 

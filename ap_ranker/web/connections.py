@@ -17,7 +17,7 @@ from typing import cast
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from hypercorn.typing import ASGIFramework
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ap_ranker.web.limits import ANSWER_SECONDS, ARRIVAL_SECONDS
 
@@ -54,6 +54,19 @@ def run(app: ASGIApp, listening: socket.socket) -> None:
     asyncio.run(run_until_signal())
 
 
+def _to_readers(app: ASGIApp) -> ASGIApp:
+    """The application, which fails where a client does not take the answer: else it would wait for ever."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout(DEAF_SECONDS):
+                await send(message)
+
+        await app(scope, receive, send_in_time)
+
+    return answer
+
+
 async def serve_until(end: Callable[[], Awaitable[object]], app: ASGIApp, listening: socket.socket) -> None:
     """Serve until `end` returns, then answer what was sent before; closes the socket."""
 
@@ -71,4 +84,4 @@ async def serve_until(end: Callable[[], Awaitable[object]], app: ASGIApp, listen
     config.h11_max_incomplete_size = config.h2_max_header_list_size = MAX_HEAD
     config.keep_alive_timeout = IDLE_SECONDS
     config.graceful_timeout = ARRIVAL_SECONDS + ANSWER_SECONDS + 1
-    await serve(cast(ASGIFramework, app), config, shutdown_trigger=linger, mode="asgi")
+    await serve(cast(ASGIFramework, _to_readers(app)), config, shutdown_trigger=linger, mode="asgi")

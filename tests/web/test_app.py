@@ -287,9 +287,9 @@ def test_a_search_that_fails(client: TestClient, search: DeclaredPipeline, monke
         raise RuntimeError("a secret of the server")
 
     with monkeypatch.context() as patch:
-        patch.setattr(search.pipeline, "run", fail)
+        patch.setattr(search.ranker(), "rank_found", fail)
         response = client.post("/api/search", json={"question": "x"})
-    assert (response.status_code, list(response.json())) == (500, ["error"])
+    assert (response.status_code, list(response.json())) == (503, ["error"])
     assert "secret" not in response.text
     with monkeypatch.context() as patch:
         patch.setattr(search.pipeline, "run_async", fail)
@@ -306,8 +306,8 @@ def test_a_search_that_takes_too_long(
 ) -> None:
     enough = threading.Event()
     ranker = search.pipeline.get_component("search").ranker
-    run = ranker.run
-    monkeypatch.setattr(ranker, "run", lambda **inputs: (enough.wait(120), run(**inputs))[1])
+    rank = ranker.rank_found
+    monkeypatch.setattr(ranker, "rank_found", lambda *found, **inputs: (enough.wait(120), rank(*found, **inputs))[1])
     monkeypatch.setattr(limits, "ANSWER_SECONDS", 0.3)
     with client:
         response = client.post(path, json=body)

@@ -19,6 +19,8 @@ from search_server import served
 from searches import NASTY, write_pipeline
 
 from ap_ranker.cli.main import app
+from ap_ranker.web.database import open_database
+from ap_ranker.web.judgements import Judgements
 
 from .browsing import ask, opened
 
@@ -70,8 +72,8 @@ def test_a_question_its_reasons_and_feedback(page: Page, folder: Path) -> None:
     expect(first.locator(".reasons .words").first).to_have_text(re.compile("Counted most: |All words counted about"))
     first.get_by_role("button", name="This answered it").click()
     expect(first.locator(".thanks")).to_have_text("Thank you.")
-    (line,) = map(json.loads, (folder / "feedback.jsonl").read_text().splitlines())
-    kept = {name: line[name] for name in ("question", "answer", "label", "comment")}
+    (record,) = Judgements(open_database(folder / "faq.db")).records()
+    kept = {name: record[name] for name in ("question", "answer", "label", "comment")}
     matched = "What of the battery?\nAll about your battery."
     assert kept == {"question": "help my battery is gone", "answer": matched, "label": 1, "comment": ""}
 

@@ -17,6 +17,9 @@ from playwright.sync_api import Locator, Page, Route, expect
 from search_server import served
 from searches import write_pipeline
 
+from ap_ranker.web.database import open_database
+from ap_ranker.web.judgements import Judgements
+
 from .browsing import ask, axe_faults, opened
 
 LONG = """**Send it back** within *30 days*, see [the terms](https://fjord.example/terms?a=1&b=2):
@@ -288,12 +291,11 @@ def test_suggestions(page: Page) -> None:
 
 
 def judgements(folder: Path) -> list[tuple[str, str, str]]:
-    lines = map(json.loads, (folder / "feedback.jsonl").read_text().splitlines())
-    return [(line["question"], str(line["label"]), line["comment"]) for line in lines]
+    records = Judgements(open_database(folder / "faq.db")).records()
+    return [(record["question"], str(record["label"]), record["comment"]) for record in records]
 
 
 def test_feedback_is_taken_back_and_explained(page: Page, folder: Path) -> None:
-    (folder / "feedback.jsonl").write_text("")
     ask(page, "two wheels bike")
     first = page.locator("#answers article").first
     yes, no = (first.get_by_role("button", name=name) for name in ("This answered it", "It did not"))
