@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import importlib.util
 import os
 import sys
@@ -42,6 +43,12 @@ settings.load_profile("any machine")
 
 ROOT = Path(__file__).parent
 BENCHMARKS = ROOT.parent / "shared" / "data"
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector need not look through all modules and thousands of tests again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def settings_of(declared: dict[str, Any]) -> dict[str, dict[str, Any]]:

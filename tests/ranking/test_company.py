@@ -56,7 +56,7 @@ ASKED = ["refund", "?", *ASKED][: THREADS * QUESTIONS_EACH]
 RANKED = ["Yes.", "No, it does not.", *column("answers.csv", "answer")][:ANSWERS]
 
 
-@pytest.fixture(scope="module", params=["local", "all-MiniLM-L6-v2"])
+@pytest.fixture(scope="module", params=["local", pytest.param("all-MiniLM-L6-v2", marks=pytest.mark.slow)])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of an encoder as it is; words count as much as the pooled vector."""
     torch.manual_seed(0)

@@ -205,7 +205,10 @@ def evaluated(ranker: Ranker, data: Dataset, pools: Sequence[Sequence[str]]) -> 
     return found
 
 
-@pytest.mark.parametrize("name", SEARCHES)
+SLOW = ("AnswerRanker behind BM25, all", "faq_search_hybrid.yaml, 100")
+
+
+@pytest.mark.parametrize("name", [pytest.param(each, marks=[pytest.mark.slow] * (each in SLOW)) for each in SEARCHES])
 def test_served_is_what_is_measured(name: str, checkpoint: Path, data: Dataset, tmp_path: Path) -> None:
     """All test questions, also those without an answer: the same order and probabilities of the same candidates."""
     search = SEARCHES[name](checkpoint, tmp_path)

@@ -218,7 +218,9 @@ def test_training_asks_the_teacher_about_questions_without_a_right_answer(
 LEARNING = sorted(set(MODELS) - {"bm25"})
 
 
-@pytest.mark.parametrize("student", LEARNING)
+@pytest.mark.parametrize(
+    "student", [pytest.param(each, marks=[pytest.mark.slow] * (number % 5 > 0)) for number, each in enumerate(LEARNING)]
+)
 def test_every_model_can_be_a_student(student: str, teacher: Path, pairs: Dataset, tmp_path: Path) -> None:
     options = dict(SMALL[student])
     if MODELS[student].pretrained:
