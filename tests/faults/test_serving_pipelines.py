@@ -50,7 +50,7 @@ def refusal(path: Path) -> str | None:
     """The message, if the file is refused as it should be; `None` if it can be used."""
     try:
         use(path)
-    except InputError as error:
+    except (InputError, OSError) as error:  # the command line says what the system said
         message = str(error)
         assert message.count("\n") < 3, message
         assert len(message) < 2000, message
