@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import secrets
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from random import Random
 from time import perf_counter
@@ -46,8 +49,14 @@ ALONE = 0.25
 CLICKS = 0.2
 """The share of questions after which a user says whether the first answer helped."""
 
+ATTACKS = 20.0
+"""Requests a second of an attacker: what `serve --rate` allows one address."""
+
+EDIT_SECONDS = 2.0
+"""Between two changes of the owner."""
+
 TITLES = ["users", "seconds", "requests", "errors", "requests/s", "p50, ms", "p95, ms", "memory, MB: start"]
-TITLES += ["middle", "end", "clicks", "idle connections"]
+TITLES += ["middle", "end", "clicks", "idle connections", "attacker", "database, MB"]
 
 
 @dataclass
@@ -59,12 +68,14 @@ class Asked:
         errors: how often what went wrong: a status or an exception's name, with "click" before it if it was one.
         judged: visit, question and label of each click that was acknowledged.
         stopping: the server has been asked to end, so that users end when it answers no more.
+        attacks: requests of an attacker, answered or refused.
     """
 
     seconds: list[float] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
     judged: list[tuple[str, str, int]] = field(default_factory=list)
     stopping: bool = False
+    attacks: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,6 +94,8 @@ class Load:
         clicks: judgements that the server acknowledged.
         idle: connections that said nothing all the time.
         stopped: whether the server was asked to end (SIGTERM) while users went on asking.
+        attacked: how many requests an attacker sent beside them; 0 without one.
+        database: megabytes of its files at the end.
     """
 
     users: int
@@ -96,13 +109,23 @@ class Load:
     clicks: int
     idle: int
     stopped: bool
+    attacked: int = 0
+    database: float = 0.0
 
     def cells(self) -> list[str]:
         """Its row of the table, under `TITLES`."""
         counts = [f"{self.users:,}", f"{self.seconds:.0f}", f"{self.requests:,}", f"{sum(self.errors.values()):,}"]
         times = [f"{self.per_second:.1f}", f"{self.p50:,.0f}", f"{self.p95:,.0f}"]
         memory = [f"{each:,.0f}" for each in self.megabytes]
-        return [*counts, *times, *memory, f"{self.clicks:,}", f"{self.idle:,}"]
+        return [
+            *counts,
+            *times,
+            *memory,
+            f"{self.clicks:,}",
+            f"{self.idle:,}",
+            f"{self.attacked:,}",
+            f"{self.database:.1f}",
+        ]
 
 
 async def use(address: str, questions: Sequence[str], seed: int, until: float, asked: Asked) -> None:
@@ -160,6 +183,40 @@ async def idle(address: str) -> None:
             writer.close()
 
 
+async def attack(address: str, questions: Sequence[str], asked: Asked) -> None:
+    """One address that asks what nobody can answer, clicks at the last answer and takes that back, at full rate."""
+    options: dict[str, Any] = {"timeout": PATIENCE, "trust_env": False, "headers": {"X-Forwarded-For": "192.0.2.66"}}
+    async with httpx.AsyncClient(base_url=address, **options) as client:
+
+        async def send(path: str, **body: Any) -> httpx.Response:
+            started, asked.attacks = perf_counter(), asked.attacks + 1
+            response = await client.post(path, json=body)
+            await asyncio.sleep(max(0.0, 1 / ATTACKS - perf_counter() + started))
+            return response
+
+        with suppress(httpx.HTTPError):
+            for number in count():
+                await send("/api/search", question=f"zzz {number} " + "qwxyz " * 100)
+                question = questions[number % len(questions)]
+                found = await send("/api/search", question=question)
+                for answer in found.json().get("answers", [])[-1:] if found.status_code == 200 else ():
+                    click = {"question": question, "id": answer["id"], "receipt": answer["receipt"]}
+                    for helped in (True, None):
+                        comment = "" if helped is None else "x" * 300
+                        visit = f"attacker-{number}"
+                        await send("/api/feedback", **click, visit=visit, helped=helped, comment=comment)
+
+
+async def edit(address: str, key: str, asked: Asked) -> None:
+    """The owner, who adds an entry every few seconds; what fails is an error."""
+    headers = {"Authorization": f"Bearer {key}", "X-Forwarded-For": "198.51.100.1"}
+    async with httpx.AsyncClient(base_url=address, timeout=PATIENCE, trust_env=False, headers=headers) as client:
+        for number in count():
+            entry = {"action": "add entry", "question": f"What is new on day {number}?", "answer": f"Offer {number}."}
+            await _post(client, "/owner/api/change", entry, asked, "edit ")
+            await asyncio.sleep(EDIT_SECONDS)
+
+
 async def load(
     server: Server,
     questions: Sequence[str],
@@ -168,6 +225,8 @@ async def load(
     *,
     idle_connections: int = 0,
     stop: bool = False,
+    attacker: bool = False,
+    owner_key: str = "",
 ) -> tuple[Load, Asked]:
     """Let so many users ask for so long; questions that are on their way at the end are waited for.
 
@@ -178,6 +237,8 @@ async def load(
         seconds: how long.
         idle_connections: beside them.
         stop: ask the server to end then, while the users go on until it takes no more connections.
+        attacker: one does what the limits allow, beside them.
+        owner_key: with it, the owner adds entries beside them.
     """
     process = psutil.Process(server.process.pid)
 
@@ -187,6 +248,10 @@ async def load(
     asked, first, started = Asked(), megabytes(), perf_counter()
     until = started + seconds + (PATIENCE if stop else 0)
     silent = [asyncio.create_task(idle(server.address)) for _ in range(idle_connections)]
+    if attacker:
+        silent.append(asyncio.create_task(attack(server.address, questions, asked)))
+    if owner_key:
+        silent.append(asyncio.create_task(edit(server.address, owner_key, asked)))
     everyone = asyncio.gather(*(use(server.address, questions, seed, until, asked) for seed in range(users)))
     await asyncio.sleep(seconds / 2)
     middle = megabytes()
@@ -204,7 +269,8 @@ async def load(
     return Load(
         users=users,
         seconds=took,
-        requests=len(asked.seconds) + sum(count for name, count in asked.errors.items() if "click" not in name),
+        requests=len(asked.seconds)
+        + sum(count for name, count in asked.errors.items() if name.split()[0] not in ("click", "edit")),
         errors=dict(asked.errors),
         per_second=len(asked.seconds) / took,
         p50=float(p50),
@@ -213,6 +279,7 @@ async def load(
         clicks=len(asked.judged),
         idle=idle_connections,
         stopped=stop,
+        attacked=asked.attacks,
     ), asked
 
 
@@ -234,9 +301,10 @@ def measure(options: Sequence[str], texts: Sequence[str], users: int, seconds: f
             found, asked = asyncio.run(load(server, texts, users, seconds, **more))
             if found.stopped and (code := server.process.wait(PATIENCE)) != 0:
                 found.errors[f"exit code {code}"] = 1
+        size = sum(path.stat().st_size for path in Path(folder).glob("faq.db*")) / 1e6
         if lost := lost_clicks(asked, database):
             found.errors["click lost"] = lost
-    return found
+    return replace(found, database=size)
 
 
 def wait_for(server: Server) -> None:
@@ -268,6 +336,9 @@ def command(
     workers: Annotated[int, typer.Option(min=1, help="Number of processes that search, as for `serve`.")] = 1,
     idle_connections: Annotated[int, typer.Option(min=0, help="Connections beside them that say nothing.")] = 0,
     stop: Annotated[bool, typer.Option("--stop", help="End the server (SIGTERM) while the many ask.")] = False,
+    attacker: Annotated[
+        bool, typer.Option("--attacker", help="Owner's edits beside the many; then the same with an attacker, too.")
+    ] = False,
     output: Annotated[Path, typer.Option(help="A folder for results.md and results.json.")] = HERE,
 ) -> None:
     """Start the server, ask it, end it, and write down how it fared."""
@@ -279,10 +350,17 @@ def command(
             f"{workers} process{'es' if workers > 1 else ''}."
         )
         options = ["--documents", str(documents), "--pipeline", str(pipeline), "--workers", str(workers)]
-        loads = [
-            measure(options, texts, users, seconds, idle_connections=idle_connections, stop=stop),
-            measure(options, texts, 1, ALONE * seconds),
-        ]
+        if attacker:
+            key = os.environ["AP_RANKER_OWNER_KEY"] = secrets.token_hex(32)
+            options.append("--log-questions")
+            loads = [
+                measure(options, texts, users, seconds, attacker=attacks, owner_key=key) for attacks in (False, True)
+            ]
+        else:
+            loads = [
+                measure(options, texts, users, seconds, idle_connections=idle_connections, stop=stop),
+                measure(options, texts, 1, ALONE * seconds),
+            ]
         output.mkdir(parents=True, exist_ok=True)
         record = {"about": about, "loads": [asdict(each) for each in loads]}
         write_text_atomically(output / "results.json", json.dumps(record, indent=1) + "\n")
