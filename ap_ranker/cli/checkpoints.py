@@ -39,8 +39,7 @@ def init(
     from ap_ranker.text.languages import check_language
     from ap_ranker.training.untrained import write_untrained
 
-    if language is not None:
-        check_language(language)
+    check_language(language)
     entries = read_entries(documents, columns)
     with errors.status("Counting words ..."):
         write_untrained(output, [entry.text(match) for entry in entries], language, encoder, str(documents))

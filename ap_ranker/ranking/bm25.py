@@ -60,8 +60,7 @@ class BM25:
     """
 
     def __init__(self, texts: Iterable[str], *, k1: float = K1, b: float = B, language: str | None = None) -> None:
-        if language is not None:
-            check_language(language)
+        check_language(language)
         self.language = language
         vocabulary: dict[str, int] = {}
         rows = [

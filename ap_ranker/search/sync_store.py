@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +33,7 @@ from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbed
 from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
+from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments
 
 MARK = "ap_ranker_key"
 """The field of the meta that marks documents of `mirror`: a number below `KEYS`, a hash of the document's id."""
@@ -85,22 +87,23 @@ def index_faq(
     place = describe_store(store)
     with report_store_errors(Path(pipeline), place):
         if isinstance(store, BM25SDocumentStore):
-            store.keep_version()
+            with closing(FolderDocuments(Path(str(store.path)))) as folder:
+                folder.keep_version()
         changes = mirror(store, documents, embedder, on_progress=on_progress)
         for retriever in retrievers:
             retriever.embed_documents(on_embedded)
     return replace(changes, duplicates=len(documents) - changes.total, place=place)
 
 
-def find_versions(pipeline: Path) -> BM25SDocumentStore:
-    """The store of a pipeline that keeps earlier versions of its documents; InputError if it has none."""
+def find_versions(pipeline: Path) -> FolderDocuments:
+    """The documents of a pipeline's store, with their earlier versions; InputError if it keeps none."""
     store, _, _ = _parts(pipeline)
     if not isinstance(store, BM25SDocumentStore):
         raise InputError(
             f"{pipeline}: expected a BM25SDocumentStore, which keeps earlier versions, found {describe_store(store)}. "
             "Index the earlier file again, with `ap-ranker index`."
         )
-    return store
+    return FolderDocuments(Path(str(store.path)))
 
 
 def mirror(

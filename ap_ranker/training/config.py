@@ -133,8 +133,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         complete_options(self.model, self.options)
-        if self.language is not None:
-            check_language(self.language)
+        check_language(self.language)
         # Those of the untrained baselines go with their models, and those that need a teacher with `ap-ranker distill`.
         known = [name for name, spec in OBJECTIVES.items() if spec.needs_gradient and not spec.needs_teacher]
         if self.objective is not None:

@@ -17,14 +17,9 @@ from torch.distributed.nn.functional import all_gather
 from transformers import TrainingArguments
 
 from ap_ranker.errors import InputError
-from ap_ranker.processes import number_on_machine, process_number
+from ap_ranker.processes import number_on_machine
 
 logger = logging.getLogger(__name__)
-
-
-def is_first_process() -> bool:
-    """Whether this process writes files and prints: it is the only one, or the first one of `torchrun`."""
-    return process_number() == 0
 
 
 def processes() -> int:

@@ -28,6 +28,7 @@ from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.base import States as TextStates
 from ap_ranker.models.registry import model_spec
 from ap_ranker.models.spec import Recipe
+from ap_ranker.processes import process_number
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import SEEN, CheckpointConfig, is_checkpoint, save_checkpoint, seen_lines
 from ap_ranker.ranking.ranker import Ranker, resolve_device
@@ -36,7 +37,7 @@ from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.batches import Batches
 from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.distributed import is_first_process, wait_for_all
+from ap_ranker.training.distributed import wait_for_all
 from ap_ranker.training.find_vectors import find_vectors
 from ap_ranker.training.initialize import initialize_model
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
@@ -190,7 +191,7 @@ def train(
             encoder=inputs.encoder,
         )
         wait_for_all()  # other processes may still be reading the best epoch's weights
-        if is_first_process():
+        if process_number() == 0:
             # What tells new questions from known ones; the user has no file of dev questions that were set aside.
             held_out = {DEV: question_lines(dev)} if data.withheld else {}
             files = held_out | {SEEN: seen_lines(question.text for question in data.questions)}

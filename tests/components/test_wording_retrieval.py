@@ -172,7 +172,7 @@ def test_the_third_leg_is_a_loop_over_all_wordings(
     # What the other legs say is as without wordings, also of those found only by them.
     words = {d.id: d.score for d in store.bm25_retrieval(query, top_k=SIZE)}
     meaning = {d.id: d.score for d in store.embedding_retrieval(vector, top_k=SIZE)}
-    two_legs = {d.id: d for d in store.hybrid_retrieval(query, vector, filters, 2 * TOP_K)}
+    two_legs = {d.id: d for d in store.find_by_both(query, vector, filters, 2 * TOP_K, 0, None).copies()}
     assert set(found) == set(two_legs) | set(ranks)
     assert set(ranks) - set(two_legs), "some are found by nothing else"
     for key, document in found.items():
@@ -232,7 +232,8 @@ def test_documents_deleted_between_the_scores_and_the_search(store: BM25SDocumen
     leg = Leg(rows, np.linspace(0, 1, SIZE))
     store.delete_documents([str(SIZE - 1)])
     vector = [1.0] * store._latest(Documents.vectors).scorer.matrix.shape[1]
-    for found in (store.hybrid_retrieval("xyzzy", vector, None, 1, 0, leg), store.bm25_retrieval("x", wordings=leg)):
+    both = store.find_by_both("xyzzy", vector, None, 1, 0, leg).copies()
+    for found in (both, store.bm25_retrieval("x", wordings=leg)):
         assert [d.id for d in found if d.meta["wording_rank"] == 1] == [str(SIZE - 2)]
 
 

@@ -23,7 +23,7 @@ from ap_ranker.threads import in_thread
 from ap_ranker.watched_file import Watched
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Found, Index, Leg, find, to_array
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
-from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments, Version
+from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments
 from haystack_integrations.document_stores.ap_ranker.stored_documents import StoredDocuments, checked
 
 logger = logging.getLogger(__name__)
@@ -87,8 +87,7 @@ class BM25SDocumentStore(StoredDocuments):
         :raises ValueError: A value is out of range or unknown, or both `path` and `documents` are given.
         """
         check_parameters(k1, b)
-        if language is not None:
-            check_language(language)
+        check_language(language)
         if path is not None and documents is not None:
             raise InputError(
                 "Expected a path (a folder that `ap-ranker index` fills) or documents (read into memory), found both: "
@@ -163,7 +162,7 @@ class BM25SDocumentStore(StoredDocuments):
     ) -> list[Document]:
         """As `BM25SRetriever.run`; `scale_score` is by 1 / (1 + exp(-score / 8)), ties are in the order of writing.
 
-        BM25's statistics are those of all documents, whatever the filters; `wordings` are as in `hybrid_retrieval`.
+        BM25's statistics are those of all documents, whatever the filters; `wordings` are as in `find_by_both`.
         """
         return self.find_by_words(query, filters, top_k, scale_score, wordings).copies()
 
@@ -193,24 +192,6 @@ class BM25SDocumentStore(StoredDocuments):
             found = find(documents, self._latest(_mark), [leg], filters, top_k, scale=scale, embedding=embedding)
         return found.copies()
 
-    def hybrid_retrieval(
-        self,
-        query: str,
-        query_embedding: list[float],
-        filters: dict[str, Any] | None = None,
-        top_k: int = 10,
-        rank_all: int = 0,
-        wordings: Leg | None = None,
-    ) -> list[Document]:
-        """The union of what `bm25_retrieval` and `embedding_retrieval` find, as `HybridRetriever.run`.
-
-        :param rank_all: A store with at most this many documents returns all that have content or an embedding; the
-            `score` is `None` without an embedding, and these documents come last.
-        :param wordings: The scores of documents by known wordings (`KnownWordings`): the `top_k` best of these are
-            returned, too. Documents deleted since are left out.
-        """
-        return self.find_by_both(query, query_embedding, filters, top_k, rank_all, wordings).copies()
-
     def find_by_both(
         self,
         query: str,
@@ -220,7 +201,12 @@ class BM25SDocumentStore(StoredDocuments):
         rank_all: int,
         wordings: Leg | None,
     ) -> Found:
-        """As `hybrid_retrieval`, before any document is copied."""
+        """The union of what `bm25_retrieval` and `embedding_retrieval` find, as `HybridRetriever`, before it is copied.
+
+        A store with at most `rank_all` documents returns all that have content or an embedding; those without one have
+        no score, and come last. `wordings` are the scores of documents by known wordings (`KnownWordings`): the `top_k`
+        best of these are returned, too. Documents deleted since are left out.
+        """
         with self._transaction() as documents:
             legs = [self._by_meaning(embedding), self._by_words(query)]
             return find(documents, self._latest(_mark), legs, filters, top_k, wordings=wordings, rank_all=rank_all)
@@ -271,28 +257,6 @@ class BM25SDocumentStore(StoredDocuments):
                     self._documents, self._computed = after, computed
                     return
 
-    def versions(self) -> list[Version]:
-        """The earlier versions of a folder, oldest first."""
-        return self._folder().versions()
-
-    def keep_version(self) -> None:
-        """Keep the documents of a folder as they are now, unless the last version has them; the last five are kept."""
-        with self._lock:
-            self._folder().keep_version()
-
-    def restore_version(self, number: int | None = None) -> Version:
-        """Bring back the documents of an earlier version in one step; the present ones become a version, too.
-
-        :param number: Of the version; by default the last one that differs from the present documents.
-        """
-        with self._lock:
-            return self._folder().restore_version(number)
-
-    def _folder(self) -> FolderDocuments:
-        if not isinstance(self._documents, FolderDocuments):
-            raise InputError("Expected a store with a path, which keeps versions, found one in memory.")
-        return self._documents
-
     @contextmanager
     def _transaction(self, *, write: bool = False) -> Iterator[Documents]:
         with self._lock:
@@ -317,4 +281,3 @@ class BM25SDocumentStore(StoredDocuments):
 
     bm25_retrieval_async = in_thread(bm25_retrieval)
     embedding_retrieval_async = in_thread(embedding_retrieval)
-    hybrid_retrieval_async = in_thread(hybrid_retrieval)

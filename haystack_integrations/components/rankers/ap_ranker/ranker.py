@@ -70,7 +70,6 @@ class AnswerRanker(CheckpointComponent):
 
     family: ClassVar[Family | None] = None
     """The models whose checkpoints this class loads; `None` for all."""
-    _not_copied = (*CheckpointComponent._not_copied, "_files", "_entries")
 
     def __init__(
         self,
@@ -154,9 +153,6 @@ class AnswerRanker(CheckpointComponent):
         self.wordings = file_list(wordings)
         self.explain = explain
         self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
-
-    def _reset(self) -> None:
-        CheckpointComponent._reset(self)  # no super(): @component recreates the class
         self._files = WordingFiles(())
         self._entries: tuple[object, Wordings, dict[int, Candidate]] = (None, NO_WORDINGS, {})
         self._warned: set[str] = set()

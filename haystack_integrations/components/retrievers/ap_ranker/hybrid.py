@@ -42,8 +42,7 @@ Pairs = Iterable[tuple[int, str]]
 class KnownWordings:
     """The known wordings of a store's documents: those in their meta and those of files (`paths`), which are followed.
 
-    A model reads them, as it does a question, between `prefix` and `suffix`. Threads may share them; a copy reads the
-    files itself, when it is used first.
+    A model reads them, as it does a question, between `prefix` and `suffix`. Threads may share them.
     """
 
     def __init__(self, paths: list[str], prefix: str = "", suffix: str = "") -> None:
@@ -51,9 +50,6 @@ class KnownWordings:
         self._files: WordingFiles | None = None
         self._made: dict[str, tuple[list[object], Any]] = {}
         self._lock = threading.Lock()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return KnownWordings, (self.paths, self.prefix, self.suffix)
 
     def add(self, path: str | Path) -> None:
         """Follow one more file."""
@@ -204,8 +200,6 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     ```
     """
 
-    _not_copied = (*CheckpointComponent._not_copied, "_embedded", "_embedding")
-
     def __init__(
         self,
         document_store: BM25SDocumentStore,
@@ -248,9 +242,6 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self.wordings = file_list(wordings)
         self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
         self._wordings = KnownWordings(self.wordings, query_prefix, query_suffix)
-
-    def _reset(self) -> None:
-        CheckpointComponent._reset(self)  # no super(): @component recreates the class
         self._embedded: str | None = None  # the revision of the store with all embeddings, or "" if it has changed
         self._embedding = threading.Lock()  # not `_loading`: who adds a document need not wait for all others
 
