@@ -125,11 +125,7 @@ class Dataset:
             )
 
     def without_pools(self) -> Dataset:
-        """Ignore the data's pools: every answer is a candidate of every question, as in a search.
-
-        Raises:
-            InputError: candidates were judged one by one, so other answers are unknown, not wrong.
-        """
+        """Ignore the data's pools: all answers are candidates, as in a search; InputError if these were judged."""
         self.require_shared_answers("Leave out --no-pools.")
         return replace(self, questions=[replace(question, candidates=None) for question in self.questions])
 

@@ -247,8 +247,7 @@ FORMATS: dict[str, Callable[[bytes, Path], Iterator[Row]]] = {
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]], ending: str) -> None:
     """Write a file that `read_table` reads; its final name, `ending`, decides the format: `path` may be a draft.
 
-    Raises:
-        InputError: the format cannot be written, or cannot hold a text: tab-separated fields have no tabs or line ends.
+    InputError if the format cannot be written, or cannot hold a text: tab-separated fields have no tabs or line ends.
     """
     format_ = file_format(Path(ending))
     if format_ == ".jsonl":
@@ -276,10 +275,7 @@ def name_columns(table: Table, columns: tuple[str, str] | None = None, *, guess:
     """Rename the columns of a table to the names of `KNOWN`.
 
     `columns` are its columns of questions and answers; by default they are recognized. With `guess`, the two columns of
-    a table that has no others are taken for these.
-
-    Raises:
-        InputError: a name is missing or fits several columns.
+    a table that has no others are taken for these. InputError if a name is missing or fits several columns.
     """
     if columns is not None:
         named = [_find(table, name) for name in columns]

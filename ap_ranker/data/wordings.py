@@ -98,8 +98,7 @@ def _read(path: Path, version: tuple[int, ...]) -> Wordings:
 class WordingFiles:
     """The wordings of several files, which are followed, so that a new wording counts at once. Threads may share it.
 
-    Raises:
-        InputError: a file cannot be read; later, while a file is being edited, its last readable version counts.
+    InputError if a file cannot be read; later, while a file is being edited, its last readable version counts.
     """
 
     def __init__(self, paths: Iterable[str | Path]) -> None:
@@ -149,11 +148,7 @@ def read_with_wordings(
 
 
 def with_wordings_of(dataset: Dataset, path: str | Path) -> Dataset:
-    """Give the answers of a data set the known wordings of a file, as for `read_wordings`.
-
-    Raises:
-        InputError: the file cannot be read, or the data set is `judged`.
-    """
+    """Give the answers of a data set a file's known wordings, as `read_wordings`; InputError if it is `judged`."""
     dataset.require_shared_answers("Leave out --wordings.")
     known = read_wordings(path)
     return _with(dataset, lambda answer: known.of(answer.id, *answer.parts))

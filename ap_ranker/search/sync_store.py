@@ -78,9 +78,7 @@ def index_faq(
     interrupted run, run it again. An `APDocumentEmbedder` before the pipeline's writer, or a `HybridRetriever`, embeds
     what it has not embedded yet. `on_progress` is called with the number of entries in the store and their total, and
     `on_embedded`, by a `HybridRetriever`, with that of embedded ones. `match` and `columns` are as for `set_up`.
-
-    Raises:
-        InputError: a file cannot be read, the pipeline has no persistent store, or its store or server fails.
+    InputError if a file cannot be read, the pipeline has no persistent store, or its store or server fails.
     """
     documents = [to_document(entry, match) for entry in read_entries(Path(faq), columns)]
     store, embedder, retrievers = _parts(Path(pipeline))

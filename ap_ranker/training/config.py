@@ -217,8 +217,7 @@ class TrainingConfig:
 def read_training_config(path: Path | None, overrides: Mapping[str, Any]) -> TrainingConfig:
     """Read a configuration from a YAML file, by default an empty one; `overrides` that are not `None` take precedence.
 
-    Raises:
-        InputError: an unreadable file, an unknown name or an invalid value.
+    InputError if the file cannot be read, a name is unknown or a value invalid.
     """
     given = {name: value for name, value in overrides.items() if value is not None}
     config = TrainingConfig(**given)  # first, so that no file is blamed for what the command line says
@@ -226,11 +225,7 @@ def read_training_config(path: Path | None, overrides: Mapping[str, Any]) -> Tra
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read the lines 'name: value' of a YAML file, without validation.
-
-    Raises:
-        InputError: an unreadable file, or not a mapping.
-    """
+    """Read the lines 'name: value' of a YAML file, without validation; InputError if it holds anything else."""
     values = parse_yaml(read_yaml_text(path), path)
     if not isinstance(values, dict | None):
         raise InputError(f"{path}: expected 'name: value' lines, found {type(values).__name__}.")

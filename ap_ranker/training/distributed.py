@@ -59,10 +59,8 @@ class OnOneDevice(TrainingArguments):
     """Arguments of a Trainer for a run on one device; mixed into those of other libraries, too.
 
     Without `torchrun`, the Trainer of transformers would split batches among all GPUs (`DataParallel`): each would see
-    a part of the negatives only. `on` is the device, a GPU with its number.
-
-    Raises:
-        InputError: `torchrun` has given this process another GPU.
+    a part of the negatives only. `on` is the device, a GPU with its number; InputError if `torchrun` has given this
+    process another GPU.
     """
 
     def __init__(self, *, on: torch.device, **settings: Any) -> None:

@@ -42,11 +42,7 @@ def initialize_model(
     device: torch.device,
     on_progress: Progress = lambda what, done, total: None,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
-    """Build the model on its device, its tokenizer, and the description of its inputs.
-
-    Raises:
-        InputError: as `read_encoder`, or word vectors for a model with a pretrained encoder.
-    """
+    """Build the model on its device, its tokenizer, and the description of its inputs; errors as `read_encoder`."""
     texts = [question.text for question in data.questions] + [answer.text for answer in data.answers]
     if model_spec(config.model).pretrained:
         if vectors:
@@ -76,11 +72,8 @@ def read_encoder(name: str, max_tokens: int) -> tuple[Path, SubwordTokenizer, In
     """Find a pretrained encoder, by folder or hub name: its folder, its tokenizer, and a model's inputs.
 
     Pooling, prompts and length are those of the encoder's folder, as sentence-transformers reads them. Questions and
-    answers are cut at the same length, at most `max_tokens`, which leaves room for the longer prompt.
-
-    Raises:
-        InputError: there is no such encoder, it lacks a file, it cannot read texts that long, or it pools in another
-            way than by the mean or the first token.
+    answers are cut at the same length, at most `max_tokens`, which leaves room for the longer prompt. InputError if
+    there is no such encoder, it lacks a file, cannot read texts that long, or pools in a way that is not known.
     """
     folder = find_encoder(name)
     architecture = read_encoder_config(folder)

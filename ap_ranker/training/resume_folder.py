@@ -41,8 +41,7 @@ class ResumeFolder(TrainerCallback):
     def check_output(self, *, resume: bool, overwrite: bool) -> None:
         """Check that a run may write its checkpoint; `overwrite` lets it replace one, and an unfinished run.
 
-        Raises:
-            InputError: another process is training, or the output exists and these options do not allow to replace it.
+        InputError if another process is training, or the output exists and these options do not allow to replace it.
         """
         restore(self.output)
         if self.folder.is_dir():
@@ -68,8 +67,7 @@ class ResumeFolder(TrainerCallback):
     def held(self, *, resume: bool) -> Iterator[Path | None]:
         """Lock the folder, remove the states that the run does not resume from, and yield the state that it does.
 
-        Raises:
-            InputError: another process is training, or there is no unfinished run to resume.
+        InputError if another process is training, or there is no unfinished run to resume.
         """
         if resume and not self.folder.is_dir():
             raise InputError(

@@ -215,10 +215,8 @@ def train_or_load(
 ) -> Ranker:
     """Load the ranker of the finished run in `folder`, or train one and write it there.
 
-    The arguments are those of `train`; `vectors` are ignored for a model with a pretrained encoder.
-
-    Raises:
-        InputError: `folder` holds a run with other settings, on other data, from another start or teacher.
+    The arguments are those of `train`; `vectors` are ignored for a model with a pretrained encoder. InputError if
+    `folder` holds a run with other settings, on other data, from another start or teacher.
     """
     config = config if start is None else settings_of_start(config, start)
     if not is_checkpoint(folder):

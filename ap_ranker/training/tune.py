@@ -113,9 +113,7 @@ def tune(
     All trials have the settings of `base` that the `space` does not try; the other arguments are those of `train`. An
     unfinished search with the same arguments in the folder `output` is continued: `trials` is the total number of
     trials, but for interrupted ones. `on_trial` is called with each, and whether it is the best so far.
-
-    Raises:
-        InputError: the folder holds something else; nothing to learn from; no trial succeeded.
+    InputError if the folder holds something else, there is nothing to learn from, or no trial succeeds.
     """
     output = Path(output)
     resolve_device(device)
