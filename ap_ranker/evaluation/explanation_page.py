@@ -35,8 +35,7 @@ def write_explanation(
     if picture:
         check_plotting()
     ranker = Ranker.from_pretrained(checkpoint, device)
-    assert ranker.config is not None
-    explanation, model = ranker.explain(question, answer), ranker.config.model
+    explanation, model = ranker.explain(question, answer), ranker.name
     if picture:
         _draw(explanation, question, answer, model, output)
     else:

@@ -48,10 +48,9 @@ def encode_corpus(
     """
     folder = find_checkpoint(source)
     ranker = Ranker.from_pretrained(folder, device)
-    assert ranker.config is not None
     dtype = dtype or ranker.state_dtype(None, StateDtype.float16)
     with writing(output):
-        begin_encodings(output, Manifest(ranker.config.model, ranker.fingerprint, dtype))
+        begin_encodings(output, Manifest(ranker.name, ranker.fingerprint, dtype))
     encodings = ranker.open_encodings(output)
 
     process, processes = process_number(), process_count()

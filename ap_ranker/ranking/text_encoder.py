@@ -256,7 +256,7 @@ class TextEncoder:
         known = [vector.float().cpu() for vector in vectors if vector is not None]
         if not known:
             raise InputError(
-                f"Expected a model with a vector for each text, such as ap-transformer, found {self._name}, which "
+                f"Expected a model with a vector for each text, such as ap-transformer, found {self.name}, which "
                 "compares texts token by token."
             )
         return torch.cat(known)
@@ -310,7 +310,8 @@ class TextEncoder:
         return self.encode_answers(self.tokenize([""]))
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
+        """The model's registry name; without a checkpoint, that of its class."""
         return self.config.model if self.config else type(self.model).__name__
 
     def _stop_training(self) -> None:

@@ -110,8 +110,6 @@ def mirror(
     embedder: APDocumentEmbedder | None = None,
     *,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-    listed: int = LISTED,
-    batch: int = BATCH,
 ) -> IndexChanges:
     """Replace the documents that an earlier call wrote into a store of Haystack's protocol by these; leave all others.
 
@@ -127,7 +125,7 @@ def mirror(
     marked = (replace(one, meta={**one.meta, MARK: zlib.crc32(one.id.encode())}) for one in documents)
     target = {document.id: document for document in marked}
     stored: dict[str, tuple[str | None, str]] = {}  # id -> what has embedded it, and the identity of its entry
-    n_ranges = 1 + max(len(target), store.count_documents()) // listed
+    n_ranges = 1 + max(len(target), store.count_documents()) // LISTED
     for low, high in pairwise(KEYS * i // n_ranges for i in range(n_ranges + 1)):
         listing = _stored(store, low, high).values()
         stored |= {document.id: (document.meta.get(EMBEDDED_BY), _entry(document)) for document in listing}
@@ -137,17 +135,17 @@ def mirror(
     done = len(target) - len(missing)
     on_progress(done, len(target))
 
-    for start in range(0, len(missing), batch):
-        written = missing[start : start + batch]
+    for start in range(0, len(missing), BATCH):
+        written = missing[start : start + BATCH]
         _write(store, written if embedder is None else embedder.run(documents=written)["documents"])
         if start == 0 and missing[0].id not in _stored(store, _key(missing[0]), _key(missing[0]) + 1):
             raise InputError(
                 f"Expected the field {MARK!r} in the mapping of the index, found no document by it. Add it "
                 f"({MARK}: {{type: long}}), or choose another index."
             )
-        on_progress(done + min(start + batch, len(missing)), len(target))
-    for start in range(0, len(stale), batch):
-        ids = stale[start : start + batch]
+        on_progress(done + min(start + BATCH, len(missing)), len(target))
+    for start in range(0, len(stale), BATCH):
+        ids = stale[start : start + BATCH]
         store.delete_documents(ids)
         if left := store.filter_documents({"field": "id", "operator": "in", "value": ids}):
             raise InputError(  # elasticsearch-haystack does not report it

@@ -23,15 +23,14 @@ import numpy as np
 import torch
 
 from ap_ranker.errors import InputError
-from ap_ranker.models.pretrained import DEFAULT_ENCODER
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, read_encoder
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.ranking.checkpoint import TOKENIZER, is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.phrases import phrase_words
 from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, TokenBatch, split_words
-from ap_ranker.text.word_vectors import PretrainedVectors, WordVectors, read_vectors
+from ap_ranker.text.word_vectors import WordVectors, read_vectors
 from ap_ranker.training.computed_once import computed_once
-from ap_ranker.training.initialize import read_encoder
 from ap_ranker.training.progress import Progress
 
 MAX_SIZE = 300
@@ -71,8 +70,7 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
     """
     vectors = ranker.model.word_vectors()
     if vectors is None:
-        name = ranker.config.model if ranker.config else "another model"
-        raise InputError(f"{ranker.source}: expected a checkpoint of a model with word vectors, found {name}.")
+        raise InputError(f"{ranker.source}: expected a checkpoint of a model with word vectors, found {ranker.name}.")
     words, table = ranker.tokenizer.words[UNKNOWN + 1 :], vectors.float().cpu().numpy()
     spread = float(table[UNKNOWN + 1 :].std()) if words else 0.0
     if not spread:
@@ -158,6 +156,10 @@ class EncoderVectors:
             parts.append(np.asarray(self.embed(texts[start : start + AT_ONCE])))
         self.on_progress("reading words with the encoder", len(texts), len(texts))
         return np.concatenate(parts)
+
+
+PretrainedVectors = WordVectors | EncoderVectors
+"""Word vectors that exist before training: their `words`, most frequent first, may join a vocabulary."""
 
 
 def whole_words(tokenizer: AnyTokenizer) -> list[str]:

@@ -32,13 +32,12 @@ from ap_ranker.processes import process_number
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import SEEN, CheckpointConfig, is_checkpoint, save_checkpoint, seen_lines
 from ap_ranker.ranking.ranker import Ranker, resolve_device
-from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.batches import Batches
 from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import wait_for_all
-from ap_ranker.training.find_vectors import find_vectors
+from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
 from ap_ranker.training.initialize import initialize_model
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives import objective_spec

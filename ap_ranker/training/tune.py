@@ -29,9 +29,9 @@ from ap_ranker.locks import kept_alone
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import resolve_device
-from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.find_vectors import PretrainedVectors
 from ap_ranker.training.progress import quiet
 from ap_ranker.training.search_space import OPTION, Space, Values, configure
 from ap_ranker.training.train import TrainingResult, train

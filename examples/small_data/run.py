@@ -28,9 +28,8 @@ from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.markdown import spread
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.settings import read_fields
-from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.config import TrainingConfig, read_settings
-from ap_ranker.training.find_vectors import find_vectors
+from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
 from ap_ranker.training.train import train_or_load
 
 HERE = Path(__file__).resolve().parent

@@ -153,27 +153,13 @@ class BM25SDocumentStore(StoredDocuments):
         return known.now().forms(query)
 
     def bm25_retrieval(
-        self,
-        query: str,
-        filters: dict[str, Any] | None = None,
-        top_k: int = 10,
-        scale_score: bool = False,
-        wordings: Leg | None = None,
+        self, query: str, filters: dict[str, Any] | None = None, top_k: int = 10, scale_score: bool = False
     ) -> list[Document]:
         """As `BM25SRetriever.run`; `scale_score` is by 1 / (1 + exp(-score / 8)), ties are in the order of writing.
 
-        BM25's statistics are those of all documents, whatever the filters; `wordings` are as in `find_by_both`.
+        BM25's statistics are those of all documents, whatever the filters.
         """
-        return self.find_by_words(query, filters, top_k, scale_score, wordings).copies()
-
-    def find_by_words(
-        self, query: str, filters: dict[str, Any] | None, top_k: int, scale_score: bool, wordings: Leg | None
-    ) -> Found:
-        """As `bm25_retrieval`, before any document is copied."""
-        with self._transaction() as documents:
-            scale = (lambda score: float(expit(score / _SCALE))) if scale_score else float
-            legs = [self._by_words(query)]
-            return find(documents, self._latest(_mark), legs, filters, top_k, wordings=wordings, scale=scale)
+        return self.find_documents(query, None, filters, top_k, scale_score=scale_score).copies()
 
     def embedding_retrieval(
         self,
@@ -192,24 +178,29 @@ class BM25SDocumentStore(StoredDocuments):
             found = find(documents, self._latest(_mark), [leg], filters, top_k, scale=scale, embedding=embedding)
         return found.copies()
 
-    def find_by_both(
+    def find_documents(
         self,
         query: str,
-        embedding: list[float],
+        embedding: list[float] | None,
         filters: dict[str, Any] | None,
         top_k: int,
-        rank_all: int,
-        wordings: Leg | None,
+        *,
+        rank_all: int = 0,
+        wordings: Leg | None = None,
+        scale_score: bool = False,
     ) -> Found:
-        """The union of what `bm25_retrieval` and `embedding_retrieval` find, as `HybridRetriever`, before it is copied.
+        """What `bm25_retrieval` and, with an embedding, `embedding_retrieval` find, before any document is copied.
 
-        A store with at most `rank_all` documents returns all that have content or an embedding; those without one have
-        no score, and come last. `wordings` are the scores of documents by known wordings (`KnownWordings`): the `top_k`
-        best of these are returned, too. Documents deleted since are left out.
+        A store with at most `rank_all` documents returns all that have content or an embedding. With an embedding,
+        scores are its cosines, and documents without one come last. `wordings` are the scores of documents by known
+        wordings (`KnownWordings`): the `top_k` best of these are returned, too; those deleted since are left out.
         """
         with self._transaction() as documents:
-            legs = [self._by_meaning(embedding), self._by_words(query)]
-            return find(documents, self._latest(_mark), legs, filters, top_k, wordings=wordings, rank_all=rank_all)
+            legs = (
+                [self._by_words(query)] if embedding is None else [self._by_meaning(embedding), self._by_words(query)]
+            )
+            scale, mark = (lambda score: float(expit(score / _SCALE))) if scale_score else float, self._latest(_mark)
+            return find(documents, mark, legs, filters, top_k, wordings=wordings, rank_all=rank_all, scale=scale)
 
     def _by_words(self, query: str) -> Leg:
         if not query:

@@ -121,8 +121,7 @@ def trace_run(model: str, ranker: Ranker, question: str, texts: Sequence[str]) -
     """Tell the trace of a run, if there is one, what is ranked."""
     if (span := tracing.tracer.current_span()) is None:
         return
-    assert ranker.config is not None
-    tags = {"model": model, "architecture": ranker.config.model, "candidates": len(texts)}
+    tags = {"model": model, "architecture": ranker.name, "candidates": len(texts)}
     if ranker.cache is not None:
         tags["cache_hits"] = ranker.cache.count(texts)
     span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})

@@ -161,8 +161,7 @@ class AnswerRanker(CheckpointComponent):
         ranker = self._read_checkpoint(encodings=self.encodings)
         if self.cache_megabytes:
             ranker.use_cache(self.cache_megabytes * 10**6, StateDtype(self.cache_dtype) if self.cache_dtype else None)
-        assert ranker.config is not None
-        spec = MODELS[ranker.config.model]
+        spec = MODELS[ranker.name]
         if self.family not in (None, spec.family):
             raise InputError(
                 f"{self.model}: expected a checkpoint of the {self.family} family, found {spec.name} of the "

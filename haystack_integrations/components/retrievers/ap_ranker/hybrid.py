@@ -320,6 +320,8 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         ranker, store = self._ranker or self._loaded(), self.document_store
         question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
         wordings = self._wordings.leg(store, ranker, question)
-        found = store.find_by_both(query, question.tolist(), filters, top_k, self.rank_all, wordings)
+        found = store.find_documents(
+            query, question.tolist(), filters, top_k, rank_all=self.rank_all, wordings=wordings
+        )
         self._note(len(found.rows), top_k)
         return found
