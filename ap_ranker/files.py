@@ -166,7 +166,6 @@ def _hidden_in(folder: Path) -> list[Path]:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove the drafts of killed processes from a folder."""
     for hidden in _hidden_in(folder):
         restore(folder / hidden.name[1:].rsplit(".", 2)[0])
         with suppress(OSError), locked(hidden):  # so that no other process uses it

@@ -208,7 +208,6 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
 
 
 def _asked(row: Row) -> tuple[str, ...]:
-    """The questions of a row."""
     return (row.need("question"), *Entry.of(row).wordings)
 
 

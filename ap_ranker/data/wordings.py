@@ -78,7 +78,6 @@ def read_wordings(path: str | Path) -> Wordings:
 
 
 def _grouped(known: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
-    """Key -> its texts, each once."""
     grouped: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for key, text in known:
         grouped[key][text] = None

@@ -235,7 +235,6 @@ def _check_sizes(config: CheckpointConfig, inputs: Inputs, largest_id: int, shap
 
 
 def _whole_numbers(name: str, value: Any) -> Iterator[tuple[str, int]]:
-    """The names and values of all whole numbers in a JSON value."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _whole_numbers(f"{name}.{key}", item)

@@ -332,7 +332,6 @@ def check_batch_size(batch_size: int) -> None:
 
 
 def _by_length(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int]]:
-    """The positions of texts in batches of similar length."""
     order = sorted(lengths, key=lengths.__getitem__)
     for start in range(0, len(order), batch_size):
         yield order[start : start + batch_size]

@@ -129,6 +129,5 @@ def _ids(documents: Sequence[Document], ids_of: Mapping[str, Sequence[str]], rig
 
 
 def _forms(document: Document) -> Iterator[str]:
-    """The texts by which a document is known among the answers."""
     question, answer = (str(document.meta.get(name) or "") for name in ("question", "answer"))
     yield from filter(None, map(normalized, (document.content or "", f"{question} {answer}", answer)))

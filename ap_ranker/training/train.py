@@ -241,7 +241,6 @@ def _recipe(config: TrainingConfig, data: Dataset, teacher: Teacher | None) -> R
 def _record(
     config: TrainingConfig, recipe: Recipe, data: Dataset, start: Ranker | None, teacher: Teacher | None
 ) -> dict[str, Any]:
-    """What tells a run from others."""
     sources = {"start": start.source if start else None, "teacher": teacher.source if teacher else None}
     return asdict(config) | asdict(recipe) | {"data": data.name} | sources
 
@@ -262,7 +261,6 @@ def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> Candid
 
 
 def _machine(device: torch.device) -> str:
-    """The hardware in words."""
     threads = torch.get_num_threads()
     return device.type if device.type != "cpu" else f"CPU, {'one thread' if threads == 1 else f'{threads} threads'}"
 

@@ -150,7 +150,6 @@ def tune(
 def _run_trial(
     study: optuna.Study, space: Space, output: Path, base: TrainingConfig, run: Callable[..., TrainingResult]
 ) -> None:
-    """Train with settings that the study proposes, and report the result to it."""
     trial = study.ask()
     config = configure(base, _draw(trial, space, base))
     try:
@@ -220,7 +219,6 @@ def _claim(output: Path, search: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _digest(data: Dataset) -> str:
-    """A hash of its content."""
     return hashlib.sha256(repr((data.answers, data.questions, data.judged, data.classes)).encode()).hexdigest()
 
 
@@ -250,7 +248,6 @@ def _finished(study: optuna.Study) -> list[FrozenTrial]:
 
 
 def _best(study: optuna.Study) -> FrozenTrial | None:
-    """The first complete trial with the best value."""
     complete = study.get_trials(states=(TrialState.COMPLETE,))
     return max(complete, key=lambda trial: trial.value or 0.0, default=None)
 

@@ -196,9 +196,8 @@ class BM25SDocumentStore(StoredDocuments):
         wordings (`KnownWordings`): the `top_k` best of these are returned, too; those deleted since are left out.
         """
         with self._transaction() as documents:
-            legs = (
-                [self._by_words(query)] if embedding is None else [self._by_meaning(embedding), self._by_words(query)]
-            )
+            meaning = [] if embedding is None else [self._by_meaning(embedding)]
+            legs = [*meaning, self._by_words(query)]
             scale, mark = (lambda score: float(expit(score / _SCALE))) if scale_score else float, self._latest(_mark)
             return find(documents, mark, legs, filters, top_k, wordings=wordings, rank_all=rank_all, scale=scale)
 

@@ -54,7 +54,6 @@ class CheckpointComponent(BasicTypes):
     token: Secret | None
 
     def _name_checkpoint(self, model: str | Path, device: ComponentDevice | None, token: Secret | None) -> None:
-        """Keep the parameters that all of these components have."""
         self.model = str(model)
         self.device = ComponentDevice.resolve_device(device)
         self.token = token

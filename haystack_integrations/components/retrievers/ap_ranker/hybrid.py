@@ -145,7 +145,6 @@ class StoreRetriever(BasicTypes):
         top_k: int,
         filter_policy: FilterPolicy | str,
     ) -> None:
-        """Check and keep the parameters that all retrievers have."""
         if not isinstance(document_store, BM25SDocumentStore):
             raise TypeError(f"document_store must be a BM25SDocumentStore, but got {type(document_store).__name__}")
         if top_k <= 0:
@@ -166,7 +165,6 @@ class StoreRetriever(BasicTypes):
         self.document_store.close()
 
     def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> tuple[dict[str, Any] | None, int]:
-        """The filters and the `top_k` of a run, from its arguments and the component's."""
         top_k = self.top_k if top_k is None else top_k
         if top_k < 0:
             raise ValueError(f"top_k must be greater than or equal to 0, but got {top_k}")
@@ -319,9 +317,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self.embed_documents()
         ranker, store = self._ranker or self._loaded(), self.document_store
         question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
-        wordings = self._wordings.leg(store, ranker, question)
-        found = store.find_documents(
-            query, question.tolist(), filters, top_k, rank_all=self.rank_all, wordings=wordings
-        )
+        known = self._wordings.leg(store, ranker, question)
+        found = store.find_documents(query, question.tolist(), filters, top_k, rank_all=self.rank_all, wordings=known)
         self._note(len(found.rows), top_k)
         return found
