@@ -49,9 +49,7 @@ def init(
     )
 
 
-def models(
-    name: Annotated[str | None, argument("A model's name; by default, list all models.")] = None,
-) -> None:
+def models(name: Annotated[str | None, argument("A model's name; by default, list all models.")] = None) -> None:
     """List the models, or the options of one model."""
     from ap_ranker.models.registry import MODELS, model_spec
 

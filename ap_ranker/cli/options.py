@@ -215,14 +215,6 @@ def takes_groups(command: Callable[..., T]) -> Callable[..., T]:
     return call
 
 
-def whole_numbers(option: str, text: str) -> list[int]:
-    """Parse distinct numbers above 0, such as `3,1,2`, in order."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) for part in parts):
-        raise InputError(f"Expected {option} as whole numbers above 0 (such as 1,2,3); found {text!r}.")
-    return list(dict.fromkeys(map(int, parts)))
-
-
 def command_line() -> str:
     """The command line, for a shell; `torchrun` is left out, as it does not change the result."""
     return shlex.join(["ap-ranker", *sys.argv[1:]])

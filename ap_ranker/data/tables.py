@@ -266,9 +266,16 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
     path.write_bytes(gzip.compress(encoded, mtime=0) if ending.endswith(".gz") else encoded)
 
 
-def read_named_table(path: Path, columns: tuple[str, str] | None = None, *, guess: bool = True) -> Table:
-    """Read a table as `read_table` does; arguments and errors as for `name_columns`."""
-    return name_columns(read_table(path), columns, guess=guess)
+def read_named_table(path: Path, columns: tuple[str, str] | None = None) -> Table:
+    """Read a table as `read_table` does; `columns` and errors as for `name_columns`."""
+    return name_columns(read_table(path), columns)
+
+
+def read_columns(path: Path, *required: str) -> Table:
+    """Read a table whose columns have names of `KNOWN`; InputError if one of these is missing."""
+    table = name_columns(read_table(path), guess=False)
+    table.require(*required)
+    return table
 
 
 def name_columns(table: Table, columns: tuple[str, str] | None = None, *, guess: bool = True) -> Table:

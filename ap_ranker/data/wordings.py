@@ -12,7 +12,7 @@ from pathlib import Path
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split, read_dataset
-from ap_ranker.data.tables import read_named_table
+from ap_ranker.data.tables import read_columns
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 from ap_ranker.text.reading import normalized
@@ -60,7 +60,7 @@ def read_wordings(path: str | Path) -> Wordings:
     path = Path(path)
     if path.is_file() and not path.stat().st_size:  # none yet
         return Wordings()
-    table = read_named_table(path, guess=False)
+    table = read_columns(path)
     layout = find_layout(table)
     if layout != Layout.by_id and any("label" in row.fields for row in table.rows):  # perhaps in later lines only
         raise InputError(

@@ -47,13 +47,15 @@ AT_ONCE = 256
 
 
 def find_vectors(
-    source: str, size: int | None, on_progress: Progress = lambda what, done, total: None
-) -> PretrainedVectors:
+    source: str | None, size: int | None, on_progress: Progress = lambda what, done, total: None
+) -> PretrainedVectors | None:
     """Word vectors from a file or a package, as `read_vectors`; from a checkpoint of a model of words, or an encoder.
 
     An encoder is named as `encoder`, the default one, or `encoder:NAME` with its folder or hub name. D is `size`, by
-    default and at most 300; a file or a checkpoint decides itself.
+    default and at most 300; a file or a checkpoint decides itself. Without a source there are none.
     """
+    if source is None:
+        return None
     kind, _, name = source.partition(":")
     if kind == "encoder":
         return vectors_of_encoder(name or DEFAULT_ENCODER, size, on_progress)

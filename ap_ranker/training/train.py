@@ -53,13 +53,10 @@ FIT_CACHE_BYTES = 2 * 10**9
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """The result of a run beside its checkpoint folder.
+    """The best model of a run, and its results on the dev questions, beside BM25's.
 
-    Attributes:
-        ranker: the best model.
-        dev: its results on the dev questions, beside BM25's.
-        best_epoch: the epoch of its weights; 0 if it is untrained.
-        seconds: duration of the run, from building the vocabulary to evaluating the dev questions.
+    `best_epoch` is that of its weights, 0 if it is untrained; `seconds` took the run, from building the vocabulary to
+    evaluating the dev questions.
     """
 
     ranker: Ranker
@@ -127,7 +124,7 @@ def train(
         if "classes" in options:
             options["classes"] = len(data.classes) if objective.classes else 2
         place = resolve_device(device)
-        vectors = vectors or _named_vectors(config, on_progress)
+        vectors = vectors or find_vectors(config.embeddings, config.embedding_size, on_progress)
         model, tokenizer, inputs = (
             initialize_from(start, learnt, config, options, place, on_progress)
             if start
@@ -243,10 +240,6 @@ def _record(
 ) -> dict[str, Any]:
     sources = {"start": start.source if start else None, "teacher": teacher.source if teacher else None}
     return asdict(config) | asdict(recipe) | {"data": data.name} | sources
-
-
-def _named_vectors(config: TrainingConfig, on_progress: Progress) -> PretrainedVectors | None:
-    return find_vectors(config.embeddings, config.embedding_size, on_progress) if config.embeddings else None
 
 
 def _mining(hard: HardNegatives | None, ranker: Ranker, config: TrainingConfig) -> list[TrainerCallback]:

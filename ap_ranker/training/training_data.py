@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import find_split, read_dataset
-from ap_ranker.data.tables import read_named_table
+from ap_ranker.data.tables import read_columns
 
 if TYPE_CHECKING:
     from ap_ranker.training.config import TrainingConfig
@@ -50,8 +50,7 @@ def read_questions(path: Path, dev: Dataset) -> list[str]:
     """
     from ap_ranker.text.near_copies import near_any  # takes a second to load
 
-    table = read_named_table(path, guess=False)
-    table.require("question")
+    table = read_columns(path, "question")
     texts = list(dict.fromkeys(row.need("question") for row in table.rows))
     held_out = near_any(set(texts), {question.text for question in dev.questions})
     return [text for text in texts if text not in held_out]
