@@ -100,19 +100,15 @@ class WordingFiles:
     InputError if a file cannot be read; later, while a file is being edited, its last readable version counts.
     """
 
-    def __init__(self, paths: Iterable[str | Path]) -> None:
-        self._files: dict[Path, Watched[Wordings]] = {}
+    def __init__(self) -> None:
+        self._files: dict[str, Watched[Wordings]] = {}
         self._latest: tuple[Sequence[Wordings], Wordings] = (), NO_WORDINGS
-        for path in paths:
-            self.add(path)
 
-    def add(self, path: str | Path) -> None:
-        """Follow one more file."""
-        self._files[Path(path)] = Watched(path, lambda path: _read(path, file_version(path)))
-
-    def now(self) -> Wordings:
-        """The wordings of all files as they are now; the same object until one changes."""
-        files = [file.now() for file in list(self._files.values())]
+    def now(self, paths: Sequence[str]) -> Wordings:
+        """The wordings of these files as they are now; the same object until one changes."""
+        for path in (path for path in paths if path not in self._files):
+            self._files[path] = Watched(path, lambda path: _read(path, file_version(path)))
+        files = [self._files[path].now() for path in paths]
         known, merged = self._latest
         if len(files) != len(known) or any(map(is_not, files, known)):
             merged = Wordings(_merged(file.by_id for file in files), _merged(file.by_text for file in files))

@@ -19,7 +19,7 @@ from haystack import Document, component, tracing
 from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, Wordings
+from ap_ranker.data.wordings import WordingFiles, Wordings
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.wordings import EMBEDDED_BY, WordingIndex
@@ -47,17 +47,15 @@ class KnownWordings:
 
     def __init__(self, paths: list[str], prefix: str = "", suffix: str = "") -> None:
         self.paths, self.prefix, self.suffix = paths, prefix, suffix
-        self._files: WordingFiles | None = None
+        self._files = WordingFiles()
         self._made: dict[str, tuple[list[object], Any]] = {}
         self._lock = threading.Lock()
 
     def add(self, path: str | Path) -> None:
-        """Follow one more file."""
-        with self._lock:
-            if self._files is not None:  # otherwise it is read with the others
-                self._files.add(Path(path))
-            if str(path) not in self.paths:
-                self.paths.append(str(path))
+        """Follow one more file; InputError if it cannot be read."""
+        if str(path) not in self.paths:
+            self._files.now([*self.paths, str(path)])
+            self.paths.append(str(path))
 
     def leg(self, store: BM25SDocumentStore, ranker: Ranker, question: np.ndarray) -> Leg:
         """The cosine of each document's best wording with a question (C,); new wordings are encoded first."""
@@ -81,9 +79,7 @@ class KnownWordings:
     def _latest(self, name: str, store: BM25SDocumentStore, make: Callable[[Pairs], Any], *more: object) -> Any:
         """What was made of the rows of documents with their wordings; made anew if any of its sources is another."""
         with self._lock:
-            if self._files is None:
-                self._files = WordingFiles(self.paths)
-            rows, files = store.computed(WordingRows), self._files.now() if self.paths else NO_WORDINGS
+            rows, files = store.computed(WordingRows), self._files.now(self.paths)
             sources = [rows, files, *more]
             known, made = self._made.get(name, ([], None))
             if not known or any(map(is_not, known, sources)):
@@ -94,7 +90,7 @@ class KnownWordings:
     def close(self) -> None:
         """Forget what was read and encoded, until the next use."""
         with self._lock:
-            self._files, self._made = None, {}
+            self._files, self._made = WordingFiles(), {}
 
 
 def _by_key(pairs: Pairs) -> dict[str, set[int]]:
