@@ -12,8 +12,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerState
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import make_folder, restore, sync
-from ap_ranker.locks import kept_alone
+from ap_ranker.files import kept_alone, make_folder, restore, sync
 from ap_ranker.processes import process_number
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.training.distributed import wait_for_all

@@ -24,8 +24,7 @@ from transformers import TrainerCallback
 from ap_ranker.data.dataset import Dataset, answerable, sample_questions
 from ap_ranker.errors import InputError, library_errors
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
-from ap_ranker.files import WriteError, atomic_directory, make_folder, write_text_atomically, writing
-from ap_ranker.locks import kept_alone
+from ap_ranker.files import WriteError, atomic_directory, kept_alone, make_folder, write_text_atomically, writing
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import resolve_device
