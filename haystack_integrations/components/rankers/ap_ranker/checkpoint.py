@@ -49,10 +49,6 @@ def _made(kind: type[BasicTypes], parameters: dict[str, Any]) -> BasicTypes:
 class CheckpointComponent(BasicTypes):
     """Loads a checkpoint on first use, once, whichever thread comes first."""
 
-    model: str
-    device: ComponentDevice
-    token: Secret | None
-
     def _name_checkpoint(self, model: str | Path, device: ComponentDevice | None, token: Secret | None) -> None:
         self.model = str(model)
         self.device = ComponentDevice.resolve_device(device)
