@@ -4,6 +4,9 @@ A draft is written in a hidden folder beside its target, `.TARGET.0123abcd.draft
 next write in the same folder knows the drafts of killed processes, and removes them. An older folder in the target's
 place and the draft are exchanged in one step. Where the system cannot do that, the older one is moved into the hidden
 folder just before; if the process is killed between these two renames, `restore` moves it back.
+
+A locked folder is one that one process at a time may use; the system lets go of it when that process ends, however it
+ends.
 """
 
 from __future__ import annotations
@@ -23,7 +26,6 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.locks import locked
 
 _HIDDEN = re.compile(r"\.(?P<target>.+)\.[0-9a-f]{8}\.draft", re.DOTALL)
 _REPLACED = ".replaced"
@@ -34,6 +36,38 @@ _OTHER_ERRORS = re.compile(r"\(os error \d+\)|inline_container\.cc|PytorchStream
 
 class WriteError(InputError):
     """A file or folder could not be written. The target is unchanged."""
+
+
+LOCK = ".lock"
+"""The file in a folder that is locked; it is there only while that lasts, or after a process was killed."""
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep a folder to this process; a TimeoutError if another one has it, a FileNotFoundError if it is not there."""
+    from filelock import FileLock
+
+    if not folder.is_dir():  # the library would make it
+        raise FileNotFoundError(folder)
+    file = folder / LOCK
+    with FileLock(file, timeout=0):
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # Windows removes no open file
+                file.unlink()
+
+
+@contextmanager
+def kept_alone(folder: Path, doing: str) -> Iterator[None]:
+    """As `locked`, for a command; an InputError says what another process is found `doing`."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder))
+        except (TimeoutError, FileNotFoundError):  # it is there, or has this moment tidied up
+            found = f"{folder}: expected no other process, found one that is {doing} there"
+            raise InputError(f"{found}. Wait for it, or name another --output.") from None
+        yield
 
 
 @contextmanager
@@ -166,7 +200,6 @@ def _hidden_in(folder: Path) -> list[Path]:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove the drafts of killed processes from a folder."""
     for hidden in _hidden_in(folder):
         restore(folder / hidden.name[1:].rsplit(".", 2)[0])
         with suppress(OSError), locked(hidden):  # so that no other process uses it

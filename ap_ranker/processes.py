@@ -6,7 +6,7 @@ import os
 
 
 def process_number() -> int:
-    """0 for the only one, or for the first."""
+    """0 for the only one, or for the first, which writes files and prints."""
     return int(os.environ.get("RANK", "0"))
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import gzip
 import io
-import math
 import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -154,27 +152,26 @@ def parse_yaml(text: str, where: object) -> Any:
         node = yaml.compose(text, yaml.SafeLoader)
         if node is None:
             return None
-        if _expanded_size(node, {}) > MAX_NODES:
-            raise InputError(f"expected at most {MAX_NODES:,} values with aliases expanded, found more.")
+        _check_nodes(node)
         return SafeConstructor().construct_document(node)
 
 
-def _expanded_size(node: yaml.Node, sizes: dict[int, float]) -> float:
-    """Number of values that a node stands for with aliases expanded; each is visited once, and its names checked."""
-    if id(node) not in sizes:
-        sizes[id(node)] = math.inf  # that of a value which contains itself
-        children = node.value if isinstance(node, yaml.CollectionNode) else []
-        if isinstance(node, yaml.MappingNode):
-            _check_names([name for name, _ in node.value if isinstance(name, yaml.ScalarNode)])
-            children = [child for pair in node.value for child in pair]
-        sizes[id(node)] = 1 + sum(_expanded_size(child, sizes) for child in children)
-    return sizes[id(node)]
-
-
-def _check_names(names: Iterable[yaml.ScalarNode]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name.value in seen and name.tag != "tag:yaml.org,2002:merge":
-            line = name.start_mark.line + 1
-            raise InputError(f"expected each name once, found {name.value!r} again in line {line}.")
-        seen.add(name.value)
+def _check_nodes(node: yaml.Node) -> None:
+    """Check the number of values that a node stands for, each alias expanded, and that no name stands twice."""
+    nodes, n_values = [node], 0
+    while nodes:
+        each = nodes.pop()
+        n_values += 1
+        if n_values > MAX_NODES:  # also of a value that contains itself
+            raise InputError(f"expected at most {MAX_NODES:,} values with aliases expanded, found more.")
+        if isinstance(each, yaml.MappingNode):
+            names: set[str] = set()
+            for name, value in each.value:
+                nodes += [name, value]
+                if isinstance(name, yaml.ScalarNode) and name.tag != "tag:yaml.org,2002:merge":
+                    if name.value in names:
+                        line = name.start_mark.line + 1
+                        raise InputError(f"expected each name once, found {name.value!r} again in line {line}.")
+                    names.add(name.value)
+        elif isinstance(each, yaml.SequenceNode):
+            nodes += each.value

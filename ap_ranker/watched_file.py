@@ -19,9 +19,8 @@ T = TypeVar("T")
 class Watched(Generic[T]):
     """The content of a file as it is now; another number of `readings` means another content. Threads may share it.
 
-    Raises:
-        InputError: what `read` raises the first time; later, while a file is being edited, the last content that could
-            be read counts, and a warning says so once for each version.
+    The first time, an InputError is what `read` raises; later, while a file is being edited, the last content that
+    could be read counts, and a warning says so once for each version.
     """
 
     def __init__(self, path: str | Path, read: Callable[[Path], T]) -> None:

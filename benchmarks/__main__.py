@@ -12,10 +12,11 @@ from rich.table import Table
 
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.errors import report_user_errors
-from ap_ranker.cli.options import Device, whole_numbers
+from ap_ranker.cli.options import Device
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_text_atomically
 from ap_ranker.training.training_data import read_training_data
+from benchmarks.number_lists import whole_numbers
 
 if TYPE_CHECKING:
     from ap_ranker.data.dataset import Dataset

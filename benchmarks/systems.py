@@ -11,13 +11,13 @@ import torch
 from haystack import Document
 from haystack.utils import ComponentDevice
 
+from ap_ranker.models.pretrained import read_encoder
 from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.checkpoint import WEIGHTS, CheckpointConfig, save_checkpoint
 from ap_ranker.text.tokenizer import AnyTokenizer, WordTokenizer
 from ap_ranker.training.compare import Contender
 from ap_ranker.training.config import EMBEDDING_SIZE, TrainingConfig
-from ap_ranker.training.initialize import read_encoder
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore

@@ -88,7 +88,6 @@ def _print_unanswerable(split: SplitReport) -> None:
 
 
 def _print(split: SplitReport, targets: Sequence[str]) -> None:
-    """Print the thresholds and their effects."""
     from ap_ranker.training.calibrate import SCORES
 
     rows: list[list[str] | None] = []

@@ -110,7 +110,6 @@ def warn_of_faults(
 def _print_recall(
     data: Path, dev: Path | None, answers: Path | None, settings: TrainingConfig, columns: tuple[str, str] | None
 ) -> None:
-    """Print what BM25 finds for the dev questions, without and with a stemmer."""
     from ap_ranker.evaluation.word_search import bm25_recall
     from ap_ranker.ranking.bm25 import bm25_name
     from ap_ranker.training.training_data import read_training_data

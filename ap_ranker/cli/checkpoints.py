@@ -39,8 +39,7 @@ def init(
     from ap_ranker.text.languages import check_language
     from ap_ranker.training.untrained import write_untrained
 
-    if language is not None:
-        check_language(language)
+    check_language(language)
     entries = read_entries(documents, columns)
     with errors.status("Counting words ..."):
         write_untrained(output, [entry.text(match) for entry in entries], language, encoder, str(documents))
@@ -50,9 +49,7 @@ def init(
     )
 
 
-def models(
-    name: Annotated[str | None, argument("A model's name; by default, list all models.")] = None,
-) -> None:
+def models(name: Annotated[str | None, argument("A model's name; by default, list all models.")] = None) -> None:
     """List the models, or the options of one model."""
     from ap_ranker.models.registry import MODELS, model_spec
 

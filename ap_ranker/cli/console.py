@@ -64,10 +64,7 @@ class Console(rich.Console):
         self.print(f"[yellow]{title}:[/] {escape(text)}")
 
     def table(
-        self,
-        titles: Iterable[str | Column],
-        rows: Iterable[Sequence[str | Text] | None],
-        title: str | None = None,
+        self, titles: Iterable[str | Column], rows: Iterable[Sequence[str | Text] | None], title: str | None = None
     ) -> None:
         """Print a table whose texts are no markup; a row that is `None` is a line between the others."""
         table = Table(*titles, title=None if title is None else escape(title))

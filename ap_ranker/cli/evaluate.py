@@ -139,7 +139,6 @@ def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -
 
 
 def _print_comparison(comparison: EarlierCheckpoint, report: EvaluationReport) -> None:
-    """Print the earlier checkpoint's measures, the differences, and the questions that changed most."""
     before, changes, name = comparison.before, comparison.changes, comparison.checkpoint
     compared = {name: (before.model, changes["model"])}
     if changes["fusion"]:

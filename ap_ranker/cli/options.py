@@ -69,6 +69,7 @@ KnownWordings = Annotated[
     option("Questions known to ask for an answer (question, answer_ids or answer); by default, train.* of the folder."),
 ]
 Corpus = Annotated[Path, argument("The FAQ, a document, or a folder of documents and tables.")]
+NamedDocuments = Annotated[Path | None, argument("As --documents.", metavar="[DOCUMENTS]", show_default=False)]
 Pools = Annotated[Path | None, option("Candidate pools of the questions (qid, candidate_ids).")]
 Device = Annotated[str, option("Device: auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
 Language = Annotated[str | None, option("The language of a stemmer for BM25, such as english; by default none.")]
@@ -213,14 +214,6 @@ def takes_groups(command: Callable[..., T]) -> Callable[..., T]:
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
     return call
-
-
-def whole_numbers(option: str, text: str) -> list[int]:
-    """Parse distinct numbers above 0, such as `3,1,2`, in order."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) for part in parts):
-        raise InputError(f"Expected {option} as whole numbers above 0 (such as 1,2,3); found {text!r}.")
-    return list(dict.fromkeys(map(int, parts)))
 
 
 def command_line() -> str:

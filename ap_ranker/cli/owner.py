@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from rich.text import Text
 
 from ap_ranker.cli.console import console, errors, in_utc
-from ap_ranker.cli.options import Columns, Database, SearchedOptions, argument, option
+from ap_ranker.cli.options import Columns, Database, NamedDocuments, SearchedOptions, argument, option
 from ap_ranker.cli.serve import require_server
 from ap_ranker.data.faq import read_faq, write_entries
 from ap_ranker.errors import InputError
@@ -22,9 +22,7 @@ SHOWN = 20
 
 def gaps(
     searched: SearchedOptions,
-    folder_or_faq: Annotated[
-        Path | None, argument("As --documents.", metavar="[DOCUMENTS]", show_default=False)
-    ] = None,
+    folder_or_faq: NamedDocuments = None,
     database: Database = None,
     output: Annotated[
         Path | None, option("A CSV file for all groups, as rows of a FAQ whose answers are still empty.")

@@ -106,8 +106,7 @@ def synonyms(
     from ap_ranker.text.languages import check_language
     from ap_ranker.text.synonyms import read_synonyms
 
-    if language is not None:
-        check_language(language)
+    check_language(language)
     known = read_synonyms(file, language)
     data = read_dataset(questions, "dev", answers=documents, columns=columns)
     data.require_shared_answers("Name questions that a FAQ answers.")

@@ -69,7 +69,7 @@ def tune(
         output,
         settings,
         trials=trials,
-        vectors=find_vectors(embeddings, settings.embedding_size) if embeddings else None,
+        vectors=find_vectors(embeddings, settings.embedding_size),
         device=device,
         about=About(command_line()),
         on_trial=_report_trial,
@@ -83,7 +83,6 @@ def tune(
 
 
 def _report_trial(trial: Trial, best: bool) -> None:
-    """Print one line for a finished trial."""
     parts = [f"trial {trial.number:3d}", "failed       " if trial.mrr is None else f"dev MRR {trial.mrr:.3f}"]
     parts += [_text(trial.values), f"{trial.seconds:.0f} s"]
     if trial.state == "pruned":
@@ -102,7 +101,6 @@ def _text(values: Mapping[str, Any]) -> str:
 
 
 def _print_search(search: Search) -> None:
-    """Print the five best trials, with BM25 by its MRR among them, and the importance of the settings."""
     complete = [trial for trial in search.trials if trial.state == "complete"]
     best = sorted(complete, key=lambda trial: -(trial.mrr or 0.0))[:5]
     rows: list[list[str | Text]] = [
@@ -181,7 +179,7 @@ def compare(
         settings,
         seeds=range(1, seeds + 1),
         peers=named_peers,
-        vectors=find_vectors(embeddings, settings.embedding_size) if embeddings else None,
+        vectors=find_vectors(embeddings, settings.embedding_size),
         device=device,
         callbacks=(EpochLines(console),),
         about=About(command_line()),

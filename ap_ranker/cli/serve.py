@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ap_ranker.cli.console import console, errors
-from ap_ranker.cli.options import Database, SearchOptions, argument, option
+from ap_ranker.cli.options import Database, NamedDocuments, SearchOptions, option
 from ap_ranker.errors import InputError
 from ap_ranker.threads import wait_without_spinning
 
@@ -67,9 +67,7 @@ def require_server() -> None:
 def serve(
     search: SearchOptions,
     server: ServerOptions,
-    folder_or_faq: Annotated[
-        Path | None, argument("As --documents.", metavar="[DOCUMENTS]", show_default=False)
-    ] = None,
+    folder_or_faq: NamedDocuments = None,
     score_threshold: Annotated[
         float | None, option("Minimum score of an answer; by default, the pipeline's own setting.")
     ] = None,

@@ -55,18 +55,18 @@ def rollback(
 
     The last five versions are kept. A running search follows at once. Another rollback takes this one back.
     """
-    from ap_ranker.search.load_pipeline import describe_store, report_store_errors
+    from ap_ranker.search.load_pipeline import report_store_errors
     from ap_ranker.search.sync_store import find_versions
 
     store = find_versions(pipeline)
-    with report_store_errors(pipeline, describe_store(store)):
+    with report_store_errors(pipeline, store.place):
         if show:
             rows = [[str(old.number), f"{old.until:{TIME}}", f"{old.documents:,}"] for old in store.versions()]
-            console.table(["version", "until", "documents"], rows, str(store.path))
+            console.table(["version", "until", "documents"], rows, str(store.folder))
             return
         version = store.restore_version(to)
     console.say(
-        f"{describe_store(store)} holds the {version.documents:,} documents of version {version.number} again, "
+        f"{store.folder} holds the {version.documents:,} documents of version {version.number} again, "
         f"as they were until {version.until:{TIME}}. To take this back: "
         f"ap-ranker rollback --pipeline {pipeline}"
     )

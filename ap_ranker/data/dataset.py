@@ -35,21 +35,14 @@ def without_question(text: str, wordings: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """A question and its known answers; answers are positions in `Dataset.answers`.
-
-    Attributes:
-        positives: the right answers; empty if the data says that there is none.
-        candidates: the answers to rank (a pool or the judged answers); `None` means all answers of the data set.
-        labels: the class of each candidate, a position in `Dataset.classes`; empty if candidates were not judged.
-        stored: whether it is an answer's stored question, which is learnt from but was not asked by a user.
-    """
+    """A question and its known answers; answers are positions in `Dataset.answers`."""
 
     id: str
     text: str
-    positives: tuple[int, ...]
-    candidates: tuple[int, ...] | None = None
-    labels: tuple[int, ...] = ()
-    stored: bool = False
+    positives: tuple[int, ...]  # the right answers; empty if the data says that there is none
+    candidates: tuple[int, ...] | None = None  # the answers to rank (a pool or the judged answers); `None` for all
+    labels: tuple[int, ...] = ()  # the class of each candidate, a position in `Dataset.classes`; empty if not judged
+    stored: bool = False  # whether it is an answer's stored question, which is learnt from, but no user has asked it
 
     @property
     def negatives(self) -> tuple[int, ...]:
@@ -125,11 +118,7 @@ class Dataset:
             )
 
     def without_pools(self) -> Dataset:
-        """Ignore the data's pools: every answer is a candidate of every question, as in a search.
-
-        Raises:
-            InputError: candidates were judged one by one, so other answers are unknown, not wrong.
-        """
+        """Ignore the data's pools: all answers are candidates, as in a search; InputError if these were judged."""
         self.require_shared_answers("Leave out --no-pools.")
         return replace(self, questions=[replace(question, candidates=None) for question in self.questions])
 

@@ -49,7 +49,6 @@ def read_excel(content: bytes, path: Path) -> Iterator[Row]:
 
 
 def _records(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[Record]:
-    """The rows that are not empty."""
     for number, values in enumerate(rows, start=1):
         if number > MAX_ROWS:
             raise InputError(f"{path}: expected at most {MAX_ROWS:,} rows, found more.")
@@ -58,7 +57,6 @@ def _records(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[Record]:
 
 
 def _filled(values: Iterable[Any]) -> int:
-    """Number of cells with anything in them."""
     return sum(value not in (None, "") for value in values)
 
 

@@ -63,10 +63,8 @@ def read_faq(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:
     """Read the entries of a table with a column `answer` and, usually, `question`.
 
     Columns `wording`, `wordings`, `wording 2` ... hold further wordings of the question, one per line. `columns` are
-    the names of its columns of questions and answers; by default they are recognized.
-
-    Raises:
-        InputError: the file cannot be read, has no such column or a row without an answer.
+    the names of its columns of questions and answers; by default they are recognized. InputError if the file cannot be
+    read, has no such column or a row without an answer.
     """
     table = read_named_table(path, columns)
     if "answer" not in table.columns:

@@ -20,9 +20,7 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
 
     An answer that did not help adds nothing: if another one helped, all others count as wrong anyway. If users
     disagree, the majority decides, and a tie counts as not helped. Dev questions and near copies of them are left out.
-
-    Raises:
-        InputError: the file cannot be read, or the data's candidates were judged one by one.
+    InputError if the file cannot be read, or the data's candidates were judged one by one.
     """
     from ap_ranker.text.near_copies import near_any  # takes a second to load
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq
 from ap_ranker.data.rows import Row
-from ap_ranker.data.tables import OPTION, Table, is_table, read_named_table
+from ap_ranker.data.tables import OPTION, Table, is_table, read_columns, read_named_table
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.reading import normalized, question_key
 
@@ -89,8 +89,8 @@ def read_dataset(
             judged.require_shared_answers("Leave out --answers.")
         return judged
     if layout == Layout.by_id:
-        stored = read_named_table(answers or find_answers(source), guess=False)
-        data = _by_id(table, stored, read_named_table(pools, guess=False) if pools else None, match)
+        stored = read_columns(answers or find_answers(source), "aid", "answer")
+        data = _by_id(table, stored, read_columns(pools, "qid", "candidate_ids") if pools else None, match)
     elif answers is None:
         return read_pairs(table)
     else:
@@ -208,7 +208,6 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
 
 
 def _asked(row: Row) -> tuple[str, ...]:
-    """The questions of a row."""
     return (row.need("question"), *Entry.of(row).wordings)
 
 
@@ -276,7 +275,6 @@ def read_label(row: Row, classes: tuple[str, ...]) -> int:
 
 def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) -> Dataset:
     """(c): answers by id, shared by all questions."""
-    answers.require("aid", "answer")
     position: dict[str, int] = {}
     texts: list[Answer] = []
     for row in answers.rows:
@@ -285,7 +283,6 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
         texts.append(Answer(aid, entry.text(match), entry.questions, entry.answer))
     candidates: dict[str, tuple[int, ...]] = {}
     if pools:
-        pools.require("qid", "candidate_ids")
         candidates = {row.need("qid"): _positions(row, "candidate_ids", position) for row in pools.rows}
     result: dict[str, Question] = {}
     for row in questions.rows:

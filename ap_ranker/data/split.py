@@ -23,22 +23,12 @@ DEV = "dev.jsonl"
 
 
 def split_questions(dataset: Dataset, share: float, seed: int, *, by_answer: bool = False) -> tuple[Dataset, Dataset]:
-    """Set a share of the users' questions aside; equal and near texts stay together.
+    """Set a share of the users' questions aside, at random by the seed: the remaining ones, and those set aside.
 
-    Stored questions near one that was set aside are left out of both parts: they would reveal its answer.
-
-    Args:
-        dataset: training data.
-        share: of the distinct texts of the users' answerable questions, between 0 and 1. Groups of near copies are not
-            split, so the result may miss the share by the size of a group.
-        seed: same seed, same split.
-        by_answer: keep all questions of an answer together, too.
-
-    Returns:
-        The remaining questions, and those set aside; both keep all answers.
-
-    Raises:
-        InputError: all of the users' answerable questions are near to each other, or there are none.
+    Both keep all answers. The share is of the distinct texts of the users' answerable questions, between 0 and 1. Near
+    copies stay together, so the result may miss it by the size of a group; with `by_answer`, so do all questions of an
+    answer. Stored questions near one that was set aside are in neither part: they would reveal its answer. InputError
+    if all of the users' answerable questions are near to each other, or there are none.
     """
     groups = near_groups([question.text for question in dataset.questions]).tolist()
     if by_answer:
@@ -101,18 +91,11 @@ def split_file(
     The parts share no question and no near copy of one. All answers are candidates of all of them (`answers.csv`),
     without stored questions, which would be the questions of the test.
 
-    Args:
-        path: a table of pairs; further wordings of a row are questions, too.
-        folder: the folder to write, which does not exist or is empty.
-        share: of the different questions that become dev questions, and that become test questions; below 0.5.
-        by_answer: keep all questions of an answer in one part: the test has answers that training does not know.
-        seed: same seed, same split.
-        columns: the names of the columns of questions and answers; by default they are recognized.
-
-    Raises:
-        InputError: the share is out of range, the folder holds something, or the file cannot be read, holds no pairs
-            or too few different questions.
-        WriteError: the folder cannot be written.
+    The file is a table of pairs, whose further wordings are questions, too; its `columns` of questions and answers are
+    recognized by default. The share, below 0.5, is that of the different questions that become dev questions, and that
+    become test questions. With `by_answer`, all questions of an answer are in one part: the test has answers that
+    training does not know. The same seed gives the same split. InputError if the share is out of range, the folder
+    holds something or cannot be written, or the file cannot be read, holds no pairs or too few different questions.
     """
     if not 0 < share < 0.5:
         raise InputError(f"Expected a share above 0 and below 0.5, as dev and test get one each, found {share:g}.")

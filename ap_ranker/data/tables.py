@@ -247,8 +247,7 @@ FORMATS: dict[str, Callable[[bytes, Path], Iterator[Row]]] = {
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]], ending: str) -> None:
     """Write a file that `read_table` reads; its final name, `ending`, decides the format: `path` may be a draft.
 
-    Raises:
-        InputError: the format cannot be written, or cannot hold a text: tab-separated fields have no tabs or line ends.
+    InputError if the format cannot be written, or cannot hold a text: tab-separated fields have no tabs or line ends.
     """
     format_ = file_format(Path(ending))
     if format_ == ".jsonl":
@@ -267,19 +266,23 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
     path.write_bytes(gzip.compress(encoded, mtime=0) if ending.endswith(".gz") else encoded)
 
 
-def read_named_table(path: Path, columns: tuple[str, str] | None = None, *, guess: bool = True) -> Table:
-    """Read a table as `read_table` does; arguments and errors as for `name_columns`."""
-    return name_columns(read_table(path), columns, guess=guess)
+def read_named_table(path: Path, columns: tuple[str, str] | None = None) -> Table:
+    """Read a table as `read_table` does; `columns` and errors as for `name_columns`."""
+    return name_columns(read_table(path), columns)
+
+
+def read_columns(path: Path, *required: str) -> Table:
+    """Read a table whose columns have names of `KNOWN`; InputError if one of these is missing."""
+    table = name_columns(read_table(path), guess=False)
+    table.require(*required)
+    return table
 
 
 def name_columns(table: Table, columns: tuple[str, str] | None = None, *, guess: bool = True) -> Table:
     """Rename the columns of a table to the names of `KNOWN`.
 
     `columns` are its columns of questions and answers; by default they are recognized. With `guess`, the two columns of
-    a table that has no others are taken for these.
-
-    Raises:
-        InputError: a name is missing or fits several columns.
+    a table that has no others are taken for these. InputError if a name is missing or fits several columns.
     """
     if columns is not None:
         named = [_find(table, name) for name in columns]

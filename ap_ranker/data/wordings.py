@@ -12,7 +12,7 @@ from pathlib import Path
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split, read_dataset
-from ap_ranker.data.tables import read_named_table
+from ap_ranker.data.tables import read_columns
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 from ap_ranker.text.reading import normalized
@@ -60,7 +60,7 @@ def read_wordings(path: str | Path) -> Wordings:
     path = Path(path)
     if path.is_file() and not path.stat().st_size:  # none yet
         return Wordings()
-    table = read_named_table(path, guess=False)
+    table = read_columns(path)
     layout = find_layout(table)
     if layout != Layout.by_id and any("label" in row.fields for row in table.rows):  # perhaps in later lines only
         raise InputError(
@@ -78,7 +78,6 @@ def read_wordings(path: str | Path) -> Wordings:
 
 
 def _grouped(known: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
-    """Key -> its texts, each once."""
     grouped: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for key, text in known:
         grouped[key][text] = None
@@ -98,23 +97,18 @@ def _read(path: Path, version: tuple[int, ...]) -> Wordings:
 class WordingFiles:
     """The wordings of several files, which are followed, so that a new wording counts at once. Threads may share it.
 
-    Raises:
-        InputError: a file cannot be read; later, while a file is being edited, its last readable version counts.
+    InputError if a file cannot be read; later, while a file is being edited, its last readable version counts.
     """
 
-    def __init__(self, paths: Iterable[str | Path]) -> None:
-        self._files: dict[Path, Watched[Wordings]] = {}
+    def __init__(self) -> None:
+        self._files: dict[str, Watched[Wordings]] = {}
         self._latest: tuple[Sequence[Wordings], Wordings] = (), NO_WORDINGS
-        for path in paths:
-            self.add(path)
 
-    def add(self, path: str | Path) -> None:
-        """Follow one more file."""
-        self._files[Path(path)] = Watched(path, lambda path: _read(path, file_version(path)))
-
-    def now(self) -> Wordings:
-        """The wordings of all files as they are now; the same object until one changes."""
-        files = [file.now() for file in list(self._files.values())]
+    def now(self, paths: Sequence[str]) -> Wordings:
+        """The wordings of these files as they are now; the same object until one changes."""
+        for path in (path for path in paths if path not in self._files):
+            self._files[path] = Watched(path, lambda path: _read(path, file_version(path)))
+        files = [self._files[path].now() for path in paths]
         known, merged = self._latest
         if len(files) != len(known) or any(map(is_not, files, known)):
             merged = Wordings(_merged(file.by_id for file in files), _merged(file.by_text for file in files))
@@ -149,11 +143,7 @@ def read_with_wordings(
 
 
 def with_wordings_of(dataset: Dataset, path: str | Path) -> Dataset:
-    """Give the answers of a data set the known wordings of a file, as for `read_wordings`.
-
-    Raises:
-        InputError: the file cannot be read, or the data set is `judged`.
-    """
+    """Give the answers of a data set a file's known wordings, as `read_wordings`; InputError if it is `judged`."""
     dataset.require_shared_answers("Leave out --wordings.")
     known = read_wordings(path)
     return _with(dataset, lambda answer: known.of(answer.id, *answer.parts))

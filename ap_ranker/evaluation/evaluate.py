@@ -12,10 +12,7 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluation_report import (
-    EarlierCheckpoint,
-    EvaluationReport,
-)
+from ap_ranker.evaluation.evaluation_report import EarlierCheckpoint, EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet, easy_warnings
 from ap_ranker.evaluation.metrics import Levels
 from ap_ranker.evaluation.significance import randomisation_test

@@ -42,10 +42,8 @@ class EvaluationSet:
     `unanswerable` includes questions without a right answer, which no measure counts; `as_new`, no question meets its
     own text among the known wordings, with which an answer comes first, as in a search. BM25 fetches the candidates of
     many answers; beside it the `retriever`, by its vectors, as `HybridRetriever` does. `pools` are the candidates of
-    each question; `candidates` tells how they were chosen, in words.
-
-    Raises:
-        InputError: no question has a right answer; by all methods that compute scores: a score is not finite.
+    each question; `candidates` tells how they were chosen, in words. InputError if no question has a right answer, or,
+    by all methods that compute scores, if one is not finite.
     """
 
     def __init__(

@@ -26,8 +26,7 @@ def write_explanation(
 ) -> tuple[str, Explanation]:
     """Write the attention weights of two texts' words as a page (`.html`) or a picture (`.png`); the model's name, too.
 
-    Raises:
-        InputError: the output cannot be written, the checkpoint cannot be loaded, or its model has no attention.
+    InputError if the output cannot be written, the checkpoint cannot be loaded, or its model has no attention.
     """
     require_ending(output, ".html", ".png")
     picture = output.suffix.lower() == ".png"
@@ -36,8 +35,7 @@ def write_explanation(
     if picture:
         check_plotting()
     ranker = Ranker.from_pretrained(checkpoint, device)
-    assert ranker.config is not None
-    explanation, model = ranker.explain(question, answer), ranker.config.model
+    explanation, model = ranker.explain(question, answer), ranker.name
     if picture:
         _draw(explanation, question, answer, model, output)
     else:

@@ -15,12 +15,13 @@ from pydantic import Field
 from torch import Tensor
 
 from ap_ranker.errors import InputError, library_errors, one_line
+from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import check_finite
 from ap_ranker.settings import read_fields, settings
 from ap_ranker.text.tokenizer import SubwordTokenizer
 
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
-CONFIG = "config.json"
+CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 KEY = "sentence"  # where a checkpoint's encoder configuration keeps `SentenceSettings`, but for the usual ones
 
 IRRELEVANT = ("dtype", "torch_dtype", "id2label", "label2id", "num_labels", KEY)
@@ -216,3 +217,29 @@ def _pooling(config: Mapping[str, Any]) -> str:
         on = [switches.get(name, name) for name, value in config.items() if name.startswith("pooling_mode_") and value]
         modes = on or ["mean"]
     return modes if isinstance(modes, str) else " and ".join(modes)
+
+
+# --- all of it ---
+
+
+def read_encoder(name: str, max_tokens: int) -> tuple[Path, SubwordTokenizer, Inputs]:
+    """Find a pretrained encoder, by folder or hub name: its folder, its tokenizer, and a model's inputs.
+
+    Pooling, prompts and length are those of the encoder's folder, as sentence-transformers reads them. Questions and
+    answers are cut at the same length, at most `max_tokens`, which leaves room for the longer prompt. InputError if
+    there is no such encoder, it lacks a file, cannot read texts that long, or pools in a way that is not known.
+    """
+    folder = find_encoder(name)
+    architecture = read_encoder_config(folder)
+    positions = architecture.get("max_position_embeddings") or max_tokens
+    if max_tokens > positions:
+        raise InputError(
+            f"{name} reads at most {positions} tokens: expected max_tokens up to that, found {max_tokens}."
+        )
+    files = SentenceFiles.read(folder)
+    length = min(max_tokens, files.max_tokens or max_tokens)
+    tokenizer = SubwordTokenizer.load(folder / TOKENIZER, length)
+    settings = files.settings(tokenizer)
+    if longest := max(len(settings.question_prompt), len(settings.answer_prompt)):
+        tokenizer = SubwordTokenizer.load(folder / TOKENIZER, length - longest)
+    return folder, tokenizer, Inputs(tokenizer.words, 0, length - longest, architecture | settings.config())

@@ -50,18 +50,13 @@ def bm25_name(language: str | None) -> str:
 class BM25:
     """A BM25 index of N texts, which are read once and not kept; it takes about 30 bytes of memory per word.
 
-    A word of a question counts by the form of it that gives a text the highest score (and `TIE_BREAKER`).
-
-    Args:
-        texts: the texts.
-        k1: how much a word's repetitions in a text add; 0 counts each word once.
-        b: how much longer texts are penalised, from 0 (not at all) to 1.
-        language: of Snowball's stemmer, such as `english`: "parcels" then finds "parcel"; or `thai`, by its extra.
+    A word of a question counts by the form of it that gives a text the highest score (and `TIE_BREAKER`). `k1` says how
+    much a word's repetitions in a text add (0 counts each word once), `b` how much longer texts are penalised, from 0
+    (not at all) to 1. The language is that of Snowball's stemmer, such as `english`, or `thai`, by its extra.
     """
 
     def __init__(self, texts: Iterable[str], *, k1: float = K1, b: float = B, language: str | None = None) -> None:
-        if language is not None:
-            check_language(language)
+        check_language(language)
         self.language = language
         vocabulary: dict[str, int] = {}
         rows = [

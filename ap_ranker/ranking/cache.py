@@ -33,11 +33,6 @@ class CacheInfo:
     entries: int
     bytes: int
 
-    @property
-    def hit_rate(self) -> float:
-        """The share of requested texts that were in the cache; 0 before the first request."""
-        return self.hits / max(self.hits + self.misses, 1)
-
 
 class EncodingCache:
     """States of one checkpoint by text, on its device; the least recently used text is evicted first. Thread-safe.

@@ -55,36 +55,26 @@ def _names_match(training: Mapping[str, Any]) -> bool:
 
 @settings
 class CheckpointConfig:
-    """The contents of `config.json`.
+    """The contents of `config.json`."""
 
-    Attributes:
-        model: the model's registry name.
-        options: all of its hyper-parameters.
-        embedding_size: dimensions of the word vectors; 0 for a model with a pretrained encoder.
-        max_tokens: maximum number of tokens per text; longer texts are cut.
-        training: the data and the settings of the training, for information; only `match` is used.
-        segmenter: the tokenizer's segmenter, which splits Chinese, Japanese, Thai or Korean into words.
-        bm25_weight: the weight of BM25's score beside the model's, fitted on the dev questions; 0: it does not help.
-        bm25_language: the language of that BM25's stemmer; `None` for no stemmer.
-        wording_weight: the weight of an entry's best known wording, fitted likewise.
-        encoder: the configuration of the pretrained encoder, in the format of transformers.
-        calibration: of the model's scores (`model`) and, with a weight of BM25, of the fused ones (`fused`), if any.
-        reading_version: version of how texts became words when it was trained.
-    """
-
-    model: Annotated[str, checked(MODELS.__contains__, f"one of {', '.join(sorted(MODELS))}")]
-    options: Mapping[str, Any]
-    embedding_size: Size
-    max_tokens: Annotated[Size, Field(ge=1)]
+    model: Annotated[str, checked(MODELS.__contains__, f"one of {', '.join(sorted(MODELS))}")]  # its name
+    options: Mapping[str, Any]  # all of its hyper-parameters
+    embedding_size: Size  # dimensions of the word vectors; 0 for a model with a pretrained encoder
+    max_tokens: Annotated[Size, Field(ge=1)]  # of a text; longer texts are cut
+    # The data and the settings of the training, for information; only `match` is used.
     training: Annotated[Mapping[str, Any], checked(_names_match, f"match to be one of {', '.join(Match)}")]
+    # Of the tokenizer: it splits Chinese, Japanese, Thai or Korean into words.
     segmenter: Annotated[str, checked(SEGMENTERS.__contains__, f"one of {', '.join(SEGMENTERS)}")] | None = None
-    bm25_weight: Weight = 0.0
+    bm25_weight: Weight = 0.0  # of BM25's score beside the model's, fitted on the dev questions; 0: it does not help
+    # Of the stemmer of that BM25.
     bm25_language: Annotated[str, checked(is_language, "thai or one of Snowball's languages")] | None = None
-    wording_weight: Weight = 0.0
-    encoder: Mapping[str, Any] | None = None
+    wording_weight: Weight = 0.0  # of an entry's best known wording, fitted likewise
+    encoder: Mapping[str, Any] | None = None  # the pretrained one's configuration, in the format of transformers
+    # Of the model's scores (`model`) and, with a weight of BM25, of the fused ones (`fused`), if any.
     calibration: Annotated[
         Mapping[str, Calibration], checked(lambda fits: fits.keys() <= {MODEL, FUSED}, f"fits of {MODEL} and {FUSED}")
     ] = field(default_factory=dict)
+    # Version of how texts became words when it was trained.
     reading_version: Annotated[
         int, Field(ge=1), checked(lambda version: version <= READING_VERSION, f"{READING_VERSION} or a later ap-ranker")
     ] = READING_VERSION
@@ -235,7 +225,6 @@ def _check_sizes(config: CheckpointConfig, inputs: Inputs, largest_id: int, shap
 
 
 def _whole_numbers(name: str, value: Any) -> Iterator[tuple[str, int]]:
-    """The names and values of all whole numbers in a JSON value."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _whole_numbers(f"{name}.{key}", item)

@@ -32,26 +32,21 @@ def encode_corpus(
     shard: int | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
-    """Write the states of all texts that `output` does not contain yet.
+    """Write the states of all texts that `output` does not contain yet, and return their number.
 
     So an interrupted run can be continued, only the changes of a corpus are encoded, and a deleted shard is written
     again. Under `torchrun` each process encodes its share; processes with other texts may add theirs at the same time.
 
-    Args:
-        source: a checkpoint folder or a hub name.
-        texts: the answers, exactly as they will be ranked.
-        output: a folder of encodings: a new one, or one of this checkpoint and dtype.
-        dtype: of the states on disk; by default float16, or fewer bits if the model loses nothing by them.
-        device: as in `Ranker.from_pretrained`.
-        shard: texts per shard; by default `SHARD`, or more for a corpus of millions.
-        on_progress: called with the number of encoded texts and their total number, which is returned.
+    The source is a checkpoint folder or a hub name, the texts are answers exactly as they will be ranked, the output is
+    a new folder, or one of this checkpoint and `dtype`: by default float16, or fewer bits if the model loses nothing by
+    them. A `shard` has `SHARD` texts, or more for a corpus of millions. `on_progress` is called with the number of
+    encoded texts and their total.
     """
     folder = find_checkpoint(source)
     ranker = Ranker.from_pretrained(folder, device)
-    assert ranker.config is not None
     dtype = dtype or ranker.state_dtype(None, StateDtype.float16)
     with writing(output):
-        begin_encodings(output, Manifest(ranker.config.model, ranker.fingerprint, dtype))
+        begin_encodings(output, Manifest(ranker.name, ranker.fingerprint, dtype))
     encodings = ranker.open_encodings(output)
 
     process, processes = process_number(), process_count()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -37,15 +36,6 @@ class Explanation:
     score: float
     question: list[Token]
     answer: list[Token]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The explanation as basic types."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """An explanation from the result of `to_dict`."""
-        return cls(values["score"], *([Token(**token) for token in values[side]] for side in ("question", "answer")))
 
 
 def tokens_of(text: str, spans: Sequence[Span], weights: Tensor | None) -> list[Token]:

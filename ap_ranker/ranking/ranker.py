@@ -201,7 +201,7 @@ class Ranker(TextEncoder):
                 cosines[rows] = (others @ vector[0]).float().cpu().numpy()
         if n_bad := int((~np.isfinite(scores)).sum()):
             raise InputError(
-                f"{self._name}: expected finite scores, found {n_bad} of {len(scores)} that are not: its weights or "
+                f"{self.name}: expected finite scores, found {n_bad} of {len(scores)} that are not: its weights or "
                 "its encodings contain too large numbers. Train it or encode again."
             )
         signals = replace(signals, model=scores, matched=[None] * len(answers))
@@ -222,7 +222,7 @@ class Ranker(TextEncoder):
         self._stop_training()
         batches = [TokenBatch.from_lists(self.tokenize([text]), self.device) for text in (question, answer)]
         if (attention := self.model.attention_weights(*batches)) is None:
-            raise no_attention(self._name)
+            raise no_attention(self.name)
         return (
             tokens_of(question, self.tokenizer.spans(question), attention.questions),
             tokens_of(answer, self.tokenizer.spans(answer), attention.answers),

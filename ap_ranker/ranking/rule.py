@@ -44,25 +44,15 @@ class Weights:
 
 @dataclass(frozen=True)
 class Signals:
-    """What is known of N candidates for one question.
+    """What is known of N candidates for one question."""
 
-    Attributes:
-        model: (N,) the model's scores s.
-        cosines: (N,) the cosine of the question with each answer; `None` if it is unknown.
-        wordings: (N,) that with the best known wording of each, -1 without any; `None` if no candidate has one.
-        bm25: (N,) BM25's scores b; `None` if they are unknown: then nothing is added.
-        exact: (N,) whether the question is a known wording of each, word for word; `None`: of none.
-        answers: the texts of each that tell which candidates are the same answer (`same_answer`); `None`: all differ.
-        matched: each entry's best wording, if it is more like the question than the answer; otherwise `None`.
-    """
-
-    model: Numbers
-    cosines: Numbers | None = None
-    wordings: Numbers | None = None
-    bm25: Numbers | None = None
-    exact: NDArray[np.bool_] | None = None
-    answers: Sequence[Sequence[str]] | None = None
-    matched: Sequence[str | None] = ()
+    model: Numbers  # (N,) the model's scores s
+    cosines: Numbers | None = None  # (N,) of the question with each answer; `None` if they are unknown
+    wordings: Numbers | None = None  # (N,) with the best known wording of each, -1 without any; `None` if none has one
+    bm25: Numbers | None = None  # (N,) BM25's scores b; `None` if they are unknown: then nothing is added
+    exact: NDArray[np.bool_] | None = None  # (N,) whether the question is a known wording of each, word for word
+    answers: Sequence[Sequence[str]] | None = None  # the texts of each, for `same_answer`; `None`: all differ
+    matched: Sequence[str | None] = ()  # each entry's best wording, if it is more like the question than the answer
 
     def ordered(self, order: Sequence[int]) -> Signals:
         """The same of the candidates in another order, given as their present places."""

@@ -256,7 +256,7 @@ class TextEncoder:
         known = [vector.float().cpu() for vector in vectors if vector is not None]
         if not known:
             raise InputError(
-                f"Expected a model with a vector for each text, such as ap-transformer, found {self._name}, which "
+                f"Expected a model with a vector for each text, such as ap-transformer, found {self.name}, which "
                 "compares texts token by token."
             )
         return torch.cat(known)
@@ -310,7 +310,8 @@ class TextEncoder:
         return self.encode_answers(self.tokenize([""]))
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
+        """The model's registry name; without a checkpoint, that of its class."""
         return self.config.model if self.config else type(self.model).__name__
 
     def _stop_training(self) -> None:
@@ -331,7 +332,6 @@ def check_batch_size(batch_size: int) -> None:
 
 
 def _by_length(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int]]:
-    """The positions of texts in batches of similar length."""
     order = sorted(lengths, key=lengths.__getitem__)
     for start in range(0, len(order), batch_size):
         yield order[start : start + batch_size]

@@ -177,7 +177,6 @@ class DeclaredPipeline:
         return documents
 
     def _outputs(self, data: dict[str, dict[str, Any]]) -> Mapping[str, Any]:
-        """The outputs of the last component."""
         search = self.pipeline.get_component(self.last)
         if not isinstance(search, AnswerSearch) or len(self.pipeline.graph) > 1 or tracing.is_tracing_enabled():
             return self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {})

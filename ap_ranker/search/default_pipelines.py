@@ -29,8 +29,7 @@ def find_pipeline(path: Path) -> Path:
 def write_pipelines(folder: Path, *, overwrite: bool = False) -> dict[Path, str]:
     """Copy the packaged pipelines, and the index that those of Elasticsearch use, into a folder; all or none.
 
-    Returns:
-        The files written, and what each is for: the first sentence of its comment, or its purpose.
+    What is returned: the files, and what each is for, the first sentence of its comment, or its purpose.
     """
     packaged = sorted(path for path in PACKAGED.iterdir() if path.suffix in (".json", ".yaml"))
     copies = {folder / path.name: path.read_text(encoding="utf-8") for path in packaged}

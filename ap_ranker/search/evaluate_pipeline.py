@@ -56,11 +56,8 @@ def evaluate_pipeline(
     A document is recognized among the answers of the data set by its text. `faq` is a file to write into the stores; by
     default it is that of the data set's answers, if there is one; otherwise the stores are searched as they are.
     `known` (Q,) are the questions that are not new; neither are those that the pipeline knows word for word. The other
-    arguments are those of `set_up`, and `checkpoint` the one that the pipeline's ranker has to have.
-
-    Raises:
-        InputError: the pipeline cannot be run, ranks with another checkpoint, or has none of the answers; or the
-            candidates of the data set were judged one by one.
+    arguments are those of `set_up`, and `checkpoint` the one that the pipeline's ranker has to have. InputError if the
+    pipeline cannot be run, ranks with another, or has none of the answers; or if candidates were judged one by one.
     """
     questions = answerable(dataset)
     dataset.require_shared_answers("Leave out --pipeline.")
@@ -132,6 +129,5 @@ def _ids(documents: Sequence[Document], ids_of: Mapping[str, Sequence[str]], rig
 
 
 def _forms(document: Document) -> Iterator[str]:
-    """The texts by which a document is known among the answers."""
     question, answer = (str(document.meta.get(name) or "") for name in ("question", "answer"))
     yield from filter(None, map(normalized, (document.content or "", f"{question} {answer}", answer)))

@@ -109,7 +109,6 @@ def report_store_errors(path: Path, store: str) -> Iterator[None]:
 
 
 def _explanation(error: BaseException) -> str | None:
-    """The message for an error of a store; `None` for other errors."""
     if isinstance(error, DocumentStoreError):
         return f"expected the store to accept all documents, but it refused some. {safe_line(error)}"
     if (client := sys.modules.get("elasticsearch")) is None:  # not loaded: the error has another source

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +33,7 @@ from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbed
 from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
+from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments
 
 MARK = "ap_ranker_key"
 """The field of the meta that marks documents of `mirror`: a number below `KEYS`, a hash of the document's id."""
@@ -76,31 +78,30 @@ def index_faq(
     interrupted run, run it again. An `APDocumentEmbedder` before the pipeline's writer, or a `HybridRetriever`, embeds
     what it has not embedded yet. `on_progress` is called with the number of entries in the store and their total, and
     `on_embedded`, by a `HybridRetriever`, with that of embedded ones. `match` and `columns` are as for `set_up`.
-
-    Raises:
-        InputError: a file cannot be read, the pipeline has no persistent store, or its store or server fails.
+    InputError if a file cannot be read, the pipeline has no persistent store, or its store or server fails.
     """
     documents = [to_document(entry, match) for entry in read_entries(Path(faq), columns)]
     store, embedder, retrievers = _parts(Path(pipeline))
     place = describe_store(store)
     with report_store_errors(Path(pipeline), place):
         if isinstance(store, BM25SDocumentStore):
-            store.keep_version()
+            with closing(FolderDocuments(Path(str(store.path)))) as folder:
+                folder.keep_version()
         changes = mirror(store, documents, embedder, on_progress=on_progress)
         for retriever in retrievers:
             retriever.embed_documents(on_embedded)
     return replace(changes, duplicates=len(documents) - changes.total, place=place)
 
 
-def find_versions(pipeline: Path) -> BM25SDocumentStore:
-    """The store of a pipeline that keeps earlier versions of its documents; InputError if it has none."""
+def find_versions(pipeline: Path) -> FolderDocuments:
+    """The documents of a pipeline's store, with their earlier versions; InputError if it keeps none."""
     store, _, _ = _parts(pipeline)
     if not isinstance(store, BM25SDocumentStore):
         raise InputError(
             f"{pipeline}: expected a BM25SDocumentStore, which keeps earlier versions, found {describe_store(store)}. "
             "Index the earlier file again, with `ap-ranker index`."
         )
-    return store
+    return FolderDocuments(Path(str(store.path)))
 
 
 def mirror(
@@ -109,8 +110,6 @@ def mirror(
     embedder: APDocumentEmbedder | None = None,
     *,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-    listed: int = LISTED,
-    batch: int = BATCH,
 ) -> IndexChanges:
     """Replace the documents that an earlier call wrote into a store of Haystack's protocol by these; leave all others.
 
@@ -126,7 +125,7 @@ def mirror(
     marked = (replace(one, meta={**one.meta, MARK: zlib.crc32(one.id.encode())}) for one in documents)
     target = {document.id: document for document in marked}
     stored: dict[str, tuple[str | None, str]] = {}  # id -> what has embedded it, and the identity of its entry
-    n_ranges = 1 + max(len(target), store.count_documents()) // listed
+    n_ranges = 1 + max(len(target), store.count_documents()) // LISTED
     for low, high in pairwise(KEYS * i // n_ranges for i in range(n_ranges + 1)):
         listing = _stored(store, low, high).values()
         stored |= {document.id: (document.meta.get(EMBEDDED_BY), _entry(document)) for document in listing}
@@ -136,17 +135,17 @@ def mirror(
     done = len(target) - len(missing)
     on_progress(done, len(target))
 
-    for start in range(0, len(missing), batch):
-        written = missing[start : start + batch]
+    for start in range(0, len(missing), BATCH):
+        written = missing[start : start + BATCH]
         _write(store, written if embedder is None else embedder.run(documents=written)["documents"])
         if start == 0 and missing[0].id not in _stored(store, _key(missing[0]), _key(missing[0]) + 1):
             raise InputError(
                 f"Expected the field {MARK!r} in the mapping of the index, found no document by it. Add it "
                 f"({MARK}: {{type: long}}), or choose another index."
             )
-        on_progress(done + min(start + batch, len(missing)), len(target))
-    for start in range(0, len(stale), batch):
-        ids = stale[start : start + batch]
+        on_progress(done + min(start + BATCH, len(missing)), len(target))
+    for start in range(0, len(stale), BATCH):
+        ids = stale[start : start + BATCH]
         store.delete_documents(ids)
         if left := store.filter_documents({"field": "id", "operator": "in", "value": ids}):
             raise InputError(  # elasticsearch-haystack does not report it

@@ -141,7 +141,9 @@ def is_language(language: object) -> bool:
 
 
 def check_language(language: object) -> None:
-    """Raise InputError if a language has neither, or its segmenter's package is not installed."""
+    """Raise InputError if a language has neither, or its segmenter's package is not installed; `None` is fine."""
+    if language is None:
+        return
     languages = _languages()
     if language in languages:
         bm25_segmenter(str(language))

@@ -105,7 +105,6 @@ def _grams(texts: Sequence[str]) -> sparse.csr_matrix:
 
 
 def _prefixes(grams: sparse.csr_matrix, lengths: np.ndarray) -> sparse.csr_matrix:
-    """The first `lengths` members of each row."""
     within = np.arange(grams.nnz) - np.repeat(grams.indptr[:-1], np.diff(grams.indptr))
     kept = within < np.repeat(lengths, np.diff(grams.indptr))
     ends = np.concatenate([[0], np.cumsum(lengths)])

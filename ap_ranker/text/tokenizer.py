@@ -87,9 +87,6 @@ class Vocabulary:
         vocabulary = self._tokenizer.get_vocab()
         return sorted(vocabulary, key=vocabulary.__getitem__)
 
-    def __len__(self) -> int:
-        return self._tokenizer.get_vocab_size()
-
     @property
     def largest_id(self) -> int:
         """The largest token id; an encoder's vocabulary may have gaps."""

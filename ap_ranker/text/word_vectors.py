@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 import numpy as np
 
@@ -20,29 +20,6 @@ GLOVE = "glove-50d"  # vectors of a package
 MAX_DIMENSIONS = 10_000  # more than any published word vectors have; a damaged header may contain any number
 MAX_NUMBER = 1e6  # the numbers of word vectors are about 1; much larger ones would become infinite in training
 MAX_WORD = 1_000  # bytes of a word in a binary file, which has no line ends
-
-
-class PretrainedVectors(Protocol):
-    """Word vectors that exist before training, from a file (`WordVectors`) or from an encoder."""
-
-    @property
-    def words(self) -> Sequence[str]:
-        """Words with vectors, most frequent first, to join a vocabulary."""
-
-    @property
-    def dimensions(self) -> int:
-        """D, the length of a vector."""
-
-    @property
-    def origin(self) -> str:
-        """Where the vectors come from, in words."""
-
-    @property
-    def digest(self) -> str:
-        """A hash that is equal for equal vectors."""
-
-    def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
-        """(len(vocabulary), D) float32; the first row, padding, is zero. `rng` draws those of unknown words."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.text.near_copies import near_any
 from ap_ranker.text.tokenizer import split_words
-from ap_ranker.text.word_vectors import PretrainedVectors
+from ap_ranker.training.find_vectors import PretrainedVectors
 
 EXCHANGED, LEFT_OUT = 0.25, 0.15
 """Shares of the words."""

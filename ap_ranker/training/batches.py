@@ -202,7 +202,6 @@ class Batches:
         return batch
 
     def _candidates(self, question: int, rng: np.random.Generator) -> list[int]:
-        """A question's right answers and its wrong ones."""
         wrong = self._wrong(question, self._negatives, rng)
         if not self._judged[question]:
             wrong += rng.choice(len(self.answers), max(0, self._negatives - len(wrong)), replace=False).tolist()

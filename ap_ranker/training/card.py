@@ -29,11 +29,7 @@ BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
 
 @dataclass(frozen=True)
 class About:
-    """Facts for the card that the run itself does not know.
-
-    Raises:
-        InputError: the licence is not a valid identifier.
-    """
+    """Facts for the card that the run itself does not know; InputError if the licence is no valid identifier."""
 
     command: str | None = None  # that started the run; `None` if it was started from Python
     licence: str | None = None  # an identifier of the hub, such as apache-2.0; `None` if not stated
@@ -119,9 +115,7 @@ def card_with_calibration(folder: Path, text: str) -> str | None:
     """The folder's card with a new calibration section; `None` if there is no card.
 
     If the marks are missing, as in a card that a user has rewritten, the section is added at the end.
-
-    Raises:
-        InputError: the card is not UTF-8.
+    InputError if it is not UTF-8.
     """
     path = folder / CARD
     if not path.is_file():

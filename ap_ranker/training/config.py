@@ -133,8 +133,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         complete_options(self.model, self.options)
-        if self.language is not None:
-            check_language(self.language)
+        check_language(self.language)
         # Those of the untrained baselines go with their models, and those that need a teacher with `ap-ranker distill`.
         known = [name for name, spec in OBJECTIVES.items() if spec.needs_gradient and not spec.needs_teacher]
         if self.objective is not None:
@@ -218,8 +217,7 @@ class TrainingConfig:
 def read_training_config(path: Path | None, overrides: Mapping[str, Any]) -> TrainingConfig:
     """Read a configuration from a YAML file, by default an empty one; `overrides` that are not `None` take precedence.
 
-    Raises:
-        InputError: an unreadable file, an unknown name or an invalid value.
+    InputError if the file cannot be read, a name is unknown or a value invalid.
     """
     given = {name: value for name, value in overrides.items() if value is not None}
     config = TrainingConfig(**given)  # first, so that no file is blamed for what the command line says
@@ -227,11 +225,7 @@ def read_training_config(path: Path | None, overrides: Mapping[str, Any]) -> Tra
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read the lines 'name: value' of a YAML file, without validation.
-
-    Raises:
-        InputError: an unreadable file, or not a mapping.
-    """
+    """Read the lines 'name: value' of a YAML file, without validation; InputError if it holds anything else."""
     values = parse_yaml(read_yaml_text(path), path)
     if not isinstance(values, dict | None):
         raise InputError(f"{path}: expected 'name: value' lines, found {type(values).__name__}.")

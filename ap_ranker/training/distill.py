@@ -11,10 +11,9 @@ from ap_ranker.errors import InputError
 from ap_ranker.models.registry import build_model, model_spec
 from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.augment import augmented_questions, find_neighbours
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.find_vectors import find_vectors, vectors_of_teacher
+from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors, vectors_of_teacher
 from ap_ranker.training.progress import Progress
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.train import TrainingResult, train

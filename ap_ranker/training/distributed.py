@@ -17,14 +17,9 @@ from torch.distributed.nn.functional import all_gather
 from transformers import TrainingArguments
 
 from ap_ranker.errors import InputError
-from ap_ranker.processes import number_on_machine, process_number
+from ap_ranker.processes import number_on_machine
 
 logger = logging.getLogger(__name__)
-
-
-def is_first_process() -> bool:
-    """Whether this process writes files and prints: it is the only one, or the first one of `torchrun`."""
-    return process_number() == 0
 
 
 def processes() -> int:
@@ -64,10 +59,8 @@ class OnOneDevice(TrainingArguments):
     """Arguments of a Trainer for a run on one device; mixed into those of other libraries, too.
 
     Without `torchrun`, the Trainer of transformers would split batches among all GPUs (`DataParallel`): each would see
-    a part of the negatives only. `on` is the device, a GPU with its number.
-
-    Raises:
-        InputError: `torchrun` has given this process another GPU.
+    a part of the negatives only. `on` is the device, a GPU with its number; InputError if `torchrun` has given this
+    process another GPU.
     """
 
     def __init__(self, *, on: torch.device, **settings: Any) -> None:

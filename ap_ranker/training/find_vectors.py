@@ -23,15 +23,14 @@ import numpy as np
 import torch
 
 from ap_ranker.errors import InputError
-from ap_ranker.models.pretrained import DEFAULT_ENCODER
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, read_encoder
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.ranking.checkpoint import TOKENIZER, is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.phrases import phrase_words
 from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, TokenBatch, split_words
-from ap_ranker.text.word_vectors import PretrainedVectors, WordVectors, read_vectors
+from ap_ranker.text.word_vectors import WordVectors, read_vectors
 from ap_ranker.training.computed_once import computed_once
-from ap_ranker.training.initialize import read_encoder
 from ap_ranker.training.progress import Progress
 
 MAX_SIZE = 300
@@ -48,13 +47,15 @@ AT_ONCE = 256
 
 
 def find_vectors(
-    source: str, size: int | None, on_progress: Progress = lambda what, done, total: None
-) -> PretrainedVectors:
+    source: str | None, size: int | None, on_progress: Progress = lambda what, done, total: None
+) -> PretrainedVectors | None:
     """Word vectors from a file or a package, as `read_vectors`; from a checkpoint of a model of words, or an encoder.
 
     An encoder is named as `encoder`, the default one, or `encoder:NAME` with its folder or hub name. D is `size`, by
-    default and at most 300; a file or a checkpoint decides itself.
+    default and at most 300; a file or a checkpoint decides itself. Without a source there are none.
     """
+    if source is None:
+        return None
     kind, _, name = source.partition(":")
     if kind == "encoder":
         return vectors_of_encoder(name or DEFAULT_ENCODER, size, on_progress)
@@ -71,8 +72,7 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
     """
     vectors = ranker.model.word_vectors()
     if vectors is None:
-        name = ranker.config.model if ranker.config else "another model"
-        raise InputError(f"{ranker.source}: expected a checkpoint of a model with word vectors, found {name}.")
+        raise InputError(f"{ranker.source}: expected a checkpoint of a model with word vectors, found {ranker.name}.")
     words, table = ranker.tokenizer.words[UNKNOWN + 1 :], vectors.float().cpu().numpy()
     spread = float(table[UNKNOWN + 1 :].std()) if words else 0.0
     if not spread:
@@ -158,6 +158,10 @@ class EncoderVectors:
             parts.append(np.asarray(self.embed(texts[start : start + AT_ONCE])))
         self.on_progress("reading words with the encoder", len(texts), len(texts))
         return np.concatenate(parts)
+
+
+PretrainedVectors = WordVectors | EncoderVectors
+"""Word vectors that exist before training: their `words`, most frequent first, may join a vocabulary."""
 
 
 def whole_words(tokenizer: AnyTokenizer) -> list[str]:

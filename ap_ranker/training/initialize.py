@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,13 @@ from ap_ranker.data.audit.language import language
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel
-from ap_ranker.models.pretrained import DEFAULT_ENCODER, SentenceFiles, find_encoder, read_encoder_config
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, read_encoder
 from ap_ranker.models.registry import build_model, model_spec
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.transformer_encoder import AT_ONCE
-from ap_ranker.ranking.checkpoint import TOKENIZER
-from ap_ranker.text.tokenizer import AnyTokenizer, SubwordTokenizer, TokenBatch, WordTokenizer
-from ap_ranker.text.word_vectors import PretrainedVectors
+from ap_ranker.text.tokenizer import AnyTokenizer, TokenBatch, WordTokenizer
 from ap_ranker.training.config import EMBEDDING_SIZE, TrainingConfig
+from ap_ranker.training.find_vectors import PretrainedVectors
 from ap_ranker.training.progress import Progress
 
 logger = logging.getLogger(__name__)
@@ -42,11 +40,7 @@ def initialize_model(
     device: torch.device,
     on_progress: Progress = lambda what, done, total: None,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
-    """Build the model on its device, its tokenizer, and the description of its inputs.
-
-    Raises:
-        InputError: as `read_encoder`, or word vectors for a model with a pretrained encoder.
-    """
+    """Build the model on its device, its tokenizer, and the description of its inputs; errors as `read_encoder`."""
     texts = [question.text for question in data.questions] + [answer.text for answer in data.answers]
     if model_spec(config.model).pretrained:
         if vectors:
@@ -70,32 +64,6 @@ def initialize_model(
         model.embedding.vectors.weight.data.copy_(table)
         model.embedding.vectors.requires_grad_(not config.freeze_embeddings)
     return model.to(device), tokenizer, inputs
-
-
-def read_encoder(name: str, max_tokens: int) -> tuple[Path, SubwordTokenizer, Inputs]:
-    """Find a pretrained encoder, by folder or hub name: its folder, its tokenizer, and a model's inputs.
-
-    Pooling, prompts and length are those of the encoder's folder, as sentence-transformers reads them. Questions and
-    answers are cut at the same length, at most `max_tokens`, which leaves room for the longer prompt.
-
-    Raises:
-        InputError: there is no such encoder, it lacks a file, it cannot read texts that long, or it pools in another
-            way than by the mean or the first token.
-    """
-    folder = find_encoder(name)
-    architecture = read_encoder_config(folder)
-    positions = architecture.get("max_position_embeddings") or max_tokens
-    if max_tokens > positions:
-        raise InputError(
-            f"{name} reads at most {positions} tokens: expected max_tokens up to that, found {max_tokens}."
-        )
-    files = SentenceFiles.read(folder)
-    length = min(max_tokens, files.max_tokens or max_tokens)
-    tokenizer = SubwordTokenizer.load(folder / TOKENIZER, length)
-    settings = files.settings(tokenizer)
-    if longest := max(len(settings.question_prompt), len(settings.answer_prompt)):
-        tokenizer = SubwordTokenizer.load(folder / TOKENIZER, length - longest)
-    return folder, tokenizer, Inputs(tokenizer.words, 0, length - longest, architecture | settings.config())
 
 
 def _with_encoder(

@@ -18,11 +18,11 @@ from transformers import TrainerCallback, TrainerState, TrainingArguments
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation.scoring import score_candidates
+from ap_ranker.processes import process_number
 from ap_ranker.ranking.bm25 import BM25, best_rows
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.near_copies import near_pairs
 from ap_ranker.text.reading import normalized
-from ap_ranker.training.distributed import is_first_process
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class HardNegatives:
         self._log(source, f"{skipped:,} scored like a right one", started)
 
     def _log(self, source: str, left_out: str, started: float) -> None:
-        if is_first_process():
+        if process_number() == 0:
             sizes, seconds = [len(rows) for rows in self.rows], time.perf_counter() - started
             found = f"{np.mean(sizes):.1f} per question, none for {sizes.count(0)} of {len(sizes)}"
             logger.info("Hard negatives by %s: %s; left out: %s; %.0f s.", source, found, left_out, seconds)

@@ -149,10 +149,6 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
 
 
 def objective_spec(name: str) -> ObjectiveSpec:
-    """Look an objective up.
-
-    Raises:
-        InputError: an unknown name; lists the known ones.
-    """
+    """Look an objective up; InputError, which lists the known ones, if the name is unknown."""
     check_known("objective", name, OBJECTIVES)
     return OBJECTIVES[name]

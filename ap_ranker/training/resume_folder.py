@@ -12,10 +12,10 @@ from typing import Any
 from transformers import TrainerCallback, TrainerState
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import make_folder, restore, sync
-from ap_ranker.locks import kept_alone
+from ap_ranker.files import kept_alone, make_folder, restore, sync
+from ap_ranker.processes import process_number
 from ap_ranker.ranking.checkpoint import is_checkpoint
-from ap_ranker.training.distributed import is_first_process, wait_for_all
+from ap_ranker.training.distributed import wait_for_all
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +40,7 @@ class ResumeFolder(TrainerCallback):
     def check_output(self, *, resume: bool, overwrite: bool) -> None:
         """Check that a run may write its checkpoint; `overwrite` lets it replace one, and an unfinished run.
 
-        Raises:
-            InputError: another process is training, or the output exists and these options do not allow to replace it.
+        InputError if another process is training, or the output exists and these options do not allow to replace it.
         """
         restore(self.output)
         if self.folder.is_dir():
@@ -67,14 +66,13 @@ class ResumeFolder(TrainerCallback):
     def held(self, *, resume: bool) -> Iterator[Path | None]:
         """Lock the folder, remove the states that the run does not resume from, and yield the state that it does.
 
-        Raises:
-            InputError: another process is training, or there is no unfinished run to resume.
+        InputError if another process is training, or there is no unfinished run to resume.
         """
         if resume and not self.folder.is_dir():
             raise InputError(
                 f"Nothing to resume: expected an unfinished run in {str(self.folder)!r}. Leave out --resume."
             )
-        if not is_first_process():
+        if process_number() != 0:
             yield self.last if resume else None
             return
         make_folder(self.folder)
@@ -100,7 +98,7 @@ class ResumeFolder(TrainerCallback):
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Keep the best state and the last one."""
         wait_for_all()
-        if is_first_process():
+        if process_number() == 0:
             for path in self.of_step(state.global_step).iterdir():
                 sync(path)  # before another one goes
             for step in set(self._steps()) - {state.global_step, state.best_global_step or state.global_step}:

@@ -45,10 +45,8 @@ class Range:
 def read_space(path: Path, base: TrainingConfig) -> Space:
     """Read a space: lines `setting: [choice, choice]` or `setting: {low: 1, high: 9, log: true, step: 2}`.
 
-    `log` and `step` are optional; all trials have the settings of `base` that the space does not set.
-
-    Raises:
-        InputError: an unknown or fixed setting, no choice, an invalid range, or an invalid value; names file and entry.
+    `log` and `step` are optional; all trials have the settings of `base` that the space does not set. An
+    InputError names file and entry of an unknown or fixed setting, no choice, an invalid range or value.
     """
     entries = {str(name): entry for name, entry in read_settings(path).items()}
     if not entries:

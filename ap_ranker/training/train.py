@@ -28,16 +28,16 @@ from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.base import States as TextStates
 from ap_ranker.models.registry import model_spec
 from ap_ranker.models.spec import Recipe
+from ap_ranker.processes import process_number
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import SEEN, CheckpointConfig, is_checkpoint, save_checkpoint, seen_lines
 from ap_ranker.ranking.ranker import Ranker, resolve_device
-from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.batches import Batches
 from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.distributed import is_first_process, wait_for_all
-from ap_ranker.training.find_vectors import find_vectors
+from ap_ranker.training.distributed import wait_for_all
+from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
 from ap_ranker.training.initialize import initialize_model
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives import objective_spec
@@ -53,13 +53,10 @@ FIT_CACHE_BYTES = 2 * 10**9
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """The result of a run beside its checkpoint folder.
+    """The best model of a run, and its results on the dev questions, beside BM25's.
 
-    Attributes:
-        ranker: the best model.
-        dev: its results on the dev questions, beside BM25's.
-        best_epoch: the epoch of its weights; 0 if it is untrained.
-        seconds: duration of the run, from building the vocabulary to evaluating the dev questions.
+    `best_epoch` is that of its weights, 0 if it is untrained; `seconds` took the run, from building the vocabulary to
+    evaluating the dev questions.
     """
 
     ranker: Ranker
@@ -127,7 +124,7 @@ def train(
         if "classes" in options:
             options["classes"] = len(data.classes) if objective.classes else 2
         place = resolve_device(device)
-        vectors = vectors or _named_vectors(config, on_progress)
+        vectors = vectors or find_vectors(config.embeddings, config.embedding_size, on_progress)
         model, tokenizer, inputs = (
             initialize_from(start, learnt, config, options, place, on_progress)
             if start
@@ -190,7 +187,7 @@ def train(
             encoder=inputs.encoder,
         )
         wait_for_all()  # other processes may still be reading the best epoch's weights
-        if is_first_process():
+        if process_number() == 0:
             # What tells new questions from known ones; the user has no file of dev questions that were set aside.
             held_out = {DEV: question_lines(dev)} if data.withheld else {}
             files = held_out | {SEEN: seen_lines(question.text for question in data.questions)}
@@ -214,10 +211,8 @@ def train_or_load(
 ) -> Ranker:
     """Load the ranker of the finished run in `folder`, or train one and write it there.
 
-    The arguments are those of `train`; `vectors` are ignored for a model with a pretrained encoder.
-
-    Raises:
-        InputError: `folder` holds a run with other settings, on other data, from another start or teacher.
+    The arguments are those of `train`; `vectors` are ignored for a model with a pretrained encoder. InputError if
+    `folder` holds a run with other settings, on other data, from another start or teacher.
     """
     config = config if start is None else settings_of_start(config, start)
     if not is_checkpoint(folder):
@@ -243,13 +238,8 @@ def _recipe(config: TrainingConfig, data: Dataset, teacher: Teacher | None) -> R
 def _record(
     config: TrainingConfig, recipe: Recipe, data: Dataset, start: Ranker | None, teacher: Teacher | None
 ) -> dict[str, Any]:
-    """What tells a run from others."""
     sources = {"start": start.source if start else None, "teacher": teacher.source if teacher else None}
     return asdict(config) | asdict(recipe) | {"data": data.name} | sources
-
-
-def _named_vectors(config: TrainingConfig, on_progress: Progress) -> PretrainedVectors | None:
-    return find_vectors(config.embeddings, config.embedding_size, on_progress) if config.embeddings else None
 
 
 def _mining(hard: HardNegatives | None, ranker: Ranker, config: TrainingConfig) -> list[TrainerCallback]:
@@ -264,7 +254,6 @@ def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> Candid
 
 
 def _machine(device: torch.device) -> str:
-    """The hardware in words."""
     threads = torch.get_num_threads()
     return device.type if device.type != "cpu" else f"CPU, {'one thread' if threads == 1 else f'{threads} threads'}"
 

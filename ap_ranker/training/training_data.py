@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import find_split, read_dataset
-from ap_ranker.data.tables import read_named_table
+from ap_ranker.data.tables import read_columns
 
 if TYPE_CHECKING:
     from ap_ranker.training.config import TrainingConfig
@@ -26,9 +26,7 @@ def read_training_data(
 
     `data` is a file of training questions, or a folder with `train.*` and, if there is one, `dev.*`. Without `dev`
     questions, some of the users' questions are set aside as `config` says. Users' `feedback` is learnt from as well.
-
-    Raises:
-        InputError: the data cannot be read, has no right answer, or too few questions to set some aside.
+    InputError if the data cannot be read, has no right answer, or too few questions to set some aside.
     """
     from ap_ranker.data.split import split_questions  # its libraries take a second to load
 
@@ -48,13 +46,11 @@ def read_training_data(
 def read_questions(path: Path, dev: Dataset) -> list[str]:
     """Read questions whose answers are unknown: a table's column question, without those of `dev` and near copies.
 
-    Raises:
-        InputError: the file cannot be read, has no such column, or has a row without a question.
+    InputError if the file cannot be read, has no such column, or has a row without a question.
     """
     from ap_ranker.text.near_copies import near_any  # takes a second to load
 
-    table = read_named_table(path, guess=False)
-    table.require("question")
+    table = read_columns(path, "question")
     texts = list(dict.fromkeys(row.need("question") for row in table.rows))
     held_out = near_any(set(texts), {question.text for question in dev.questions})
     return [text for text in texts if text not in held_out]

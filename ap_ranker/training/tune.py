@@ -24,14 +24,13 @@ from transformers import TrainerCallback
 from ap_ranker.data.dataset import Dataset, answerable, sample_questions
 from ap_ranker.errors import InputError, library_errors
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
-from ap_ranker.files import WriteError, atomic_directory, make_folder, write_text_atomically, writing
-from ap_ranker.locks import kept_alone
+from ap_ranker.files import WriteError, atomic_directory, kept_alone, make_folder, write_text_atomically, writing
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import resolve_device
-from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.find_vectors import PretrainedVectors
 from ap_ranker.training.progress import quiet
 from ap_ranker.training.search_space import OPTION, Space, Values, configure
 from ap_ranker.training.train import TrainingResult, train
@@ -113,9 +112,7 @@ def tune(
     All trials have the settings of `base` that the `space` does not try; the other arguments are those of `train`. An
     unfinished search with the same arguments in the folder `output` is continued: `trials` is the total number of
     trials, but for interrupted ones. `on_trial` is called with each, and whether it is the best so far.
-
-    Raises:
-        InputError: the folder holds something else; nothing to learn from; no trial succeeded.
+    InputError if the folder holds something else, there is nothing to learn from, or no trial succeeds.
     """
     output = Path(output)
     resolve_device(device)
@@ -152,7 +149,6 @@ def tune(
 def _run_trial(
     study: optuna.Study, space: Space, output: Path, base: TrainingConfig, run: Callable[..., TrainingResult]
 ) -> None:
-    """Train with settings that the study proposes, and report the result to it."""
     trial = study.ask()
     config = configure(base, _draw(trial, space, base))
     try:
@@ -222,7 +218,6 @@ def _claim(output: Path, search: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _digest(data: Dataset) -> str:
-    """A hash of its content."""
     return hashlib.sha256(repr((data.answers, data.questions, data.judged, data.classes)).encode()).hexdigest()
 
 
@@ -252,7 +247,6 @@ def _finished(study: optuna.Study) -> list[FrozenTrial]:
 
 
 def _best(study: optuna.Study) -> FrozenTrial | None:
-    """The first complete trial with the best value."""
     complete = study.get_trials(states=(TrialState.COMPLETE,))
     return max(complete, key=lambda trial: trial.value or 0.0, default=None)
 

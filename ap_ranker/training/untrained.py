@@ -26,10 +26,7 @@ def write_untrained(
 
     Training that far needs questions: without any, the weights of words, of BM25 and of known wordings are fixed. The
     `language` is that of BM25's stemmer, the `encoder` any sentence-transformers model, by name or folder; the card
-    names the `source` of the texts.
-
-    Raises:
-        InputError: there is no such encoder, the default one is not installed, or the folder cannot be written.
+    names the `source` of the texts. InputError if there is no such encoder, or the folder cannot be written.
     """
     options = {} if encoder is None else {"encoder": encoder}
     config = TrainingConfig("ap-transformer", options, epochs=0, language=language)

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from ap_ranker.cli.epoch_lines import EpochLines
 from ap_ranker.cli.errors import report_user_errors
-from ap_ranker.cli.options import Device, Language, whole_numbers
+from ap_ranker.cli.options import Device, Language
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.wordings import with_wordings
@@ -37,6 +37,7 @@ from ap_ranker.training.config import TrainingConfig, read_settings
 from ap_ranker.training.distill import distill
 from ap_ranker.training.teacher import CACHE_BYTES
 from ap_ranker.training.train import train
+from benchmarks.number_lists import whole_numbers
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from result_rows import ResultRow, describe_settings

@@ -17,10 +17,11 @@ import typer
 from rich.console import Console
 
 from ap_ranker.cli.errors import report_user_errors
-from ap_ranker.cli.options import Device, whole_numbers
+from ap_ranker.cli.options import Device
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_text_atomically
 from ap_ranker.ranking.ranker import resolve_device
+from benchmarks.number_lists import whole_numbers
 
 ROOT = Path(__file__).resolve().parents[2]
 REPRODUCE = ROOT / "examples" / "reproduce"

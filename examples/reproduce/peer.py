@@ -19,7 +19,7 @@ from results import Measured, Row, read_papers, render
 from rich.console import Console
 
 from ap_ranker.cli.errors import report_user_errors
-from ap_ranker.cli.options import Device, whole_numbers
+from ap_ranker.cli.options import Device
 from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
@@ -28,6 +28,7 @@ from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.ranking.rule import Weights
 from ap_ranker.training.peers import BATCH_SIZE, EPOCHS, LEARNING_RATE, check_fine_tuning, train_or_load_peer
+from benchmarks.number_lists import whole_numbers
 
 console = Console(soft_wrap=True)
 

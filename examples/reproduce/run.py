@@ -22,7 +22,7 @@ from rich.console import Console
 
 from ap_ranker.cli.epoch_lines import EpochLines
 from ap_ranker.cli.errors import report_user_errors
-from ap_ranker.cli.options import Device, whole_numbers
+from ap_ranker.cli.options import Device
 from ap_ranker.data.dataset import sample_questions
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
@@ -35,6 +35,7 @@ from ap_ranker.training.config import read_training_config
 from ap_ranker.training.find_vectors import find_vectors
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.train import train_or_load
+from benchmarks.number_lists import whole_numbers
 
 SEARCHES = 500
 """Dev questions whose searches fit the weight of BM25 end to end, as many as a training run has at most."""

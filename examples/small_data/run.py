@@ -18,7 +18,7 @@ from tables import MEASURES, Row, describe_settings, render
 
 from ap_ranker.cli.epoch_lines import EpochLines
 from ap_ranker.cli.errors import report_user_errors
-from ap_ranker.cli.options import Device, whole_numbers
+from ap_ranker.cli.options import Device
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import with_wordings
@@ -28,10 +28,10 @@ from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.markdown import spread
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.settings import read_fields
-from ap_ranker.text.word_vectors import PretrainedVectors
 from ap_ranker.training.config import TrainingConfig, read_settings
-from ap_ranker.training.find_vectors import find_vectors
+from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
 from ap_ranker.training.train import train_or_load
+from benchmarks.number_lists import whole_numbers
 
 HERE = Path(__file__).resolve().parent
 

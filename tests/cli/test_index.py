@@ -126,16 +126,17 @@ class Interrupted(BM25SDocumentStore):
 
 
 @pytest.mark.parametrize("steps", range(4))  # two batches to write, two to delete
-def test_interrupted_anywhere(steps: int) -> None:
+def test_interrupted_anywhere(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """After any of its steps an entry that stays is there, and the next run ends where an undisturbed one does."""
     store, old, new = Interrupted(), documents(*"abcdefgh"), documents(*"efghijkl")
     mirror(store, old)
+    monkeypatch.setattr("ap_ranker.search.sync_store.BATCH", 2)
     store.left = steps
     with pytest.raises(KeyboardInterrupt):
-        mirror(store, new, batch=2)
+        mirror(store, new)
     assert set("efgh") <= {document.content for document in store.filter_documents()}
     store.left = 4
-    assert mirror(store, new, batch=2).total == 8
+    assert mirror(store, new).total == 8
     assert sorted(document.content or "" for document in store.filter_documents()) == list("efghijkl")
     assert mirror(store, new) == IndexChanges(0, 0, 0, 8)
 

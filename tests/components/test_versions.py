@@ -14,12 +14,16 @@ from haystack import Document
 from refusals import refused
 
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.folder_documents import KEPT
+from haystack_integrations.document_stores.ap_ranker.folder_documents import KEPT, FolderDocuments
 
 
 def write(store: BM25SDocumentStore, *texts: str) -> None:
     store.delete_all_documents()
     store.write_documents([Document(content=text, embedding=[float(len(text)), 1.0]) for text in texts])
+
+
+def folder_of(store: BM25SDocumentStore) -> FolderDocuments:
+    return FolderDocuments(Path(store.path or ""))
 
 
 def contents(store: BM25SDocumentStore) -> list[str]:
@@ -32,45 +36,45 @@ def store(tmp_path: Path) -> BM25SDocumentStore:
     store = BM25SDocumentStore(tmp_path / "index")
     for texts in (("one",), ("two", "two more")):
         write(store, *texts)
-        store.keep_version()
+        folder_of(store).keep_version()
     write(store, "three")
     return store
 
 
 def test_the_last_version_and_back(store: BM25SDocumentStore) -> None:
-    assert [version.documents for version in store.versions()] == [1, 2]
-    assert store.restore_version().number == 2
+    assert [version.documents for version in folder_of(store).versions()] == [1, 2]
+    assert folder_of(store).restore_version().number == 2
     assert contents(store) == ["two", "two more"]
     assert [document.content for document in store.bm25_retrieval("more")] == ["two more"]
     assert store.embedding_retrieval([3.0, 1.0], return_embedding=True)[0].embedding == [3.0, 1.0]
     assert not store.bm25_retrieval("three")
-    store.restore_version()
+    folder_of(store).restore_version()
     assert contents(store) == ["three"]
-    store.restore_version(1)
+    folder_of(store).restore_version(1)
     assert contents(store) == ["one"]
 
 
 def test_another_process_follows(store: BM25SDocumentStore) -> None:
     other = BM25SDocumentStore(store.path)
     assert other.bm25_retrieval("three")
-    store.restore_version()
+    folder_of(store).restore_version()
     assert not other.bm25_retrieval("three")
     assert other.bm25_retrieval("more")
 
 
 def test_only_changes_are_kept_and_the_oldest_go(store: BM25SDocumentStore) -> None:
     for _ in range(3):
-        store.keep_version()
-    assert [version.number for version in store.versions()] == [1, 2, 3]
+        folder_of(store).keep_version()
+    assert [version.number for version in folder_of(store).versions()] == [1, 2, 3]
     for number in range(10):
         write(store, f"text {number}")
-        store.keep_version()
-    numbers = [version.number for version in store.versions()]
+        folder_of(store).keep_version()
+    numbers = [version.number for version in folder_of(store).versions()]
     assert numbers == list(range(numbers[-1] - KEPT + 1, numbers[-1] + 1))
     write(store, "last")
-    store.restore_version(numbers[0])  # which makes room for the present one
+    folder_of(store).restore_version(numbers[0])  # which makes room for the present one
     assert contents(store) == ["text 5"]
-    store.restore_version()
+    folder_of(store).restore_version()
     assert contents(store) == ["last"]
 
 
@@ -86,7 +90,7 @@ def test_readers_meet_one_version_or_the_other(store: BM25SDocumentStore) -> Non
     with ThreadPoolExecutor(2) as readers:
         reading = [readers.submit(read) for _ in range(2)]
         for _ in range(10):
-            store.restore_version()
+            folder_of(store).restore_version()
         done.set()
     assert set.union(*(each.result() for each in reading)) <= {("three",), ("two", "two more")}
 
@@ -94,7 +98,8 @@ def test_readers_meet_one_version_or_the_other(store: BM25SDocumentStore) -> Non
 KILLED = """
 import os, signal, sys
 from contextlib import contextmanager
-from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, folder_documents
+from pathlib import Path
+from haystack_integrations.document_stores.ap_ranker import folder_documents
 
 def half():
     yield (1, "a", "half", "{}", None)
@@ -111,7 +116,7 @@ def reading(path, whole=folder_documents.reading):
         yield Half(connection)
 
 folder_documents.reading = reading
-BM25SDocumentStore(sys.argv[1]).restore_version()
+folder_documents.FolderDocuments(Path(sys.argv[1])).restore_version()
 """
 """Ends after it has deleted all documents and written one of the version's."""
 
@@ -121,19 +126,17 @@ def test_killed_in_the_middle(store: BM25SDocumentStore) -> None:
     assert ended.returncode == -signal.SIGKILL
     after = BM25SDocumentStore(store.path)
     assert contents(after) == ["three"]
-    after.restore_version(2)
+    folder_of(after).restore_version(2)
     assert contents(after) == ["two", "two more"]
 
 
 def test_what_cannot_be_brought_back(tmp_path: Path, store: BM25SDocumentStore) -> None:
     with refused("7 … 1, 2"):
-        store.restore_version(7)
+        folder_of(store).restore_version(7)
     new = BM25SDocumentStore(tmp_path / "new")
-    new.keep_version()  # there is nothing to keep
+    folder_of(new).keep_version()  # there is nothing to keep
     with refused("new"):
-        new.restore_version()
-    with refused("in memory"):
-        BM25SDocumentStore().restore_version()
-    store.versions()[0].path.write_bytes(b"nothing")
+        folder_of(new).restore_version()
+    folder_of(store).versions()[0].path.write_bytes(b"nothing")
     with refused("damaged"):
-        store.restore_version()
+        folder_of(store).restore_version()

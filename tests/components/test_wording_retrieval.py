@@ -172,7 +172,7 @@ def test_the_third_leg_is_a_loop_over_all_wordings(
     # What the other legs say is as without wordings, also of those found only by them.
     words = {d.id: d.score for d in store.bm25_retrieval(query, top_k=SIZE)}
     meaning = {d.id: d.score for d in store.embedding_retrieval(vector, top_k=SIZE)}
-    two_legs = {d.id: d for d in store.hybrid_retrieval(query, vector, filters, 2 * TOP_K)}
+    two_legs = {d.id: d for d in store.find_documents(query, vector, filters, 2 * TOP_K).copies()}
     assert set(found) == set(two_legs) | set(ranks)
     assert set(ranks) - set(two_legs), "some are found by nothing else"
     for key, document in found.items():
@@ -232,7 +232,8 @@ def test_documents_deleted_between_the_scores_and_the_search(store: BM25SDocumen
     leg = Leg(rows, np.linspace(0, 1, SIZE))
     store.delete_documents([str(SIZE - 1)])
     vector = [1.0] * store._latest(Documents.vectors).scorer.matrix.shape[1]
-    for found in (store.hybrid_retrieval("xyzzy", vector, None, 1, 0, leg), store.bm25_retrieval("x", wordings=leg)):
+    for embedding in (vector, None):
+        found = store.find_documents("xyzzy", embedding, None, 1, wordings=leg).copies()
         assert [d.id for d in found if d.meta["wording_rank"] == 1] == [str(SIZE - 2)]
 
 
@@ -240,7 +241,7 @@ def test_bm25_and_wordings_without_vectors_of_documents(store: BM25SDocumentStor
     """Documents found by wordings alone come last, with BM25's score of 0."""
     leg = Leg(np.array(store._latest(store._words).rows[[3, TARGET]]), np.array([0.5, 0.9]))
     alone = store.bm25_retrieval("parcel", top_k=2)
-    both = store.bm25_retrieval("parcel", top_k=2, wordings=leg)
+    both = store.find_documents("parcel", None, None, 2, wordings=leg).copies()
     assert [(d.id, d.score, d.meta["bm25_rank"]) for d in both[:2]] == [
         (d.id, d.score, i) for i, d in enumerate(alone, 1)
     ]

@@ -65,7 +65,7 @@ def test_pairs_are_wordings_of_equal_answers(tmp_path: Path) -> None:
 def test_clicks_are_no_wordings(tmp_path: Path, lines: list[dict[str, object]]) -> None:
     path = tmp_path / "feedback.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    for read in (read_wordings, lambda path: WordingFiles([path])):
+    for read in (read_wordings, lambda path: WordingFiles().now([str(path)])):
         with refused("feedback.jsonl … label"):
             read(path)
     data = Dataset("d", ANSWERS, [Question("1", "where", (0,))])
@@ -77,10 +77,11 @@ def test_a_file_that_clicks_are_written_to_keeps_what_the_owner_wrote(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = write_pairs(tmp_path / "accepted.jsonl", ("where", "Open the link."))
-    files = WordingFiles([path])
+    files = WordingFiles()
+    files.now([str(path)])
     with path.open("a") as file:
         file.write(json.dumps(JUDGED | {"question": "Erika, order 4711"}) + "\n")
-    assert files.now().of("", "Open the link.") == ("where",)
+    assert files.now([str(path)]).of("", "Open the link.") == ("where",)
     assert "found judgements" in caplog.text
 
 
@@ -104,14 +105,14 @@ def test_a_changed_file_counts_at_once_and_a_damaged_one_does_not(
     path = write_pairs(tmp_path / "accepted.jsonl", ("where", "Open the link."))
     more = tmp_path / "more.csv"
     more.write_text("question,answer\nwhere,Open the link.\nparcel,Open the link.\n")
-    files = WordingFiles([path, more])
+    files, paths = WordingFiles(), [str(path), str(more)]
 
     def known() -> tuple[str, ...]:
-        return files.now().of("", "Open the link.")
+        return files.now(paths).of("", "Open the link.")
 
     assert known() == ("where", "parcel")
-    before = files.now()
-    assert files.now() is before
+    before = files.now(paths)
+    assert files.now(paths) is before
     write_pairs(path, ("where", "Open the link."), ("track", "Open the link."))
     assert known() == ("where", "track", "parcel")
     assert before.of("", "Open the link.") == ("where", "parcel")
@@ -129,15 +130,16 @@ def test_a_changed_file_counts_at_once_and_a_damaged_one_does_not(
 def test_those_who_follow_a_file_read_it_once(tmp_path: Path) -> None:
     path = write_pairs(tmp_path / "accepted.jsonl", ("where", "Open the link."))
     with patch.object(wordings_module, "read_wordings", wraps=read_wordings) as read:
-        retriever, ranker = WordingFiles([path]), WordingFiles([str(path)])
+        retriever, ranker, paths = WordingFiles(), WordingFiles(), [str(path)]
+        assert retriever.now(paths).of("", "Open the link.") == ranker.now(paths).of("", "Open the link.") == ("where",)
         write_pairs(path, ("track", "Open the link."))
         for files in (ranker, retriever, ranker):
-            assert files.now().of("", "Open the link.") == ("track",)
+            assert files.now(paths).of("", "Open the link.") == ("track",)
         assert read.call_count == 2
         path.write_text("{")
-        ranker.now()
+        ranker.now(paths)
         with pytest.raises(InputError):
-            WordingFiles([path])
+            WordingFiles().now(paths)
 
 
 def test_training_data_gives_its_questions_by_the_answers_text() -> None:

@@ -20,8 +20,7 @@ from safetensors.torch import save_file
 
 from ap_ranker import files
 from ap_ranker.errors import InputError
-from ap_ranker.files import atomic_directory, atomic_file, restore, write_first, write_text_atomically
-from ap_ranker.locks import locked
+from ap_ranker.files import atomic_directory, atomic_file, locked, restore, write_first, write_text_atomically
 from ap_ranker.ranking.checkpoint import find_checkpoint, load_checkpoint
 from ap_ranker.text.tokenizer import WordTokenizer
 
@@ -308,7 +307,7 @@ def test_a_name_with_signs_that_patterns_use(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from ap_ranker.locks import locked
+from ap_ranker.files import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

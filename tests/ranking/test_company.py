@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ap_ranker.models import transformer_encoder
 from ap_ranker.models.bert import MINILM, Bert
-from ap_ranker.models.pretrained import DEFAULT_ENCODER
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, read_encoder
 from ap_ranker.models.registry import build_model, complete_options
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.transformer_encoder import multiplies_bfloat16
@@ -31,7 +31,6 @@ from ap_ranker.ranking.encode_corpus import encode_corpus
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import WordTokenizer
-from ap_ranker.training.initialize import read_encoder
 
 LOCAL = MINILM | {
     "vocab_size": 4000,

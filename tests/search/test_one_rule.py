@@ -300,6 +300,6 @@ def test_another_answer_to_the_same_question_is_no_copy(checkpoint: Path) -> Non
 
 def test_files_of_wordings_are_read_as_in_an_evaluation() -> None:
     """Else the searches above would differ by their data."""
-    files = WordingFiles([WORDINGS]).now()
+    files = WordingFiles().now([str(WORDINGS)])
     for answer in read_with_wordings(FAQ, "test").answers:
         assert set(answer.wordings[1:]) == set(files.of(answer.id)) - {answer.wordings[0]}

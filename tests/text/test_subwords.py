@@ -52,7 +52,7 @@ def test_a_text_of_no_tokens_is_an_unknown_word() -> None:
 def test_vocabulary() -> None:
     tokenizer = SubwordTokenizer(word_piece(), 20)
     assert tokenizer.words == WORDS
-    assert len(tokenizer) == len(WORDS)
+    assert len(tokenizer.words) == len(WORDS)
     assert tokenizer.segmenter is None
 
 

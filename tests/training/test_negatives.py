@@ -196,7 +196,7 @@ LETTERS = [Answer(letter, f"we {letter}") for letter in ABC]
 
 def tasting(data: Dataset, **worth: float) -> Ranker:
     tokenizer = WordTokenizer.build([*(a.text for a in data.answers), *(q.text for q in data.questions)], max_tokens=20)
-    ranker = Ranker(Taste(len(tokenizer)), tokenizer)
+    ranker = Ranker(Taste(len(tokenizer.words)), tokenizer)
     like(ranker, **worth)
     return ranker
 

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,7 @@ def test_explanations(workers: SearchWorkers, alone: DeclaredPipeline) -> None:
     *texts, explanation = workers.explain("my parcel", document)
     *expected_texts, expected = alone.explain("my parcel", document)
     assert texts == expected_texts
-    assert rounded(explanation.to_dict()) == rounded(expected.to_dict())
+    assert rounded(asdict(explanation)) == rounded(asdict(expected))
 
 
 def test_counts_of_the_caches(workers: SearchWorkers) -> None:

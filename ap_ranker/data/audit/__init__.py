@@ -27,10 +27,7 @@ def audit(
 
     `dev` and `test` are read instead of the folder's; `answers` are those of data by id, by default `answers.*` beside
     the questions. Texts longer than `max_tokens` are cut in training. With `near_answers`, nearly equal answers are
-    looked for, too, which takes most of the time.
-
-    Raises:
-        InputError: a file cannot be read at all: no such file, not UTF-8, a broken record, unknown columns.
+    looked for, too, which takes most of the time. An InputError says that a file cannot be read at all.
     """
     data = read_data(path, {"dev": dev, "test": test}, answers, columns, max_tokens)
     report = AuditReport(str(path), len(data.questions), len(data.answers))

@@ -13,7 +13,7 @@ from ap_ranker.data import reader
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry
 from ap_ranker.data.reader import Layout
 from ap_ranker.data.rows import Row
-from ap_ranker.data.tables import Table, read_named_table
+from ap_ranker.data.tables import Table, read_columns, read_named_table
 from ap_ranker.errors import InputError
 from ap_ranker.text.reading import normalized
 
@@ -139,18 +139,13 @@ def read_data(
             layout = reader.find_layout(table)
             has_pools = path.is_dir() and file == own[split] and layout == Layout.by_id
             pools = reader.find_pools(path, split) if has_pools else None
-            files.append(QuestionFile(split, layout, table, _read(pools, "qid", "candidate_ids") if pools else None))
+            pooled = read_columns(pools, "qid", "candidate_ids") if pools else None
+            files.append(QuestionFile(split, layout, table, pooled))
     if not files:
         raise reader.missing_split(path, *reader.SPLITS)
     by_id = next((file.table.path for file in files if file.layout == Layout.by_id), None)
-    stored = _read(answers or reader.find_answers(by_id), "aid", "answer") if by_id else None
+    stored = read_columns(answers or reader.find_answers(by_id), "aid", "answer") if by_id else None
     return Data(files, stored, max_tokens)
-
-
-def _read(path: Path, *columns: str) -> Table:
-    table = read_named_table(path, guess=False)
-    table.require(*columns)
-    return table
 
 
 def right_ids(row: Row) -> list[str]:

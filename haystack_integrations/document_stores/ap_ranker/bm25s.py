@@ -23,7 +23,7 @@ from ap_ranker.threads import in_thread
 from ap_ranker.watched_file import Watched
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Found, Index, Leg, find, to_array
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
-from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments, Version
+from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments
 from haystack_integrations.document_stores.ap_ranker.stored_documents import StoredDocuments, checked
 
 logger = logging.getLogger(__name__)
@@ -87,8 +87,7 @@ class BM25SDocumentStore(StoredDocuments):
         :raises ValueError: A value is out of range or unknown, or both `path` and `documents` are given.
         """
         check_parameters(k1, b)
-        if language is not None:
-            check_language(language)
+        check_language(language)
         if path is not None and documents is not None:
             raise InputError(
                 "Expected a path (a folder that `ap-ranker index` fills) or documents (read into memory), found both: "
@@ -154,27 +153,13 @@ class BM25SDocumentStore(StoredDocuments):
         return known.now().forms(query)
 
     def bm25_retrieval(
-        self,
-        query: str,
-        filters: dict[str, Any] | None = None,
-        top_k: int = 10,
-        scale_score: bool = False,
-        wordings: Leg | None = None,
+        self, query: str, filters: dict[str, Any] | None = None, top_k: int = 10, scale_score: bool = False
     ) -> list[Document]:
         """As `BM25SRetriever.run`; `scale_score` is by 1 / (1 + exp(-score / 8)), ties are in the order of writing.
 
-        BM25's statistics are those of all documents, whatever the filters; `wordings` are as in `hybrid_retrieval`.
+        BM25's statistics are those of all documents, whatever the filters.
         """
-        return self.find_by_words(query, filters, top_k, scale_score, wordings).copies()
-
-    def find_by_words(
-        self, query: str, filters: dict[str, Any] | None, top_k: int, scale_score: bool, wordings: Leg | None
-    ) -> Found:
-        """As `bm25_retrieval`, before any document is copied."""
-        with self._transaction() as documents:
-            scale = (lambda score: float(expit(score / _SCALE))) if scale_score else float
-            legs = [self._by_words(query)]
-            return find(documents, self._latest(_mark), legs, filters, top_k, wordings=wordings, scale=scale)
+        return self.find_documents(query, None, filters, top_k, scale_score=scale_score).copies()
 
     def embedding_retrieval(
         self,
@@ -193,37 +178,28 @@ class BM25SDocumentStore(StoredDocuments):
             found = find(documents, self._latest(_mark), [leg], filters, top_k, scale=scale, embedding=embedding)
         return found.copies()
 
-    def hybrid_retrieval(
+    def find_documents(
         self,
         query: str,
-        query_embedding: list[float],
-        filters: dict[str, Any] | None = None,
-        top_k: int = 10,
-        rank_all: int = 0,
-        wordings: Leg | None = None,
-    ) -> list[Document]:
-        """The union of what `bm25_retrieval` and `embedding_retrieval` find, as `HybridRetriever.run`.
-
-        :param rank_all: A store with at most this many documents returns all that have content or an embedding; the
-            `score` is `None` without an embedding, and these documents come last.
-        :param wordings: The scores of documents by known wordings (`KnownWordings`): the `top_k` best of these are
-            returned, too. Documents deleted since are left out.
-        """
-        return self.find_by_both(query, query_embedding, filters, top_k, rank_all, wordings).copies()
-
-    def find_by_both(
-        self,
-        query: str,
-        embedding: list[float],
+        embedding: list[float] | None,
         filters: dict[str, Any] | None,
         top_k: int,
-        rank_all: int,
-        wordings: Leg | None,
+        *,
+        rank_all: int = 0,
+        wordings: Leg | None = None,
+        scale_score: bool = False,
     ) -> Found:
-        """As `hybrid_retrieval`, before any document is copied."""
+        """What `bm25_retrieval` and, with an embedding, `embedding_retrieval` find, before any document is copied.
+
+        A store with at most `rank_all` documents returns all that have content or an embedding. With an embedding,
+        scores are its cosines, and documents without one come last. `wordings` are the scores of documents by known
+        wordings (`KnownWordings`): the `top_k` best of these are returned, too; those deleted since are left out.
+        """
         with self._transaction() as documents:
-            legs = [self._by_meaning(embedding), self._by_words(query)]
-            return find(documents, self._latest(_mark), legs, filters, top_k, wordings=wordings, rank_all=rank_all)
+            meaning = [] if embedding is None else [self._by_meaning(embedding)]
+            legs = [*meaning, self._by_words(query)]
+            scale, mark = (lambda score: float(expit(score / _SCALE))) if scale_score else float, self._latest(_mark)
+            return find(documents, mark, legs, filters, top_k, wordings=wordings, rank_all=rank_all, scale=scale)
 
     def _by_words(self, query: str) -> Leg:
         if not query:
@@ -271,28 +247,6 @@ class BM25SDocumentStore(StoredDocuments):
                     self._documents, self._computed = after, computed
                     return
 
-    def versions(self) -> list[Version]:
-        """The earlier versions of a folder, oldest first."""
-        return self._folder().versions()
-
-    def keep_version(self) -> None:
-        """Keep the documents of a folder as they are now, unless the last version has them; the last five are kept."""
-        with self._lock:
-            self._folder().keep_version()
-
-    def restore_version(self, number: int | None = None) -> Version:
-        """Bring back the documents of an earlier version in one step; the present ones become a version, too.
-
-        :param number: Of the version; by default the last one that differs from the present documents.
-        """
-        with self._lock:
-            return self._folder().restore_version(number)
-
-    def _folder(self) -> FolderDocuments:
-        if not isinstance(self._documents, FolderDocuments):
-            raise InputError("Expected a store with a path, which keeps versions, found one in memory.")
-        return self._documents
-
     @contextmanager
     def _transaction(self, *, write: bool = False) -> Iterator[Documents]:
         with self._lock:
@@ -317,4 +271,3 @@ class BM25SDocumentStore(StoredDocuments):
 
     bm25_retrieval_async = in_thread(bm25_retrieval)
     embedding_retrieval_async = in_thread(embedding_retrieval)
-    hybrid_retrieval_async = in_thread(hybrid_retrieval)

@@ -229,7 +229,6 @@ class FolderDocuments(Documents):
                     self._open().execute(statement)
 
     def _one(self, query: str, *values: object) -> Any:
-        """The one value that a query gives."""
         return self._open().execute(query, values).fetchone()[0]
 
     def _select(self, some: str, *values: object) -> Iterator[tuple[int, Document]]:

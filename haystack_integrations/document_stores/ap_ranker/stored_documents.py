@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 from haystack import Document
 from haystack.document_stores.errors import DuplicateDocumentError
+from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.document_stores.types import DuplicatePolicy
 
 from ap_ranker.errors import InputError, one_line
@@ -20,6 +21,19 @@ from ap_ranker.threads import in_thread
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, copy_of, to_array
 
 _BATCH = 512  # documents embedded before they are written: an interrupted run loses as many
+
+
+def _as_haystack(name: str) -> Any:
+    """A method that tells of the documents' meta what Haystack's store in memory tells."""
+    method: Any = getattr(InMemoryDocumentStore, name)
+
+    @wraps(method)
+    def tell(self: StoredDocuments, *args: Any, **kwargs: Any) -> Any:
+        store = InMemoryDocumentStore(shared=False)
+        store.write_documents(self.filter_documents())
+        return method(store, *args, **kwargs)
+
+    return tell
 
 
 class StoredDocuments(ABC):
@@ -94,43 +108,10 @@ class StoredDocuments(ABC):
         """The number of documents that match."""
         return len(self.filter_documents(filters))
 
-    def count_unique_metadata_by_filter(self, filters: dict[str, Any], metadata_fields: list[str]) -> dict[str, int]:
-        """For each field, without `meta.`, the number of its different values in the documents that match."""
-        documents = self.filter_documents(filters)
-        return {field.removeprefix("meta."): len(_unique(documents, field)) for field in metadata_fields}
-
-    def get_metadata_fields_info(self) -> dict[str, dict[str, str]]:
-        """For each field its `type`: boolean, int, float, or keyword for all else; of several, the last one written."""
-        names = {bool: "boolean", int: "int", float: "float"}
-        fields = (field for document in self.filter_documents() for field in document.meta.items())
-        return {field: {"type": names.get(type(value), "keyword")} for field, value in fields if value is not None}
-
-    def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
-        """The `min` and `max` of a field's numbers or texts; `None` if it has neither, or both."""
-        values = _values(self.filter_documents(), metadata_field)
-        values = [value for value in values if isinstance(value, int | float | str)]
-        try:
-            return {"min": min(values), "max": max(values)}
-        except (ValueError, TypeError):
-            return {"min": None, "max": None}
-
-    def get_metadata_field_unique_values(
-        self,
-        metadata_field: str,
-        search_term: str | None = None,
-        from_: int = 0,
-        size: int = 10,
-        filters: dict[str, Any] | None = None,
-    ) -> tuple[list[Any], int]:
-        """The `size` values of a field from number `from_` on, different and sorted as texts, and their total number.
-
-        They are those of documents that match `filters`, and contain `search_term`, whatever its case.
-        """
-        term = (search_term or "").lower()
-        values = _unique(self.filter_documents(filters), metadata_field)
-        matching = [value for value in values if term in str(value).lower()]
-        matching.sort(key=lambda value: (str(value), type(value).__name__))
-        return matching[from_ : from_ + size], len(matching)
+    count_unique_metadata_by_filter = _as_haystack("count_unique_metadata_by_filter")
+    get_metadata_fields_info = _as_haystack("get_metadata_fields_info")
+    get_metadata_field_min_max = _as_haystack("get_metadata_field_min_max")
+    get_metadata_field_unique_values = _as_haystack("get_metadata_field_unique_values")
 
     def embed_documents(
         self,
@@ -192,16 +173,6 @@ class StoredDocuments(ABC):
     get_metadata_fields_info_async = in_thread(get_metadata_fields_info)
     get_metadata_field_min_max_async = in_thread(get_metadata_field_min_max)
     get_metadata_field_unique_values_async = in_thread(get_metadata_field_unique_values)
-
-
-def _values(documents: list[Document], field: str) -> list[Any]:
-    values = (document.meta.get(field.removeprefix("meta.")) for document in documents)
-    return [value for value in values if value is not None]
-
-
-def _unique(documents: list[Document], field: str) -> list[Any]:
-    # JSON tells 1, 1.0, "1" and True apart, which Python's == does not, and lists can be compared in it.
-    return list({json.dumps(each, sort_keys=True, default=repr): each for each in _values(documents, field)}.values())
 
 
 def checked(document: object) -> Document:

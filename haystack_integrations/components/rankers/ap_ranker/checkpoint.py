@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from haystack import Document, default_from_dict, default_to_dict, tracing
 from haystack.utils import ComponentDevice, Secret
@@ -20,7 +20,10 @@ from ap_ranker.threads import in_thread
 
 
 class BasicTypes:
-    """Writes a component as basic types, such as YAML has, and makes it from them."""
+    """Writes a component as basic types, such as YAML has, and makes it from them.
+
+    A copy, also a pickled one, is made anew of the same parameters: it loads and reads for itself, on first use.
+    """
 
     _is_from_dict = False
 
@@ -35,35 +38,23 @@ class BasicTypes:
         made._is_from_dict = True
         return made
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (type(self), init_parameters(self)), {"_is_from_dict": self._is_from_dict}
+
+
+def _made(kind: type[BasicTypes], parameters: dict[str, Any]) -> BasicTypes:
+    return kind(**parameters)
+
 
 class CheckpointComponent(BasicTypes):
     """Loads a checkpoint on first use, once, whichever thread comes first."""
 
-    model: str
-    device: ComponentDevice
-    token: Secret | None
-
-    _not_copied: ClassVar[tuple[str, ...]] = ("_ranker", "_loading")
-    """The attributes that `_reset` makes anew in a copy."""
-
     def _name_checkpoint(self, model: str | Path, device: ComponentDevice | None, token: Secret | None) -> None:
-        """Keep the parameters that all of these components have."""
         self.model = str(model)
         self.device = ComponentDevice.resolve_device(device)
         self.token = token
-        self._reset()
-
-    def _reset(self) -> None:
         self._ranker: Ranker | None = None
         self._loading = threading.RLock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the loaded checkpoint: a copy loads its own on first use."""
-        return {name: value for name, value in vars(self).items() if name not in self._not_copied}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._reset()
-        vars(self).update(state)
 
     def warm_up(self) -> None:
         """Load the checkpoint unless it is loaded already; other threads wait for it.
@@ -125,8 +116,7 @@ def trace_run(model: str, ranker: Ranker, question: str, texts: Sequence[str]) -
     """Tell the trace of a run, if there is one, what is ranked."""
     if (span := tracing.tracer.current_span()) is None:
         return
-    assert ranker.config is not None
-    tags = {"model": model, "architecture": ranker.config.model, "candidates": len(texts)}
+    tags = {"model": model, "architecture": ranker.name, "candidates": len(texts)}
     if ranker.cache is not None:
         tags["cache_hits"] = ranker.cache.count(texts)
     span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})

@@ -70,7 +70,6 @@ class AnswerRanker(CheckpointComponent):
 
     family: ClassVar[Family | None] = None
     """The models whose checkpoints this class loads; `None` for all."""
-    _not_copied = (*CheckpointComponent._not_copied, "_files", "_entries")
 
     def __init__(
         self,
@@ -154,10 +153,7 @@ class AnswerRanker(CheckpointComponent):
         self.wordings = file_list(wordings)
         self.explain = explain
         self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
-
-    def _reset(self) -> None:
-        CheckpointComponent._reset(self)  # no super(): @component recreates the class
-        self._files = WordingFiles(())
+        self._files = WordingFiles()
         self._entries: tuple[object, Wordings, dict[int, Candidate]] = (None, NO_WORDINGS, {})
         self._warned: set[str] = set()
 
@@ -165,8 +161,7 @@ class AnswerRanker(CheckpointComponent):
         ranker = self._read_checkpoint(encodings=self.encodings)
         if self.cache_megabytes:
             ranker.use_cache(self.cache_megabytes * 10**6, StateDtype(self.cache_dtype) if self.cache_dtype else None)
-        assert ranker.config is not None
-        spec = MODELS[ranker.config.model]
+        spec = MODELS[ranker.name]
         if self.family not in (None, spec.family):
             raise InputError(
                 f"{self.model}: expected a checkpoint of the {self.family} family, found {spec.name} of the "
@@ -177,14 +172,14 @@ class AnswerRanker(CheckpointComponent):
         if self.precision is not None:
             decision = ranker.decision(fuse_scores=self.fuse_scores)
             decision.threshold(self.precision, fused=decision.weights.bm25 != 0)
-        self._files = WordingFiles(self.wordings)
+        self._files.now(self.wordings)  # raises InputError if one cannot be read
         return ranker
 
     def add_wordings(self, path: str | Path) -> None:
         """Use the wordings of one more file; InputError if it cannot be read."""
-        self.wordings = list(dict.fromkeys([*self.wordings, str(path)]))
-        if self._ranker is not None:  # otherwise the file is read with the checkpoint
-            self._files.add(Path(path))
+        wordings = list(dict.fromkeys([*self.wordings, str(path)]))
+        self._files.now(wordings)
+        self.wordings = wordings
 
     def encode_ahead(self, queries: list[str]) -> None:
         """Encode together at most 16 queries that `run` is about to be called with, which takes less time."""
@@ -244,7 +239,7 @@ class AnswerRanker(CheckpointComponent):
         if not documents:
             return {"documents": []}
         ranker, candidates = self._loaded(), different(documents)
-        entries = self._read(candidates, self._files.now())
+        entries = self._read(candidates, self._files.now(self.wordings))
         best = self._best(
             ranker, query, entries, lambda: self._complete(ranker, *bm25_of(candidates, documents)), limits
         )
@@ -316,7 +311,7 @@ class AnswerRanker(CheckpointComponent):
 
     def exact_matches(self, query: str, documents: list[Document]) -> list[bool]:
         """Whether a query is a known wording of each document, word for word."""
-        entries = self._read(documents, self._files.now())
+        entries = self._read(documents, self._files.now(self.wordings))
         return is_exact_match(self._question(query), [entry.wordings for entry in entries])
 
     def _read(self, documents: Sequence[Document], files: Wordings) -> list[Candidate]:
@@ -325,7 +320,7 @@ class AnswerRanker(CheckpointComponent):
 
     def _read_once(self, found: Found) -> list[Candidate]:
         """As `_read`; a document is read again once a document of the store, or a file of wordings, has changed."""
-        files = self._files.now() if self.wordings else NO_WORDINGS
+        files = self._files.now(self.wordings)
         revision, known, entries = self._entries
         if revision is not found.revision or known is not files or len(entries) > MOST_ANSWERS:
             entries = {}

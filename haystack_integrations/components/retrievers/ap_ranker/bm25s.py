@@ -98,7 +98,8 @@ class BM25SRetriever(StoreRetriever):
         """As `run`, before any document is copied."""
         filters, top_k = self._limits(filters, top_k)
         scale_score = self.scale_score if scale_score is None else scale_score
-        found = self.document_store.find_by_words(query, filters, top_k, scale_score, self._leg(query))
+        known = self._leg(query)
+        found = self.document_store.find_documents(query, None, filters, top_k, wordings=known, scale_score=scale_score)
         self._note(len(found.rows), top_k)
         return found
 

@@ -19,7 +19,7 @@ from haystack import Document, component, tracing
 from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, Wordings
+from ap_ranker.data.wordings import WordingFiles, Wordings
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.wordings import EMBEDDED_BY, WordingIndex
@@ -42,26 +42,20 @@ Pairs = Iterable[tuple[int, str]]
 class KnownWordings:
     """The known wordings of a store's documents: those in their meta and those of files (`paths`), which are followed.
 
-    A model reads them, as it does a question, between `prefix` and `suffix`. Threads may share them; a copy reads the
-    files itself, when it is used first.
+    A model reads them, as it does a question, between `prefix` and `suffix`. Threads may share them.
     """
 
     def __init__(self, paths: list[str], prefix: str = "", suffix: str = "") -> None:
         self.paths, self.prefix, self.suffix = paths, prefix, suffix
-        self._files: WordingFiles | None = None
+        self._files = WordingFiles()
         self._made: dict[str, tuple[list[object], Any]] = {}
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return KnownWordings, (self.paths, self.prefix, self.suffix)
-
     def add(self, path: str | Path) -> None:
-        """Follow one more file."""
-        with self._lock:
-            if self._files is not None:  # otherwise it is read with the others
-                self._files.add(Path(path))
-            if str(path) not in self.paths:
-                self.paths.append(str(path))
+        """Follow one more file; InputError if it cannot be read."""
+        if str(path) not in self.paths:
+            self._files.now([*self.paths, str(path)])
+            self.paths.append(str(path))
 
     def leg(self, store: BM25SDocumentStore, ranker: Ranker, question: np.ndarray) -> Leg:
         """The cosine of each document's best wording with a question (C,); new wordings are encoded first."""
@@ -85,9 +79,7 @@ class KnownWordings:
     def _latest(self, name: str, store: BM25SDocumentStore, make: Callable[[Pairs], Any], *more: object) -> Any:
         """What was made of the rows of documents with their wordings; made anew if any of its sources is another."""
         with self._lock:
-            if self._files is None:
-                self._files = WordingFiles(self.paths)
-            rows, files = store.computed(WordingRows), self._files.now() if self.paths else NO_WORDINGS
+            rows, files = store.computed(WordingRows), self._files.now(self.paths)
             sources = [rows, files, *more]
             known, made = self._made.get(name, ([], None))
             if not known or any(map(is_not, known, sources)):
@@ -98,7 +90,7 @@ class KnownWordings:
     def close(self) -> None:
         """Forget what was read and encoded, until the next use."""
         with self._lock:
-            self._files, self._made = None, {}
+            self._files, self._made = WordingFiles(), {}
 
 
 def _by_key(pairs: Pairs) -> dict[str, set[int]]:
@@ -149,7 +141,6 @@ class StoreRetriever(BasicTypes):
         top_k: int,
         filter_policy: FilterPolicy | str,
     ) -> None:
-        """Check and keep the parameters that all retrievers have."""
         if not isinstance(document_store, BM25SDocumentStore):
             raise TypeError(f"document_store must be a BM25SDocumentStore, but got {type(document_store).__name__}")
         if top_k <= 0:
@@ -170,7 +161,6 @@ class StoreRetriever(BasicTypes):
         self.document_store.close()
 
     def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> tuple[dict[str, Any] | None, int]:
-        """The filters and the `top_k` of a run, from its arguments and the component's."""
         top_k = self.top_k if top_k is None else top_k
         if top_k < 0:
             raise ValueError(f"top_k must be greater than or equal to 0, but got {top_k}")
@@ -203,8 +193,6 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     HybridRetriever(store, model="checkpoints/faq").run(query="Where is my parcel?")["documents"]
     ```
     """
-
-    _not_copied = (*CheckpointComponent._not_copied, "_embedded", "_embedding")
 
     def __init__(
         self,
@@ -248,9 +236,6 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self.wordings = file_list(wordings)
         self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
         self._wordings = KnownWordings(self.wordings, query_prefix, query_suffix)
-
-    def _reset(self) -> None:
-        CheckpointComponent._reset(self)  # no super(): @component recreates the class
         self._embedded: str | None = None  # the revision of the store with all embeddings, or "" if it has changed
         self._embedding = threading.Lock()  # not `_loading`: who adds a document need not wait for all others
 
@@ -328,7 +313,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self.embed_documents()
         ranker, store = self._ranker or self._loaded(), self.document_store
         question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
-        wordings = self._wordings.leg(store, ranker, question)
-        found = store.find_by_both(query, question.tolist(), filters, top_k, self.rank_all, wordings)
+        known = self._wordings.leg(store, ranker, question)
+        found = store.find_documents(query, question.tolist(), filters, top_k, rank_all=self.rank_all, wordings=known)
         self._note(len(found.rows), top_k)
         return found
