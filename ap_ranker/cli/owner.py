@@ -38,18 +38,17 @@ def gaps(
     require_server()
     from ap_ranker.web.changes import owners_changes
     from ap_ranker.web.database import open_existing, place_of
-    from ap_ranker.web.gaps import find_gaps, find_unanswered, write_gaps
+    from ap_ranker.web.gaps import GapFinder, find_unanswered, open_questions, write_gaps
 
+    unanswered = find_unanswered(open_existing(database, searched.documents))
     place = place_of(database, searched.documents)
-    unanswered = find_unanswered(open_existing(place))
     with searched.set_up(overlay=owners_changes(place)) as setup, errors.status("Grouping the questions ..."):
         search, _ = setup.load()
         entries = setup.documents.entries if setup.documents else None
-        remaining, found = find_gaps(unanswered, search, entries, setup.match, setup.wordings)
-    console.say(
-        f"{len(unanswered):,} different questions without an answer that helped, {len(unanswered) - remaining:,} of "
-        "them in the FAQ by now."
-    )
+        remaining, known = open_questions(unanswered, entries, setup.match, setup.wordings)
+        *_, found = GapFinder(search).find(remaining, known)
+    known_by_now = f"{len(unanswered) - len(remaining):,} of them in the FAQ by now"
+    console.say(f"{len(unanswered):,} different questions without an answer that helped, {known_by_now}.")
     if not unanswered:
         console.say("Questions are logged by serve's --log-questions, and refused only with --precision.")
     if output is not None:
@@ -91,9 +90,9 @@ def changes(
     _check_output(output, faq)
     require_server()
     from ap_ranker.web.changes import Action, apply_changes, clear_changes, read_changes
-    from ap_ranker.web.database import open_existing, place_of
+    from ap_ranker.web.database import open_existing
 
-    website = open_existing(place_of(database, faq))
+    website = open_existing(database, faq)
     entries = read_faq(faq, columns)
     if clear:
         console.say(f"Deleted {clear_changes(website, entries):,} changes, which {faq} has.")

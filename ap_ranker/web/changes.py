@@ -18,6 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 from pydantic import TypeAdapter
+from pydantic_core import from_json
 from sqlalchemy import Connection, delete, insert, select
 
 from ap_ranker.data.faq import Entry
@@ -61,7 +62,7 @@ class Change:
         return cls(uuid4().hex[:12], now(), action, **fields)
 
 
-_ROW = TypeAdapter(Change)
+_CHANGE = TypeAdapter(Change)
 _warned: set[str] = set()
 """The ids of rows that are no changes."""
 
@@ -114,9 +115,13 @@ def append_change(database: Database, change: Change) -> None:
 
 def insert_change(connection: Connection, change: Change) -> None:
     """Append a change in a transaction that writes `changes`."""
+    connection.execute(insert(changes).values(**row_of(change)))
+
+
+def row_of(change: Change) -> dict[str, Any]:
+    """The row of a change."""
     texts = {name: storable(value) for name, value in vars(change).items() if isinstance(value, str)}
-    wordings = json.dumps([storable(wording) for wording in change.wordings], ensure_ascii=False)
-    connection.execute(insert(changes).values(**vars(change) | texts | {"wordings": wordings}))
+    return vars(change) | texts | {"wordings": json.dumps(list(map(storable, change.wordings)), ensure_ascii=False)}
 
 
 def read_changes(database: Database) -> list[Change]:
@@ -132,12 +137,22 @@ def changes_in(connection: Connection) -> list[Change]:
     """
     found = []
     for row in connection.execute(select(changes).order_by(changes.c.number)).mappings():
-        if change := _change(dict(row)):
-            found.append(change)
-        elif row["id"] not in _warned:
-            _warned.add(row["id"])
-            logger.warning("Row %s of the owner's changes is left out: it is no change as known here.", row["number"])
+        try:
+            found.append(change_of({**row, "wordings": from_json(row["wordings"])}))
+        except ValueError:
+            if row["id"] not in _warned:
+                _warned.add(row["id"])
+                logger.warning("Row %s of the owner's changes is left out: it is not known here.", row["number"])
     return found
+
+
+def change_of(fields: dict[str, Any]) -> Change:
+    """The change that these fields state; ValueError if they state none."""
+    change = _CHANGE.validate_python(fields)
+    needs = {Action.undo: ("undone",), Action.add_entry: ("answer",), Action.change_entry: ("entry", "answer")}
+    if not all(getattr(change, name) for name in ("id", *needs.get(change.action, ("entry",)))):
+        raise ValueError(f"Expected what {change.action!r} needs.")
+    return change
 
 
 def clear_changes(database: Database, entries: Sequence[Entry]) -> int:
@@ -161,42 +176,34 @@ def _texts(entry: Entry) -> tuple[str, ...]:
 
 def apply_changes(entries: Iterable[Entry], made: Sequence[Change]) -> ChangedEntries:
     """Lay changes, oldest first, over the entries of a FAQ's file."""
-    current = {number: KeyedEntry(_key(entry), entry) for number, entry in enumerate(entries)}
+    current: list[KeyedEntry | None] = [KeyedEntry(_key(entry), entry) for entry in entries]
     by_key: defaultdict[str, list[int]] = defaultdict(list)
     by_question: defaultdict[str, list[int]] = defaultdict(list)
-    for number, keyed in current.items() if made else ():
-        by_key[keyed.key].append(number)
-        if keyed.entry.question:
+    for number, keyed in enumerate(current) if made else ():
+        if keyed:
+            by_key[keyed.key].append(number)
             by_question[normalized(keyed.entry.question)].append(number)
-    next_number = len(current)
     undone = {change.undone for change in made if change.action == Action.undo}
     lapsed: set[str] = set()
     for change in made:
         if change.action == Action.undo or change.id in undone:
             continue
         if change.action == Action.add_entry:
-            current[next_number] = KeyedEntry(change.id, _entry_of(change))
-            by_key[change.id].append(next_number)
-            next_number += 1
+            by_key[change.id].append(len(current))
+            added = Entry(change.question, change.answer, {}, f"change {change.id}", change.wordings)
+            current.append(KeyedEntry(change.id, added))
             continue
-        numbers = by_key.get(change.entry, ())
-        if not numbers and change.action in (Action.add_wordings, Action.remove_wordings):
-            same = by_question.get(normalized(change.of), ())
-            numbers = same if len(same) == 1 else ()
-        numbers = [number for number in numbers if number in current]
-        if not numbers:
+        numbers = by_key[change.entry]
+        if not numbers and change.of and change.action in (Action.add_wordings, Action.remove_wordings):
+            same = by_question[normalized(change.of)]
+            numbers = same if len(same) == 1 else []
+        there = [(number, keyed) for number in numbers if (keyed := current[number])]
+        for number, keyed in there:
+            changed = _changed(keyed.entry, change)
+            current[number] = None if changed is None else replace(keyed, entry=changed)
+        if not there:
             lapsed.add(change.id)
-        for number in numbers:
-            changed = _changed(current[number].entry, change)
-            if changed is None:
-                del current[number]
-            else:
-                current[number] = replace(current[number], entry=changed)
-    return ChangedEntries(list(current.values()), lapsed, undone)
-
-
-def _entry_of(change: Change) -> Entry:
-    return Entry(change.question, change.answer, {}, f"change {change.id}", change.wordings)
+    return ChangedEntries([keyed for keyed in current if keyed], lapsed, undone)
 
 
 def _changed(entry: Entry, change: Change) -> Entry | None:
@@ -210,17 +217,6 @@ def _changed(entry: Entry, change: Change) -> Entry | None:
     if change.action == Action.add_wordings:
         others += dict.fromkeys(change.wordings)
     return replace(entry, wordings=tuple(others))
-
-
-def _change(row: dict[str, Any]) -> Change | None:
-    """The change that a row states; `None` if it is none."""
-    try:
-        change = _ROW.validate_python(row | {"wordings": json.loads(row["wordings"] or "[]")})
-    except (ValueError, RecursionError):
-        return None
-    needs = {Action.undo: ("undone",), Action.add_entry: ("answer",), Action.change_entry: ("entry", "answer")}
-    needed = ("id", *needs.get(change.action, ("entry",)))
-    return change if all(getattr(change, name) for name in needed) else None
 
 
 def _key(entry: Entry) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD
 from ap_ranker.text.reading import bare, normalized, question_key
 from ap_ranker.web.database import Database
-from ap_ranker.web.grouping import MOST, SAMPLE, Embed, Gap, GroupedQuestion, Unanswered, group
+from ap_ranker.web.grouping import MOST, Embed, Gap, GroupedQuestion, Unanswered, group
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.question_log import clean_question, unanswered_questions
 from ap_ranker.web.suggestions import texts_of
@@ -75,8 +75,7 @@ class GapFinder:
 
     def __init__(self, search: DeclaredPipeline, pause: Callable[[float], None] = lambda seconds: None) -> None:
         self._search, self._pause = search, pause
-        self._model: tuple[Embed | None, str | None] | None = None
-        self._vectors: OrderedDict[str, np.ndarray] = OrderedDict()
+        self._vectors: dict[str, np.ndarray] = {}
         self._nearest: dict[str, GroupedQuestion] = {}
         self._version: object = None
 
@@ -87,34 +86,36 @@ class GapFinder:
 
         Of another `version` of what is searched, the nearest entries are looked up again.
         """
-        embed, language = self._model = self._model or embedding_of(self._search)
         if version is None or version != self._version or len(self._nearest) > 2 * MOST:
             self._nearest, self._version = {}, version
-        kept = None if embed is None else partial(self._kept_vectors, embed)
-        parts = [unanswered[-FIRST:], unanswered] if len(unanswered) > FIRST else [unanswered]
-        for part in parts:
-            groups = group(part, kept, known, language=language)[:most]
-            yield [Gap(tuple(map(self._with_nearest, gap.questions))) for gap in groups]
+        embed, language = self._model
+        kept = partial(self._kept_vectors, embed) if embed else None
+        for part in [unanswered[-FIRST:], unanswered] if len(unanswered) > FIRST else [unanswered]:
+            yield [
+                Gap(tuple(map(self._with_nearest, gap.questions)))
+                for gap in group(part, kept, known, language=language)[:most]
+            ]
+
+    @cached_property
+    def _model(self) -> tuple[Embed | None, str | None]:
+        return embedding_of(self._search)
 
     def _kept_vectors(self, embed: Embed, texts: Sequence[str]) -> np.ndarray:
+        if len(self._vectors) > 3 * MOST:
+            self._vectors = {}
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         for start in range(0, len(new), BATCH):
             begun, batch = time.monotonic(), new[start : start + BATCH]
             self._vectors.update(zip(batch, embed(batch), strict=True))
             self._pause(time.monotonic() - begun)
-        for text in texts:
-            self._vectors.move_to_end(text)
-        vectors = np.stack([self._vectors[text] for text in texts])
-        while len(self._vectors) > 2 * MOST + SAMPLE:
-            self._vectors.popitem(last=False)
-        return vectors
+        return np.stack([self._vectors[text] for text in texts])
 
     def _with_nearest(self, one: GroupedQuestion) -> GroupedQuestion:
-        if (found := self._nearest.get(one.text)) is None:
+        if one.text not in self._nearest:
             begun = time.monotonic()
-            found = self._nearest[one.text] = with_nearest(one, self._search)
+            self._nearest[one.text] = with_nearest(one, self._search)
             self._pause(time.monotonic() - begun)
-        return replace(found, asked=one.asked, is_sure=one.is_sure)
+        return replace(self._nearest[one.text], asked=one.asked, is_sure=one.is_sure)
 
 
 def with_nearest(one: GroupedQuestion, search: DeclaredPipeline) -> GroupedQuestion:
@@ -135,8 +136,7 @@ def embedding_of(search: DeclaredPipeline) -> tuple[Embed | None, str | None]:
     """The vectors of questions by the model of a search, `None` if it has none, and the language of its stemmer."""
     from ap_ranker.ranking.ranker import Ranker
 
-    component = search.ranker()
-    if component is None:
+    if (component := search.ranker()) is None:
         return None, None
     ranker = Ranker.from_pretrained(component.model)  # its weights are those of the pipeline
     embed = (lambda texts: ranker.embed_questions(texts).numpy()) if ranker.has_vectors else None
@@ -149,24 +149,13 @@ def known_questions(entries: Iterable[Entry], wordings: Iterable[Wordings] = ())
     return list(dict.fromkeys([*texts, *(text for file in wordings for text in texts_of(file))]))
 
 
-def find_gaps(
-    unanswered: Sequence[Unanswered],
-    search: DeclaredPipeline,
-    entries: Sequence[Entry] | None,  # what is searched now; `None` if nobody knows, so that all questions are open
-    match: Match,
-    wordings: Iterable[Path] = (),  # files of further wordings of the entries
-    most: int | None = None,
-) -> tuple[int, list[Gap]]:
-    """The number of questions that are still open, and groups of them, each with the entry that it is most like."""
-    remaining, known = open_questions(unanswered, entries, match, wordings)
-    *_, groups = GapFinder(search).find(remaining, known, most)
-    return len(remaining), groups
-
-
 def open_questions(
     unanswered: Sequence[Unanswered], entries: Sequence[Entry] | None, match: Match, wordings: Iterable[Path] = ()
 ) -> tuple[list[Unanswered], list[str]]:
-    """The questions that are still open, and those that the FAQ knows; arguments as for `find_gaps`."""
+    """The questions that are still open, and those that the FAQ and files of further wordings know.
+
+    Without `entries`, nobody knows what is searched now, and all questions are open.
+    """
     files = [read_wordings(file) for file in wordings]
     remaining = list(unanswered) if entries is None else still_open(unanswered, entries, match, files)
     return remaining, known_questions(entries or (), files)

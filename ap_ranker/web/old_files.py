@@ -2,70 +2,68 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
-from sqlalchemy import Connection, Table, insert, select
+from pydantic import BaseModel, Field, TypeAdapter
+from sqlalchemy import Connection, String, Table, insert, select
 
 from ap_ranker.errors import InputError
 from ap_ranker.safe_open import open_file
-from ap_ranker.web.changes import Action
+from ap_ranker.web.changes import change_of, row_of
 from ap_ranker.web.database import Database, changes, facts, judgements, now, questions, storable
 from ap_ranker.web.judgements import key_of_answer, key_of_question
 from ap_ranker.web.question_log import Outcome
 
 logger = logging.getLogger(__name__)
 
-KINDS: Mapping[str, tuple[Table, Sequence[str], Sequence[str]]] = {
-    "judgements": (judgements, ("question", "answer", "label"), ("visit", "question_key", "answer_key")),
-    "changes": (changes, ("id", "action"), ("id",)),
-    "questions": (questions, ("question", "outcome"), ("time", "question_key")),
-}
-"""Part of the database -> its table, the fields of a line, and the columns that tell a row from the others."""
-
-NEEDED = {Action.undo: ("undone",), Action.add_entry: ("answer",), Action.change_entry: ("entry", "answer")}
-"""The further fields of changes; others than these need the entry."""
-
-Short = Annotated[str, Field(max_length=64)]
+Row = dict[str, Any]
+Needed = Annotated[str, Field(min_length=1)]
 
 
-class _Line(BaseModel):
-    """A line of any kind of file; each has some of the fields."""
-
-    time: datetime = Field(default_factory=lambda: datetime.now(UTC))
-    question: str = ""
-    answer: str = ""
+class _Judgement(BaseModel):
+    question: Needed
+    answer: Needed
+    label: Annotated[int, Field(ge=0, le=1)]
     stored_question: str = ""
-    label: Annotated[int, Field(ge=0, le=1)] | None = None
-    visit: Short = ""
     comment: str = ""
-    id: Short = ""
-    action: Action | None = None
-    entry: str = ""
-    of: str = ""
-    wordings: tuple[str, ...] = ()
-    undone: Short = ""
-    outcome: Outcome | None = None
-    score: float | None = None
+    visit: str = ""
 
-    def row(self, part: str) -> dict[str, Any]:
-        """The row of a part's table; ValueError if the line is of another kind."""
-        table, needed, _ = KINDS[part]
-        needed = (*needed, *(NEEDED.get(self.action, ("entry",)) if self.action else ()))
-        if any(value is None or value == "" for value in (getattr(self, name) for name in needed)):
-            raise ValueError
-        row = self.model_dump() | {"time": int(self.time.timestamp()), "helped": bool(self.label)}
-        row |= {"question_key": key_of_question(self.question), "answer_key": key_of_answer(self.answer)}
-        row |= {"visit": self.visit or f"unknown {self.label}"}  # which counted as one visit, once with either label
-        row |= {"network": "", "owner": "", "wordings": json.dumps(self.wordings, ensure_ascii=False)}
-        columns = [column.name for column in table.c if column is not table.autoincrement_column]
-        texts = {name: storable(value) for name, value in row.items() if isinstance(value, str)}
-        return {name: value for name, value in (row | texts).items() if name in columns}
+
+class _Question(BaseModel):
+    question: Needed
+    outcome: Outcome
+    score: float | None = None
+    entry: str = ""
+
+
+def _judgement(fields: Row) -> Row:
+    said = _Judgement.model_validate(fields)
+    keys = {"question_key": key_of_question(said.question), "answer_key": key_of_answer(said.answer)}
+    visit = said.visit or f"unknown {said.label}"  # which counted as one visit, once with either label
+    return said.model_dump(exclude={"label"}) | keys | {"helped": bool(said.label), "network": "", "visit": visit}
+
+
+def _question(fields: Row) -> Row:
+    asked = _Question.model_validate(fields)
+    return asked.model_dump() | {"question_key": key_of_question(asked.question)}
+
+
+def _change(fields: Row) -> Row:
+    return row_of(change_of(fields))
+
+
+KINDS: Mapping[str, tuple[Table, Callable[[Row], Row], Sequence[str]]] = {
+    "judgements": (judgements, _judgement, ("visit", "question_key", "answer_key")),
+    "changes": (changes, _change, ("id",)),
+    "questions": (questions, _question, ("time", "question_key")),
+}
+"""Part of the database -> its table, what makes a row of the fields of a line, the columns that tell rows apart."""
+
+_FIELDS, _TIME = TypeAdapter(Row), TypeAdapter(datetime)
 
 
 def take_over(database: Database, *folders: Path) -> None:
@@ -99,11 +97,11 @@ def _add(connection: Connection, part: str, path: Path) -> None:
             lines = file.read().removeprefix(b"\xef\xbb\xbf").split(b"\n")
     except OSError as error:
         raise InputError(f"{path}: expected a file that can be read ({error.strerror}).") from error
-    new: dict[object, dict[str, Any]] = {}
+    new: dict[object, Row] = {}
     others = []
     for number, line in enumerate(lines, 1):
         try:
-            row = _Line.model_validate_json(line or b"{}").row(part)
+            row = _row(part, line)
         except (ValueError, OverflowError):
             others += [str(number)] if line.strip() else []
             continue
@@ -118,3 +116,18 @@ def _add(connection: Connection, part: str, path: Path) -> None:
     if others:
         named = ", ".join(others[:5]) + ", ..." * (len(others) > 5)
         logger.warning("%s: %s lines left out that are no %s: %s.", path, f"{len(others):,}", part, named)
+
+
+def _row(part: str, line: bytes) -> Row:
+    """The row of a line; ValueError or OverflowError if it is of another kind, or does not fit the table."""
+    table, make, _ = KINDS[part]
+    fields = _FIELDS.validate_json(line)
+    time = int(_TIME.validate_python(fields.get("time", datetime.now(UTC))).timestamp())
+    row = make(fields | {"time": time}) | {"time": time}
+    for name, value in row.items():
+        kind = table.c[name].type
+        if isinstance(value, str):
+            row[name] = storable(value)
+            if isinstance(kind, String) and kind.length and len(value) > kind.length:
+                raise ValueError(f"{name}: expected at most {kind.length} characters, found {len(value)}.")
+    return row

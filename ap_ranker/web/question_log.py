@@ -9,7 +9,7 @@ import logging
 import queue
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -28,11 +28,9 @@ logger = logging.getLogger(__name__)
 LONGEST = 500
 """Maximum number of characters of a logged question."""
 
-MOST = 100_000
-"""Maximum number of questions that are kept; beyond it, the oldest ones go."""
-
-MOST_WAITING = 1000
-"""Maximum number of questions that wait to be written; further ones are left out."""
+MOST, MOST_WAITING = 100_000, 1000
+"""Maximum number of questions that are kept, beyond which the oldest ones go; and of those that wait to be written,
+beyond which further ones are left out."""
 
 
 class Outcome(StrEnum):
@@ -106,9 +104,9 @@ class QuestionLog:
         if not shown:
             outcome = Outcome.refused if closest or closest is None else Outcome.nothing_found
             best = (closest or [])[:1]
-        score = best[0].score if best else None
-        score = None if score is None else round(score, 6)
-        logged = LoggedQuestion(now(), clean_question(question), outcome, score, best[0].id if best else "")
+        logged = LoggedQuestion(now(), clean_question(question), outcome)
+        if best:
+            logged = replace(logged, score=best[0].score, entry=best[0].id)
         try:
             self._waiting.put_nowait((logged, network))
         except queue.Full:
@@ -121,20 +119,18 @@ class QuestionLog:
             self._thread.join()
 
     def _work(self) -> None:
-        while (item := self._waiting.get()) is not None:
-            batch, ended = [item], False
-            while not self._waiting.empty() and not ended:
-                following = self._waiting.get()
-                ended = following is None
-                batch += [following] if following else []
+        ended = False
+        while not ended:
+            waiting = [self._waiting.get()]
+            while not self._waiting.empty():
+                waiting.append(self._waiting.get())
+            ended = None in waiting
             try:
-                self._write(batch)
+                self._write([item for item in waiting if item])
             except InputError as error:
                 self._warn(f"Questions cannot be logged. {error}")
             except Exception:  # a defect of ours must not end the thread
                 logger.exception("A question was not logged.")
-            if ended:
-                return
 
     def _write(self, batch: Sequence[tuple[LoggedQuestion, str]]) -> None:
         with self._database.writing("questions") as connection:
