@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from pydantic_core import from_json
 from sqlalchemy import Connection, delete, insert, select
 
@@ -41,25 +41,39 @@ class Action(StrEnum):
     undo = "undo"
 
 
+Id, Key = Annotated[str, Field(max_length=32)], Annotated[str, Field(max_length=64)]
+
+
 @dataclass(frozen=True)
 class Change:
-    """One change."""
+    """One change; ValueError if what its action needs is missing."""
 
-    id: str
+    id: Id
     time: int  # in seconds since 1970
     action: Action
     owner: str = ""  # the name given at login
-    entry: str = ""  # the key of the entry that it changes; an added entry has the id of its change
+    entry: Key = ""  # of the entry that it changes; an added entry has the id of its change
     of: str = ""  # the question of that entry, before the change
     question: str = ""  # the new one
     answer: str = ""
     wordings: tuple[str, ...] = ()  # all of a new or changed entry; or those that are added or removed
-    undone: str = ""  # the id of the change that is undone
+    undone: Id = ""  # the id of the change that is undone
+
+    def __post_init__(self) -> None:
+        needs = {Action.undo: ("undone",), Action.add_entry: ("answer",), Action.change_entry: ("entry", "answer")}
+        for name in ("id", *needs.get(self.action, ("entry",))):
+            if not getattr(self, name):
+                raise ValueError(f"Expected the {name} of a change, found none.")
 
     @classmethod
     def make(cls, action: Action, **fields: Any) -> Change:
         """A new change, of now."""
         return cls(uuid4().hex[:12], now(), action, **fields)
+
+    def row(self) -> dict[str, Any]:
+        """Its row in the table."""
+        texts = {name: storable(value) for name, value in vars(self).items() if isinstance(value, str)}
+        return vars(self) | texts | {"wordings": json.dumps(list(map(storable, self.wordings)), ensure_ascii=False)}
 
 
 _CHANGE = TypeAdapter(Change)
@@ -115,13 +129,7 @@ def append_change(database: Database, change: Change) -> None:
 
 def insert_change(connection: Connection, change: Change) -> None:
     """Append a change in a transaction that writes `changes`."""
-    connection.execute(insert(changes).values(**row_of(change)))
-
-
-def row_of(change: Change) -> dict[str, Any]:
-    """The row of a change."""
-    texts = {name: storable(value) for name, value in vars(change).items() if isinstance(value, str)}
-    return vars(change) | texts | {"wordings": json.dumps(list(map(storable, change.wordings)), ensure_ascii=False)}
+    connection.execute(insert(changes).values(**change.row()))
 
 
 def read_changes(database: Database) -> list[Change]:
@@ -138,21 +146,12 @@ def changes_in(connection: Connection) -> list[Change]:
     found = []
     for row in connection.execute(select(changes).order_by(changes.c.number)).mappings():
         try:
-            found.append(change_of({**row, "wordings": from_json(row["wordings"])}))
+            found.append(_CHANGE.validate_python({**row, "wordings": from_json(row["wordings"])}))
         except ValueError:
             if row["id"] not in _warned:
                 _warned.add(row["id"])
                 logger.warning("Row %s of the owner's changes is left out: it is not known here.", row["number"])
     return found
-
-
-def change_of(fields: dict[str, Any]) -> Change:
-    """The change that these fields state; ValueError if they state none."""
-    change = _CHANGE.validate_python(fields)
-    needs = {Action.undo: ("undone",), Action.add_entry: ("answer",), Action.change_entry: ("entry", "answer")}
-    if not all(getattr(change, name) for name in ("id", *needs.get(change.action, ("entry",)))):
-        raise ValueError(f"Expected what {change.action!r} needs.")
-    return change
 
 
 def clear_changes(database: Database, entries: Sequence[Entry]) -> int:

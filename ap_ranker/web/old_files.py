@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, TypeAdapter
-from sqlalchemy import Connection, String, Table, insert, select
+from pydantic import Field, TypeAdapter
+from sqlalchemy import Connection, Table, insert, select
 
 from ap_ranker.errors import InputError
 from ap_ranker.safe_open import open_file
-from ap_ranker.web.changes import change_of, row_of
+from ap_ranker.web.changes import Change
 from ap_ranker.web.database import Database, changes, facts, judgements, now, questions, storable
 from ap_ranker.web.judgements import key_of_answer, key_of_question
-from ap_ranker.web.question_log import Outcome
+from ap_ranker.web.question_log import LoggedQuestion
 
 logger = logging.getLogger(__name__)
 
@@ -24,46 +25,31 @@ Row = dict[str, Any]
 Needed = Annotated[str, Field(min_length=1)]
 
 
-class _Judgement(BaseModel):
+@dataclass
+class _Judgement:
+    time: int
     question: Needed
     answer: Needed
     label: Annotated[int, Field(ge=0, le=1)]
     stored_question: str = ""
     comment: str = ""
-    visit: str = ""
+    visit: Annotated[str, Field(max_length=80)] = ""
 
+    def row(self) -> Row:
+        texts = {name: storable(getattr(self, name)) for name in ("question", "answer", "stored_question", "comment")}
+        keys = {"question_key": key_of_question(self.question), "answer_key": key_of_answer(self.answer)}
+        visit = storable(self.visit) or f"unknown {self.label}"  # which counted as one visit, once with either label
+        return texts | keys | {"time": self.time, "visit": visit, "network": "", "helped": bool(self.label)}
 
-class _Question(BaseModel):
-    question: Needed
-    outcome: Outcome
-    score: float | None = None
-    entry: str = ""
-
-
-def _judgement(fields: Row) -> Row:
-    said = _Judgement.model_validate(fields)
-    keys = {"question_key": key_of_question(said.question), "answer_key": key_of_answer(said.answer)}
-    visit = said.visit or f"unknown {said.label}"  # which counted as one visit, once with either label
-    return said.model_dump(exclude={"label"}) | keys | {"helped": bool(said.label), "network": "", "visit": visit}
-
-
-def _question(fields: Row) -> Row:
-    asked = _Question.model_validate(fields)
-    return asked.model_dump() | {"question_key": key_of_question(asked.question)}
-
-
-def _change(fields: Row) -> Row:
-    return row_of(change_of(fields))
-
-
-KINDS: Mapping[str, tuple[Table, Callable[[Row], Row], Sequence[str]]] = {
-    "judgements": (judgements, _judgement, ("visit", "question_key", "answer_key")),
-    "changes": (changes, _change, ("id",)),
-    "questions": (questions, _question, ("time", "question_key")),
-}
-"""Part of the database -> its table, what makes a row of the fields of a line, the columns that tell rows apart."""
 
 _FIELDS, _TIME = TypeAdapter(Row), TypeAdapter(datetime)
+
+KINDS: Mapping[str, tuple[Table, TypeAdapter[Any], Sequence[str]]] = {
+    "judgements": (judgements, TypeAdapter(_Judgement), ("visit", "question_key", "answer_key")),
+    "changes": (changes, TypeAdapter(Change), ("id",)),
+    "questions": (questions, TypeAdapter(LoggedQuestion), ("time", "question_key")),
+}
+"""Part of the database -> its table, what a line states, and the columns that tell a row from the others."""
 
 
 def take_over(database: Database, *folders: Path) -> None:
@@ -90,7 +76,7 @@ def import_file(database: Database, part: str, path: Path) -> None:
 
 def _add(connection: Connection, part: str, path: Path) -> None:
     """Insert the rows of a file that are not there yet, a later one in place of an earlier one."""
-    table, _, columns = KINDS[part]
+    table, kind, columns = KINDS[part]
     there = set(map(tuple, connection.execute(select(*(table.c[name] for name in columns)))))
     try:
         with open_file(path) as file:
@@ -101,7 +87,9 @@ def _add(connection: Connection, part: str, path: Path) -> None:
     others = []
     for number, line in enumerate(lines, 1):
         try:
-            row = _row(part, line)
+            fields = _FIELDS.validate_json(line)
+            time = _TIME.validate_python(fields.get("time", datetime.now(UTC)))
+            row = kind.validate_python(fields | {"time": int(time.timestamp())}).row()
         except (ValueError, OverflowError):
             others += [str(number)] if line.strip() else []
             continue
@@ -116,18 +104,3 @@ def _add(connection: Connection, part: str, path: Path) -> None:
     if others:
         named = ", ".join(others[:5]) + ", ..." * (len(others) > 5)
         logger.warning("%s: %s lines left out that are no %s: %s.", path, f"{len(others):,}", part, named)
-
-
-def _row(part: str, line: bytes) -> Row:
-    """The row of a line; ValueError or OverflowError if it is of another kind, or does not fit the table."""
-    table, make, _ = KINDS[part]
-    fields = _FIELDS.validate_json(line)
-    time = int(_TIME.validate_python(fields.get("time", datetime.now(UTC))).timestamp())
-    row = make(fields | {"time": time}) | {"time": time}
-    for name, value in row.items():
-        kind = table.c[name].type
-        if isinstance(value, str):
-            row[name] = storable(value)
-            if isinstance(kind, String) and kind.length and len(value) > kind.length:
-                raise ValueError(f"{name}: expected at most {kind.length} characters, found {len(value)}.")
-    return row

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, func, insert, select
 
@@ -50,6 +50,10 @@ class LoggedQuestion:
     outcome: Outcome
     score: float | None = None  # of the best entry, shown or not: a probability, if the checkpoint is calibrated
     entry: str = ""  # the id of this entry
+
+    def row(self) -> dict[str, Any]:
+        """Its row in the table."""
+        return vars(self) | {"question": storable(self.question), "question_key": key_of_question(self.question)}
 
 
 def clean_question(text: str) -> str:
@@ -134,11 +138,7 @@ class QuestionLog:
 
     def _write(self, batch: Sequence[tuple[LoggedQuestion, str]]) -> None:
         with self._database.writing("questions") as connection:
-            rows = [
-                vars(logged) | {"question": storable(logged.question), "question_key": key_of_question(logged.question)}
-                for logged, network in batch
-                if self._visitors.takes(connection, network, "question")
-            ]
+            rows = [one.row() for one, network in batch if self._visitors.takes(connection, network, "question")]
             if rows:
                 connection.execute(insert(questions), rows)
                 newest = select(func.max(questions.c.id)).scalar_subquery()

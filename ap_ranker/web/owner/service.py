@@ -15,7 +15,6 @@ from sqlalchemy import Integer, delete, func, insert, literal_column, select
 from ap_ranker.data.faq import Match
 from ap_ranker.files import file_version
 from ap_ranker.text.reading import normalized, question_key
-from ap_ranker.web.background_groups import BackgroundGroups, pause
 from ap_ranker.web.changes import (
     Action,
     Change,
@@ -27,7 +26,7 @@ from ap_ranker.web.changes import (
     read_changes,
 )
 from ap_ranker.web.database import Database, judgements, now, questions, storable, wordings
-from ap_ranker.web.gaps import GapFinder, find_unanswered, open_questions
+from ap_ranker.web.gaps import BackgroundGroups, GapFinder, find_unanswered, open_questions, pause
 from ap_ranker.web.grouping import Gap
 from ap_ranker.web.judgements import Judgements, Votes, key_of_answer
 from ap_ranker.web.question_log import clean_question
