@@ -56,10 +56,8 @@ def gaps(
     rows: list[list[str | Text]] = []
     for gap in found[:SHOWN]:
         further = f"\n+ {len(gap.questions) - 1} other wordings" if len(gap.questions) > 1 else ""
-        first = gap.first
-        question = Text.assemble(first.text, (further, "dim"))
-        score = "-" if first.score is None else f"{first.score:.3f}"
-        rows.append([str(gap.asked), question, first.nearest[:80], score])
+        score = "-" if gap.first.score is None else f"{gap.first.score:.3f}"
+        rows.append([str(gap.asked), Text.assemble(gap.first.text, (further, "dim")), gap.first.nearest[:80], score])
     if found:
         console.table(["asked", "question", "nearest entry", "its score"], rows)
     if len(found) > SHOWN:
@@ -100,10 +98,10 @@ def changes(
     known = read_changes(website)
     changed = apply_changes(entries, known)
     states = dict.fromkeys(changed.undone, "undone") | dict.fromkeys(changed.lapsed, "no longer applies")
-    shown = [change for change in known if change.action != Action.undo]
     rows = [
         [in_utc(change.time), change.owner, change.action, _described(change), states.get(change.id, "")]
-        for change in shown
+        for change in known
+        if change.action != Action.undo
     ]
     console.table(["time, UTC", "owner", "change", "entry", ""], rows)
     if changed.lapsed:

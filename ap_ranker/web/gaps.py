@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -198,8 +199,8 @@ def embedding_of(search: DeclaredPipeline) -> tuple[Embed | None, str | None]:
 
 def known_questions(entries: Iterable[Entry], wordings: Iterable[Wordings] = ()) -> list[str]:
     """The stored questions and wordings of entries, and those of files."""
-    texts = [text for entry in entries for text in (entry.question, *entry.wordings) if text]
-    return list(dict.fromkeys([*texts, *(text for file in wordings for text in texts_of(file))]))
+    texts = (text for entry in entries for text in (entry.question, *entry.wordings) if text)
+    return list(dict.fromkeys(chain(texts, *map(texts_of, wordings))))
 
 
 def open_questions(

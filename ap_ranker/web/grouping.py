@@ -174,7 +174,7 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
 
 def _shared_words(texts: Sequence[str], known: Sequence[str], language: str | None) -> np.ndarray:
     """(N, N) cosines of the words of N texts, weighted by how rare they are in these and the known ones."""
-    from scipy.sparse import csr_matrix
+    from scipy.sparse import csr_array
 
     bags = [{word[-1] for word in read_words(text, language)} for text in (*texts, *known)]
     frequency = Counter(word for bag in bags for word in bag)
@@ -182,10 +182,9 @@ def _shared_words(texts: Sequence[str], known: Sequence[str], language: str | No
     rarity = np.log((len(bags) + 1) / (np.array(list(frequency.values())) + 0.5), dtype=np.float32)
     rows = [number for number, bag in enumerate(bags[: len(texts)]) for _ in bag]
     columns = [column[word] for bag in bags[: len(texts)] for word in bag]
-    weights = csr_matrix((rarity[columns], (rows, columns)), shape=(len(texts), len(column)), dtype=np.float32)
-    lengths = np.sqrt(weights.multiply(weights).sum(axis=1))
-    unit = weights.multiply(1 / np.maximum(lengths, 1e-9)).tocsr()
-    return np.asarray((unit @ unit.T).todense())
+    weights = csr_array((rarity[columns], (rows, columns)), shape=(len(texts), len(column)))
+    unit = weights.multiply(1 / np.maximum(np.sqrt(weights.power(2).sum(axis=1)), 1e-9)[:, None]).tocsr()
+    return np.asarray((unit @ unit.T).toarray())
 
 
 def _groups(

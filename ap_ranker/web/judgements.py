@@ -139,16 +139,12 @@ class Judgements:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The judgements, oldest first, with the columns that `ap-ranker train --feedback` reads."""
+        names = ("question", "answer", "label", "stored_question", "time", "comment")
         with self.database.reading() as connection:
             for row in connection.execute(select(judgements).order_by(judgements.c.id)).mappings():
-                yield {
-                    "question": row["question"],
-                    "answer": row["answer"],
-                    "label": int(row["helped"]),
-                    "stored_question": row["stored_question"],
-                    "time": datetime.fromtimestamp(row["time"], UTC).isoformat(),
-                    "comment": row["comment"],
-                }
+                time = datetime.fromtimestamp(row["time"], UTC).isoformat()
+                said = {**row, "label": int(row["helped"]), "time": time}
+                yield {name: said[name] for name in names}
 
 
 def _key(question: str, answer: str, visit: str) -> dict[str, Any]:

@@ -58,15 +58,10 @@ def delete_traces(
 ) -> Counter[str]:
     """Delete what a visitor left, or a sentence whoever said it; nothing of it is left in the database's files.
 
-    Args:
-        database: of the website.
-        visit: the judgements of a visit, and their questions if nobody else has judged these. Of the owner's changes,
-            only wordings that were accepted from visitors lose such a question.
-        address: likewise of an address's network.
-        identity: likewise of a person whom a web server in front names.
-        sentence: wherever it stands as a question, a wording or a comment, also in the owner's changes; case, white
-            space and punctuation do not count.
-        question_log: whether questions go from their log, too.
+    Of a `visit`, an `address`'s network, or an `identity` that a web server in front names: the judgements, and their
+    questions if nobody else has judged these; the owner's changes lose only wordings that were accepted from visitors.
+    Of a `sentence`: wherever it is a question, a wording or a comment, also in the owner's changes; case, white space
+    and punctuation do not count. The log of questions may stay, without `question_log`.
 
     Returns:
         What -> how many were deleted; of comments and changes, how many lost the sentence.

@@ -35,9 +35,6 @@ ROUTES = (PAGE, LOGIN, LOGOUT, *ASSETS, *API)
 LARGER = {"/owner/api/change": 256 * 1024}
 """Path -> maximum size of a request in bytes, where it is not that of a question."""
 
-THREADS = 4
-"""Number of requests that the page answers at once: an owner's browser sends four."""
-
 _PAGE = files("ap_ranker.web.owner") / "page"
 
 LOGIN_TEXTS: dict[str, dict[str, str]] = json.loads((_PAGE / "login.json").read_text(encoding="utf-8"))
@@ -108,7 +105,7 @@ class OwnersPage:
 
     def __init__(self, key: str, desk: OwnerService) -> None:
         self._desk, self._sessions = desk, Sessions(key, desk.database)
-        self._threads = ThreadPoolExecutor(THREADS, "owner")
+        self._threads = ThreadPoolExecutor(4, "owner")  # an owner's browser sends four requests at once
 
     def add_to(self, app: FastAPI) -> tuple[str, ...]:
         """Add the page to an application; returns its paths."""
