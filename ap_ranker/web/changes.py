@@ -41,7 +41,8 @@ class Action(StrEnum):
     undo = "undo"
 
 
-Id, Key = Annotated[str, Field(max_length=32)], Annotated[str, Field(max_length=64)]
+Id = Annotated[str, Field(max_length=32)]
+Key = Annotated[str, Field(max_length=64)]
 
 
 @dataclass(frozen=True)

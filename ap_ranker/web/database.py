@@ -159,12 +159,9 @@ class Database:
     ) -> None:
         """Insert a row, or change these columns of the one with the same keys; without any, that one stays."""
         dialect = postgresql if self.engine.dialect.name == "postgresql" else sqlite
-        inserted = dialect.insert(table).values(**row)
-        connection.execute(
-            inserted.on_conflict_do_update(index_elements=list(keys), set_=changed)
-            if changed
-            else inserted.on_conflict_do_nothing()
-        )
+        insert = dialect.insert(table).values(**row)
+        update = insert.on_conflict_do_update(index_elements=list(keys), set_=changed) if changed else None
+        connection.execute(insert.on_conflict_do_nothing() if update is None else update)
 
     def secret(self) -> bytes:
         """What signs answers and hashes addresses; all servers of this database share it."""
@@ -206,11 +203,11 @@ class Database:
                 if not attempts_left:
                     raise
                 time.sleep(0.2)
-        first = {facts: {"version": str(VERSION), "secret": secrets.token_hex(32)}, revisions: dict.fromkeys(PARTS, 0)}
+        first: list[tuple[sa.Table, str, str | int]] = [(revisions, part, 0) for part in PARTS]
+        first += [(facts, "version", str(VERSION)), (facts, "secret", secrets.token_hex(32))]
         with self.engine.begin() as connection:
-            for table, values in first.items():
-                for name, value in values.items():
-                    self.upsert(connection, table, {"name": name, "value": value}, ["name"])
+            for table, name, value in first:
+                self.upsert(connection, table, {"name": name, "value": value}, ["name"])
             of_schema = facts.c.name == "version"
             # Other servers wait here until the schema is that of this version.
             found = int(connection.scalar(sa.select(facts.c.value).where(of_schema).with_for_update()) or 0)
@@ -294,8 +291,9 @@ def _postgresql(text: str) -> tuple[sa.Engine, str]:
     except (ArgumentError, NoSuchModuleError):
         known = False
     if not known:
-        expected = "Expected --database with a path or a URL postgresql://USER:PASSWORD@HOST/NAME, found another."
-        raise InputError(expected)
+        raise InputError(
+            "Expected --database with a path or a URL postgresql://USER:PASSWORD@HOST/NAME, found another."
+        )
     try:
         engine = sa.create_engine(
             url.set(drivername="postgresql+psycopg"),

@@ -15,7 +15,7 @@ question moves to the group that it is most like, as linkage never takes a step 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -138,14 +138,10 @@ def group(
         copies[number].append(text)
     texts = [max(same, key=lambda text: asked[text]) for same in copies.values()]
     counts = np.array([sum(asked[text] for text in same) for same in copies.values()])
-    if embed is None or len(texts) < 2:
-        gaps = [Gap((GroupedQuestion(text, int(n)),)) for text, n in zip(texts, counts, strict=True)]
-    else:
-        similar, cosines = similarities(texts, embed, known, language)
-        gaps = [
-            Gap(tuple(GroupedQuestion(texts[row], int(counts[row]), bool(sure)) for row, sure in members))
-            for members in _groups(similar, cosines, counts, bound)
-        ]
+    groups: Iterable[list[tuple[int, bool]]] = ([(row, True)] for row in range(len(texts)))
+    if embed is not None and len(texts) > 1:
+        groups = _groups(*similarities(texts, embed, known, language), counts, bound)
+    gaps = [Gap(tuple(GroupedQuestion(texts[row], int(counts[row]), sure) for row, sure in one)) for one in groups]
     return sorted(gaps, key=lambda gap: (-gap.asked, -len(gap.questions)))
 
 

@@ -53,7 +53,8 @@ class LoggedQuestion:
 
     def row(self) -> dict[str, Any]:
         """Its row in the table."""
-        return vars(self) | {"question": storable(self.question), "question_key": key_of_question(self.question)}
+        texts = {"question": storable(self.question), "entry": storable(self.entry)}
+        return vars(self) | texts | {"question_key": key_of_question(self.question)}
 
 
 def clean_question(text: str) -> str:
