@@ -27,10 +27,10 @@ def list_judgements(database: Place) -> None:
 
     No search knows these questions. Accept those that are right on the owner's page, or add them to the FAQ.
     """
-    from ap_ranker.web.database import open_existing, place_of
+    from ap_ranker.web.database import open_existing
     from ap_ranker.web.judgements import Judgements
 
-    judged = Judgements(open_existing(place_of(database))).votes()
+    judged = Judgements(open_existing(database)).votes()
     rows = []
     for votes in judged[:SHOWN]:
         entry = votes.stored_question or shorten(votes.answer, WIDTH, placeholder=" ...")
@@ -47,10 +47,10 @@ def export(
     database: Place,
 ) -> None:
     """Write all judgements and comments into a file that only you can read."""
-    from ap_ranker.web.database import open_existing, place_of
+    from ap_ranker.web.database import open_existing
     from ap_ranker.web.traces import export_judgements
 
-    console.say(f"Wrote {export_judgements(open_existing(place_of(database)), file):,} judgements into {file}.")
+    console.say(f"Wrote {export_judgements(open_existing(database), file):,} judgements into {file}.")
 
 
 @app.command()
@@ -68,11 +68,11 @@ def delete(
 
     A visitor's sentences that others have judged, too, stay with the others' judgements.
     """
-    from ap_ranker.web.database import open_existing, place_of
+    from ap_ranker.web.database import open_existing
     from ap_ranker.web.traces import delete_traces
 
     who = {"visit": visit, "address": address, "identity": identity, "sentence": sentence}
-    deleted = delete_traces(open_existing(place_of(database)), **who, question_log=question_log)
+    deleted = delete_traces(open_existing(database), **who, question_log=question_log)
     found = ", ".join(f"{count:,} {what}" for what, count in deleted.items() if count)
     console.say(f"Deleted or freed of it: {found or 'nothing'}.")
 

@@ -36,18 +36,17 @@ def gaps(
     require_server()
     from ap_ranker.web.changes import owners_changes
     from ap_ranker.web.database import open_existing, place_of
-    from ap_ranker.web.gaps import find_gaps, find_unanswered, write_gaps
+    from ap_ranker.web.gaps import GapFinder, find_unanswered, open_questions, write_gaps
 
+    unanswered = find_unanswered(open_existing(database, searched.documents))
     place = place_of(database, searched.documents)
-    unanswered = find_unanswered(open_existing(place))
     with searched.set_up(overlay=owners_changes(place)) as setup, errors.status("Grouping the questions ..."):
         search, _ = setup.load()
         entries = setup.documents.entries if setup.documents else None
-        remaining, found = find_gaps(unanswered, search, entries, setup.match, setup.wordings)
-    console.say(
-        f"{len(unanswered):,} different questions without an answer that helped, {len(unanswered) - remaining:,} of "
-        "them in the FAQ by now."
-    )
+        remaining, known = open_questions(unanswered, entries, setup.match, setup.wordings)
+        *_, found = GapFinder(search).find(remaining, known)
+    known_by_now = f"{len(unanswered) - len(remaining):,} of them in the FAQ by now"
+    console.say(f"{len(unanswered):,} different questions without an answer that helped, {known_by_now}.")
     if not unanswered:
         console.say("Questions are logged by serve's --log-questions, and refused only with --precision.")
     if output is not None:
@@ -55,10 +54,8 @@ def gaps(
     rows: list[list[str | Text]] = []
     for gap in found[:SHOWN]:
         further = f"\n+ {len(gap.questions) - 1} other wordings" if len(gap.questions) > 1 else ""
-        first = gap.first
-        question = Text.assemble(first.text, (further, "dim"))
-        score = "-" if first.score is None else f"{first.score:.3f}"
-        rows.append([str(gap.asked), question, first.nearest[:80], score])
+        score = "-" if gap.first.score is None else f"{gap.first.score:.3f}"
+        rows.append([str(gap.asked), Text.assemble(gap.first.text, (further, "dim")), gap.first.nearest[:80], score])
     if found:
         console.table(["asked", "question", "nearest entry", "its score"], rows)
     if len(found) > SHOWN:
@@ -89,9 +86,9 @@ def changes(
     _check_output(output, faq)
     require_server()
     from ap_ranker.web.changes import Action, apply_changes, clear_changes, read_changes
-    from ap_ranker.web.database import open_existing, place_of
+    from ap_ranker.web.database import open_existing
 
-    website = open_existing(place_of(database, faq))
+    website = open_existing(database, faq)
     entries = read_faq(faq, columns)
     if clear:
         console.say(f"Deleted {clear_changes(website, entries):,} changes, which {faq} has.")
@@ -99,10 +96,10 @@ def changes(
     known = read_changes(website)
     changed = apply_changes(entries, known)
     states = dict.fromkeys(changed.undone, "undone") | dict.fromkeys(changed.lapsed, "no longer applies")
-    shown = [change for change in known if change.action != Action.undo]
     rows = [
         [in_utc(change.time), change.owner, change.action, _described(change), states.get(change.id, "")]
-        for change in shown
+        for change in known
+        if change.action != Action.undo
     ]
     console.table(["time, UTC", "owner", "change", "entry", ""], rows)
     if changed.lapsed:

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
+from pydantic_core import from_json
 from sqlalchemy import Connection, delete, insert, select
 
 from ap_ranker.data.faq import Entry
@@ -40,28 +41,43 @@ class Action(StrEnum):
     undo = "undo"
 
 
+Id = Annotated[str, Field(max_length=32)]
+Key = Annotated[str, Field(max_length=64)]
+
+
 @dataclass(frozen=True)
 class Change:
-    """One change."""
+    """One change; ValueError if what its action needs is missing."""
 
-    id: str
+    id: Id
     time: int  # in seconds since 1970
     action: Action
     owner: str = ""  # the name given at login
-    entry: str = ""  # the key of the entry that it changes; an added entry has the id of its change
+    entry: Key = ""  # of the entry that it changes; an added entry has the id of its change
     of: str = ""  # the question of that entry, before the change
     question: str = ""  # the new one
     answer: str = ""
     wordings: tuple[str, ...] = ()  # all of a new or changed entry; or those that are added or removed
-    undone: str = ""  # the id of the change that is undone
+    undone: Id = ""  # the id of the change that is undone
+
+    def __post_init__(self) -> None:
+        needs = {Action.undo: ("undone",), Action.add_entry: ("answer",), Action.change_entry: ("entry", "answer")}
+        for name in ("id", *needs.get(self.action, ("entry",))):
+            if not getattr(self, name):
+                raise ValueError(f"Expected the {name} of a change, found none.")
 
     @classmethod
     def make(cls, action: Action, **fields: Any) -> Change:
         """A new change, of now."""
         return cls(uuid4().hex[:12], now(), action, **fields)
 
+    def row(self) -> dict[str, Any]:
+        """Its row in the table."""
+        texts = {name: storable(value) for name, value in vars(self).items() if isinstance(value, str)}
+        return vars(self) | texts | {"wordings": json.dumps(list(map(storable, self.wordings)), ensure_ascii=False)}
 
-_ROW = TypeAdapter(Change)
+
+_CHANGE = TypeAdapter(Change)
 _warned: set[str] = set()
 """The ids of rows that are no changes."""
 
@@ -114,9 +130,7 @@ def append_change(database: Database, change: Change) -> None:
 
 def insert_change(connection: Connection, change: Change) -> None:
     """Append a change in a transaction that writes `changes`."""
-    texts = {name: storable(value) for name, value in vars(change).items() if isinstance(value, str)}
-    wordings = json.dumps([storable(wording) for wording in change.wordings], ensure_ascii=False)
-    connection.execute(insert(changes).values(**vars(change) | texts | {"wordings": wordings}))
+    connection.execute(insert(changes).values(**change.row()))
 
 
 def read_changes(database: Database) -> list[Change]:
@@ -132,11 +146,12 @@ def changes_in(connection: Connection) -> list[Change]:
     """
     found = []
     for row in connection.execute(select(changes).order_by(changes.c.number)).mappings():
-        if change := _change(dict(row)):
-            found.append(change)
-        elif row["id"] not in _warned:
-            _warned.add(row["id"])
-            logger.warning("Row %s of the owner's changes is left out: it is no change as known here.", row["number"])
+        try:
+            found.append(_CHANGE.validate_python({**row, "wordings": from_json(row["wordings"])}))
+        except ValueError:
+            if row["id"] not in _warned:
+                _warned.add(row["id"])
+                logger.warning("Row %s of the owner's changes is left out: it is not known here.", row["number"])
     return found
 
 
@@ -161,42 +176,34 @@ def _texts(entry: Entry) -> tuple[str, ...]:
 
 def apply_changes(entries: Iterable[Entry], made: Sequence[Change]) -> ChangedEntries:
     """Lay changes, oldest first, over the entries of a FAQ's file."""
-    current = {number: KeyedEntry(_key(entry), entry) for number, entry in enumerate(entries)}
+    current: list[KeyedEntry | None] = [KeyedEntry(_key(entry), entry) for entry in entries]
     by_key: defaultdict[str, list[int]] = defaultdict(list)
     by_question: defaultdict[str, list[int]] = defaultdict(list)
-    for number, keyed in current.items() if made else ():
-        by_key[keyed.key].append(number)
-        if keyed.entry.question:
+    for number, keyed in enumerate(current) if made else ():
+        if keyed:
+            by_key[keyed.key].append(number)
             by_question[normalized(keyed.entry.question)].append(number)
-    next_number = len(current)
     undone = {change.undone for change in made if change.action == Action.undo}
     lapsed: set[str] = set()
     for change in made:
         if change.action == Action.undo or change.id in undone:
             continue
         if change.action == Action.add_entry:
-            current[next_number] = KeyedEntry(change.id, _entry_of(change))
-            by_key[change.id].append(next_number)
-            next_number += 1
+            by_key[change.id].append(len(current))
+            added = Entry(change.question, change.answer, {}, f"change {change.id}", change.wordings)
+            current.append(KeyedEntry(change.id, added))
             continue
-        numbers = by_key.get(change.entry, ())
-        if not numbers and change.action in (Action.add_wordings, Action.remove_wordings):
-            same = by_question.get(normalized(change.of), ())
-            numbers = same if len(same) == 1 else ()
-        numbers = [number for number in numbers if number in current]
-        if not numbers:
+        numbers = by_key[change.entry]
+        if not numbers and change.of and change.action in (Action.add_wordings, Action.remove_wordings):
+            same = by_question[normalized(change.of)]
+            numbers = same if len(same) == 1 else []
+        there = [(number, keyed) for number in numbers if (keyed := current[number])]
+        for number, keyed in there:
+            changed = _changed(keyed.entry, change)
+            current[number] = None if changed is None else replace(keyed, entry=changed)
+        if not there:
             lapsed.add(change.id)
-        for number in numbers:
-            changed = _changed(current[number].entry, change)
-            if changed is None:
-                del current[number]
-            else:
-                current[number] = replace(current[number], entry=changed)
-    return ChangedEntries(list(current.values()), lapsed, undone)
-
-
-def _entry_of(change: Change) -> Entry:
-    return Entry(change.question, change.answer, {}, f"change {change.id}", change.wordings)
+    return ChangedEntries([keyed for keyed in current if keyed], lapsed, undone)
 
 
 def _changed(entry: Entry, change: Change) -> Entry | None:
@@ -210,17 +217,6 @@ def _changed(entry: Entry, change: Change) -> Entry | None:
     if change.action == Action.add_wordings:
         others += dict.fromkeys(change.wordings)
     return replace(entry, wordings=tuple(others))
-
-
-def _change(row: dict[str, Any]) -> Change | None:
-    """The change that a row states; `None` if it is none."""
-    try:
-        change = _ROW.validate_python(row | {"wordings": json.loads(row["wordings"] or "[]")})
-    except (ValueError, RecursionError):
-        return None
-    needs = {Action.undo: ("undone",), Action.add_entry: ("answer",), Action.change_entry: ("entry", "answer")}
-    needed = ("id", *needs.get(change.action, ("entry",)))
-    return change if all(getattr(change, name) for name in needed) else None
 
 
 def _key(entry: Entry) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +21,7 @@ from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD
 from ap_ranker.text.reading import bare, normalized, question_key
 from ap_ranker.web.database import Database
-from ap_ranker.web.grouping import MOST, SAMPLE, Embed, Gap, GroupedQuestion, Unanswered, group
+from ap_ranker.web.grouping import MOST, Embed, Gap, GroupedQuestion, Unanswered, group
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.question_log import clean_question, unanswered_questions
 from ap_ranker.web.suggestions import texts_of
@@ -26,11 +29,16 @@ from ap_ranker.web.suggestions import texts_of
 if TYPE_CHECKING:
     from ap_ranker.search.declared_pipeline import DeclaredPipeline
 
+logger = logging.getLogger(__name__)
+
 BATCH = 16
 """Number of questions encoded between two pauses: some 50 ms."""
 
 FIRST = 100
 """Number of questions that are grouped at first; then all."""
+
+PATIENCE, LONGEST_PAUSE = 0.5, 0.5
+"""Seconds that a request waits for new groups before it gets those that are there; and between two pieces of work."""
 
 COLUMNS_WRITTEN = ("question", "answer", "wordings", "similar", "asked", "nearest_question", "nearest_score")
 
@@ -75,8 +83,7 @@ class GapFinder:
 
     def __init__(self, search: DeclaredPipeline, pause: Callable[[float], None] = lambda seconds: None) -> None:
         self._search, self._pause = search, pause
-        self._model: tuple[Embed | None, str | None] | None = None
-        self._vectors: OrderedDict[str, np.ndarray] = OrderedDict()
+        self._vectors: dict[str, np.ndarray] = {}
         self._nearest: dict[str, GroupedQuestion] = {}
         self._version: object = None
 
@@ -87,34 +94,82 @@ class GapFinder:
 
         Of another `version` of what is searched, the nearest entries are looked up again.
         """
-        embed, language = self._model = self._model or embedding_of(self._search)
         if version is None or version != self._version or len(self._nearest) > 2 * MOST:
             self._nearest, self._version = {}, version
-        kept = None if embed is None else partial(self._kept_vectors, embed)
-        parts = [unanswered[-FIRST:], unanswered] if len(unanswered) > FIRST else [unanswered]
-        for part in parts:
-            groups = group(part, kept, known, language=language)[:most]
-            yield [Gap(tuple(map(self._with_nearest, gap.questions))) for gap in groups]
+        embed, language = self._model
+        kept = partial(self._kept_vectors, embed) if embed else None
+        for part in [unanswered[-FIRST:], unanswered] if len(unanswered) > FIRST else [unanswered]:
+            yield [
+                Gap(tuple(map(self._with_nearest, gap.questions)))
+                for gap in group(part, kept, known, language=language)[:most]
+            ]
+
+    @cached_property
+    def _model(self) -> tuple[Embed | None, str | None]:
+        return embedding_of(self._search)
 
     def _kept_vectors(self, embed: Embed, texts: Sequence[str]) -> np.ndarray:
+        if len(self._vectors) > 3 * MOST:
+            self._vectors = {}
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         for start in range(0, len(new), BATCH):
             begun, batch = time.monotonic(), new[start : start + BATCH]
             self._vectors.update(zip(batch, embed(batch), strict=True))
             self._pause(time.monotonic() - begun)
-        for text in texts:
-            self._vectors.move_to_end(text)
-        vectors = np.stack([self._vectors[text] for text in texts])
-        while len(self._vectors) > 2 * MOST + SAMPLE:
-            self._vectors.popitem(last=False)
-        return vectors
+        return np.stack([self._vectors[text] for text in texts])
 
     def _with_nearest(self, one: GroupedQuestion) -> GroupedQuestion:
-        if (found := self._nearest.get(one.text)) is None:
+        if one.text not in self._nearest:
             begun = time.monotonic()
-            found = self._nearest[one.text] = with_nearest(one, self._search)
+            self._nearest[one.text] = with_nearest(one, self._search)
             self._pause(time.monotonic() - begun)
-        return replace(found, asked=one.asked, is_sure=one.is_sure)
+        return replace(self._nearest[one.text], asked=one.asked, is_sure=one.is_sure)
+
+
+def pause(seconds: float) -> None:
+    """Leave the processor to the search for as long as the last piece of work took."""
+    time.sleep(min(seconds, LONGEST_PAUSE))
+
+
+class BackgroundGroups:
+    """The latest groups of a thread that works while there is something new. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._groups: list[Gap] = []
+        self._version: object = None  # of the questions that are grouped
+        self._error: Exception | None = None
+        self._is_working = False
+
+    def latest(self, version: object, work: Callable[[], Iterable[list[Gap]]]) -> tuple[list[Gap], bool]:
+        """The groups that are there, and whether better ones are on their way.
+
+        For a new `version` of the questions, `work` begins in the thread: it yields groups that become more complete.
+        One at a time; a version that is new meanwhile waits for the next call. What `work` raises is raised here, once.
+        """
+        with self._changed:
+            if not self._is_working and version != self._version:
+                self._is_working = True
+                threading.Thread(target=self._work, args=(version, work), name="gaps", daemon=True).start()
+            self._changed.wait_for(lambda: not self._is_working, PATIENCE)
+            error, self._error = self._error, None
+            if error is not None:
+                raise error
+            return self._groups, version != self._version
+
+    def _work(self, version: object, work: Callable[[], Iterable[list[Gap]]]) -> None:
+        error = None
+        try:
+            for groups in work():
+                with self._changed:
+                    self._groups = groups
+        except Exception as raised:
+            logger.debug("Questions were not grouped.", exc_info=True)
+            error = raised
+        with self._changed:
+            self._version, self._error = None if error else version, error
+            self._is_working = False
+            self._changed.notify_all()
 
 
 def with_nearest(one: GroupedQuestion, search: DeclaredPipeline) -> GroupedQuestion:
@@ -135,8 +190,7 @@ def embedding_of(search: DeclaredPipeline) -> tuple[Embed | None, str | None]:
     """The vectors of questions by the model of a search, `None` if it has none, and the language of its stemmer."""
     from ap_ranker.ranking.ranker import Ranker
 
-    component = search.ranker()
-    if component is None:
+    if (component := search.ranker()) is None:
         return None, None
     ranker = Ranker.from_pretrained(component.model)  # its weights are those of the pipeline
     embed = (lambda texts: ranker.embed_questions(texts).numpy()) if ranker.has_vectors else None
@@ -145,28 +199,17 @@ def embedding_of(search: DeclaredPipeline) -> tuple[Embed | None, str | None]:
 
 def known_questions(entries: Iterable[Entry], wordings: Iterable[Wordings] = ()) -> list[str]:
     """The stored questions and wordings of entries, and those of files."""
-    texts = [text for entry in entries for text in (entry.question, *entry.wordings) if text]
-    return list(dict.fromkeys([*texts, *(text for file in wordings for text in texts_of(file))]))
-
-
-def find_gaps(
-    unanswered: Sequence[Unanswered],
-    search: DeclaredPipeline,
-    entries: Sequence[Entry] | None,  # what is searched now; `None` if nobody knows, so that all questions are open
-    match: Match,
-    wordings: Iterable[Path] = (),  # files of further wordings of the entries
-    most: int | None = None,
-) -> tuple[int, list[Gap]]:
-    """The number of questions that are still open, and groups of them, each with the entry that it is most like."""
-    remaining, known = open_questions(unanswered, entries, match, wordings)
-    *_, groups = GapFinder(search).find(remaining, known, most)
-    return len(remaining), groups
+    texts = (text for entry in entries for text in (entry.question, *entry.wordings) if text)
+    return list(dict.fromkeys(chain(texts, *map(texts_of, wordings))))
 
 
 def open_questions(
     unanswered: Sequence[Unanswered], entries: Sequence[Entry] | None, match: Match, wordings: Iterable[Path] = ()
 ) -> tuple[list[Unanswered], list[str]]:
-    """The questions that are still open, and those that the FAQ knows; arguments as for `find_gaps`."""
+    """The questions that are still open, and those that the FAQ and files of further wordings know.
+
+    Without `entries`, nobody knows what is searched now, and all questions are open.
+    """
     files = [read_wordings(file) for file in wordings]
     remaining = list(unanswered) if entries is None else still_open(unanswered, entries, match, files)
     return remaining, known_questions(entries or (), files)

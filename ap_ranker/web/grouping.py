@@ -15,7 +15,7 @@ question moves to the group that it is most like, as linkage never takes a step 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -33,21 +33,16 @@ planting, 16 of 17 are right, and 14 of 18 of a real search; of all questions of
 WORDS = 0.1
 """Weight of the words that two questions share."""
 
-SAMPLE = 2000
-"""Maximum number of known questions that are looked at."""
-
-NEAREST = 20
-"""Maximum number of known questions that are near a question: one of a hundred."""
+SAMPLE, NEAREST = 2000, 20
+"""Maximum number of known questions that are looked at, and of those that are near a question: one of a hundred."""
 
 FEW, USUAL = 100, 0.8
 """Number of known questions below which they do not show where it is crowded; known(a) is then this high number: many
 small groups cost an owner less than one that joins "i lost my card" with "forgot my pin" (a cosine of 0.56)."""
 
-MOST = 2000
-"""Maximum number of different questions that are grouped, those asked most often and latest: each pair takes time."""
-
-SWEEPS = 3
-"""Maximum number of times that all questions may move."""
+MOST, SWEEPS = 2000, 3
+"""Maximum number of different questions that are grouped, those asked most often and latest, since each pair takes
+time; and of times that all of them may move."""
 
 NEAR = 0.75
 """Minimum probability of the nearest entry to offer it before a new one. On the dev planting the search that was
@@ -132,8 +127,8 @@ def group(
 ) -> list[Gap]:
     """Group questions, oldest first, by meaning: the group that was asked most often first.
 
-    Without `embed`, only questions that are nearly equal are grouped, and of these only one is returned. `known` are
-    questions that the FAQ knows; `language` is that of a stemmer, as for `read_words`.
+    Of questions that are nearly equal, one stands for all; without `embed`, nothing else is grouped. `known` are those
+    that the FAQ knows; `language` is that of a stemmer, as for `read_words`.
     """
     from ap_ranker.text.near_copies import near_groups  # takes a second to load
 
@@ -143,14 +138,10 @@ def group(
         copies[number].append(text)
     texts = [max(same, key=lambda text: asked[text]) for same in copies.values()]
     counts = np.array([sum(asked[text] for text in same) for same in copies.values()])
-    if embed is None or len(texts) < 2:
-        gaps = [Gap((GroupedQuestion(text, int(n)),)) for text, n in zip(texts, counts, strict=True)]
-    else:
-        similar, cosines = similarities(texts, embed, known, language)
-        gaps = [
-            Gap(tuple(GroupedQuestion(texts[row], int(counts[row]), bool(sure)) for row, sure in members))
-            for members in _groups(similar, cosines, counts, bound)
-        ]
+    groups: Iterable[list[tuple[int, bool]]] = ([(row, True)] for row in range(len(texts)))
+    if embed is not None and len(texts) > 1:
+        groups = _groups(*similarities(texts, embed, known, language), counts, bound)
+    gaps = [Gap(tuple(GroupedQuestion(texts[row], int(counts[row]), sure) for row, sure in one)) for one in groups]
     return sorted(gaps, key=lambda gap: (-gap.asked, -len(gap.questions)))
 
 
@@ -179,7 +170,7 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
 
 def _shared_words(texts: Sequence[str], known: Sequence[str], language: str | None) -> np.ndarray:
     """(N, N) cosines of the words of N texts, weighted by how rare they are in these and the known ones."""
-    from scipy import sparse
+    from scipy.sparse import csr_array
 
     bags = [{word[-1] for word in read_words(text, language)} for text in (*texts, *known)]
     frequency = Counter(word for bag in bags for word in bag)
@@ -187,10 +178,9 @@ def _shared_words(texts: Sequence[str], known: Sequence[str], language: str | No
     rarity = np.log((len(bags) + 1) / (np.array(list(frequency.values())) + 0.5), dtype=np.float32)
     rows = [number for number, bag in enumerate(bags[: len(texts)]) for _ in bag]
     columns = [column[word] for bag in bags[: len(texts)] for word in bag]
-    weights = sparse.csr_matrix((rarity[columns], (rows, columns)), shape=(len(texts), len(column)), dtype=np.float32)
-    lengths = np.sqrt(weights.multiply(weights).sum(axis=1))
-    unit = weights.multiply(1 / np.maximum(lengths, 1e-9)).tocsr()
-    return np.asarray((unit @ unit.T).todense())
+    weights = csr_array((rarity[columns], (rows, columns)), shape=(len(texts), len(column)))
+    unit = weights.multiply(1 / np.maximum(np.sqrt(weights.power(2).sum(axis=1)), 1e-9)[:, None]).tocsr()
+    return np.asarray((unit @ unit.T).toarray())
 
 
 def _groups(
@@ -215,23 +205,19 @@ def _groups(
 
 def _moved(similar: np.ndarray, numbers: np.ndarray, bound: float) -> np.ndarray:
     """(N,) group numbers after each question went where it fits best, of the groups whose members are all like it."""
+    from scipy.sparse import csr_array
+
+    rows, unlike, similar = np.arange(len(numbers)), similar < bound, similar.copy()
+    np.fill_diagonal(unlike, False)
+    np.fill_diagonal(similar, 0)  # nobody is compared with itself
     for _ in range(SWEEPS):
-        _, numbers, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
-        by_group = similar[:, np.argsort(numbers, kind="stable")]
-        starts = np.cumsum(sizes) - sizes
-        rows = np.arange(len(numbers))
-        own = np.zeros(by_group.shape[:1] + sizes.shape, dtype=bool)
-        own[rows, numbers] = True
-        others = np.where(own, sizes - 1, sizes)
-        totals = np.add.reduceat(by_group, starts, axis=1) - np.where(own, similar[rows, rows][:, None], 0)
-        fits = (np.minimum.reduceat(by_group, starts, axis=1) >= bound) | own
-        means = np.where(fits & (others > 0), totals / np.maximum(others, 1), -np.inf)
+        members = csr_array((np.ones(len(rows), dtype=np.float32), (rows, numbers)))  # (N, groups), of zeros and ones
+        others = members.sum(axis=0) - members.toarray()
+        fits = (others > 0) & (unlike @ members == 0)
+        means = np.divide(similar @ members, others, out=np.full(others.shape, -np.inf), where=fits)
         best = means.argmax(axis=1)
-        moves = np.flatnonzero(means[rows, best] > means[rows, numbers])
-        for row in moves.tolist():
-            members = np.flatnonzero(numbers == best[row])  # as they are after the moves before
-            if len(members) and similar[row, members].min() >= bound:
+        for row in np.flatnonzero(means[rows, best] > means[rows, numbers]):
+            there = numbers == best[row]  # after the moves before
+            if there.any() and not unlike[row, there].any():
                 numbers[row] = best[row]
-        if not len(moves):
-            break
     return numbers

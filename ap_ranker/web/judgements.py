@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, case, delete, func, select, update
+from sqlalchemy import ColumnElement, case, delete, func, select, update
 
 from ap_ranker.text.reading import normalized, question_key
 from ap_ranker.web.database import Database, judgements, now, storable, wordings
@@ -79,35 +79,31 @@ class Judgements:
         Without the random id of a visit, that of its network counts. QuotaError is raised if the network has used its
         quota of today; a comment beyond it is left out.
         """
-        question, answer, stored_question, comment = map(storable, (question, answer, stored_question, comment))
+        key = _key(question, answer, visit or network)
+        judged = {"time": now(), "network": network, "helped": helped, "counts": True}
+        texts = {"question": question, "answer": answer, "stored_question": stored_question}
+        row = key | judged | {name: storable(text) for name, text in texts.items()}
         with self.database.writing("judgements") as connection:
             if not self.visitors.takes(connection, network, "judgement"):
                 raise QuotaError
-            row: dict[str, Any] = {**self._key(question, answer, visit or network)}
-            if comment and not self.visitors.takes(connection, network, "comment"):
-                comment = ""
-            row |= {"time": now(), "network": network, "question": question, "answer": answer, "helped": helped}
-            row |= {"stored_question": stored_question, "counts": True}
-            changed = {name: row[name] for name in ("time", "network", "helped", "counts")}
-            changed |= {"comment": comment} if comment else {}
+            if comment and self.visitors.takes(connection, network, "comment"):
+                judged["comment"] = storable(comment)
             counting = [judgements.c.network == network, judgements.c.counts]
-            earlier = update(judgements).where(*counting, judgements.c.question_key == row["question_key"])
-            connection.execute(earlier.values(counts=False))
-            keys = ["visit", "question_key", "answer_key"]
-            self.database.upsert(connection, judgements, row | {"comment": comment}, keys, **changed)
+            no_longer = update(judgements).values(counts=False).where(*counting)
+            connection.execute(no_longer.where(judgements.c.question_key == key["question_key"]))
+            self.database.upsert(connection, judgements, {"comment": ""} | row | judged, list(key), **judged)
             too_many = select(judgements.c.id).where(*counting).order_by(judgements.c.id.desc()).offset(MOST_OF_NETWORK)
-            old = judgements.c.id <= too_many.limit(1).scalar_subquery()
-            connection.execute(update(judgements).where(*counting, old).values(counts=False))
+            connection.execute(no_longer.where(judgements.c.id <= too_many.limit(1).scalar_subquery()))
             newest = select(func.max(judgements.c.id)).scalar_subquery()
             connection.execute(delete(judgements).where(judgements.c.id <= newest - MOST))
 
     def take_back(self, *, question: str, answer: str, network: str, visit: str) -> None:
         """Delete a visit's judgement of an answer; QuotaError as `keep`."""
+        key = _key(question, answer, visit or network)
         with self.database.writing("judgements") as connection:
             if not self.visitors.takes(connection, network, "judgement"):
                 raise QuotaError
-            key = self._key(question, answer, visit or network)
-            connection.execute(delete(judgements).where(*(judgements.c[name] == key[name] for name in key)))
+            connection.execute(delete(judgements).where(*(judgements.c[name] == value for name, value in key.items())))
 
     def votes(self, most: int | None = None, *, undecided: bool = False) -> list[Votes]:
         """The questions and answers that were judged, those of most networks first, then the latest.
@@ -143,26 +139,13 @@ class Judgements:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The judgements, oldest first, with the columns that `ap-ranker train --feedback` reads."""
+        names = ("question", "answer", "label", "stored_question", "time", "comment")
         with self.database.reading() as connection:
             for row in connection.execute(select(judgements).order_by(judgements.c.id)).mappings():
-                yield {
-                    "question": row["question"],
-                    "answer": row["answer"],
-                    "label": int(row["helped"]),
-                    "stored_question": row["stored_question"],
-                    "time": datetime.fromtimestamp(row["time"], UTC).isoformat(),
-                    "comment": row["comment"],
-                }
-
-    @staticmethod
-    def _key(question: str, answer: str, visit: str) -> dict[str, str]:
-        return {
-            "visit": visit,
-            "question_key": key_of_question(question),
-            "answer_key": key_of_answer(answer),
-        }
+                time = datetime.fromtimestamp(row["time"], UTC).isoformat()
+                said = {**row, "label": int(row["helped"]), "time": time}
+                yield {name: said[name] for name in names}
 
 
-def delete_older(connection: Connection, seconds: int) -> None:
-    """Delete the judgements from before a time, in seconds since 1970."""
-    connection.execute(delete(judgements).where(judgements.c.time < seconds))
+def _key(question: str, answer: str, visit: str) -> dict[str, Any]:
+    return {"visit": visit, "question_key": key_of_question(question), "answer_key": key_of_answer(answer)}

@@ -2,70 +2,54 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field, TypeAdapter
 from sqlalchemy import Connection, Table, insert, select
 
 from ap_ranker.errors import InputError
 from ap_ranker.safe_open import open_file
-from ap_ranker.web.changes import Action
+from ap_ranker.web.changes import Change
 from ap_ranker.web.database import Database, changes, facts, judgements, now, questions, storable
 from ap_ranker.web.judgements import key_of_answer, key_of_question
-from ap_ranker.web.question_log import Outcome
+from ap_ranker.web.question_log import LoggedQuestion
 
 logger = logging.getLogger(__name__)
 
-KINDS: Mapping[str, tuple[Table, Sequence[str], Sequence[str]]] = {
-    "judgements": (judgements, ("question", "answer", "label"), ("visit", "question_key", "answer_key")),
-    "changes": (changes, ("id", "action"), ("id",)),
-    "questions": (questions, ("question", "outcome"), ("time", "question_key")),
-}
-"""Part of the database -> its table, the fields of a line, and the columns that tell a row from the others."""
-
-NEEDED = {Action.undo: ("undone",), Action.add_entry: ("answer",), Action.change_entry: ("entry", "answer")}
-"""The further fields of changes; others than these need the entry."""
-
-Short = Annotated[str, Field(max_length=64)]
+Row = dict[str, Any]
+Needed = Annotated[str, Field(min_length=1)]
 
 
-class _Line(BaseModel):
-    """A line of any kind of file; each has some of the fields."""
-
-    time: datetime = Field(default_factory=lambda: datetime.now(UTC))
-    question: str = ""
-    answer: str = ""
+@dataclass
+class _Judgement:
+    time: int
+    question: Needed
+    answer: Needed
+    label: Annotated[int, Field(ge=0, le=1)]
     stored_question: str = ""
-    label: Annotated[int, Field(ge=0, le=1)] | None = None
-    visit: Short = ""
     comment: str = ""
-    id: Short = ""
-    action: Action | None = None
-    entry: str = ""
-    of: str = ""
-    wordings: tuple[str, ...] = ()
-    undone: Short = ""
-    outcome: Outcome | None = None
-    score: float | None = None
+    visit: Annotated[str, Field(max_length=80)] = ""
 
-    def row(self, part: str) -> dict[str, Any]:
-        """The row of a part's table; ValueError if the line is of another kind."""
-        table, needed, _ = KINDS[part]
-        needed = (*needed, *(NEEDED.get(self.action, ("entry",)) if self.action else ()))
-        if any(value is None or value == "" for value in (getattr(self, name) for name in needed)):
-            raise ValueError
-        row = self.model_dump() | {"time": int(self.time.timestamp()), "helped": bool(self.label)}
-        row |= {"question_key": key_of_question(self.question), "answer_key": key_of_answer(self.answer)}
-        row |= {"visit": self.visit or f"unknown {self.label}"}  # which counted as one visit, once with either label
-        row |= {"network": "", "owner": "", "wordings": json.dumps(self.wordings, ensure_ascii=False)}
-        columns = [column.name for column in table.c if column is not table.autoincrement_column]
-        texts = {name: storable(value) for name, value in row.items() if isinstance(value, str)}
-        return {name: value for name, value in (row | texts).items() if name in columns}
+    def row(self) -> Row:
+        texts = {name: storable(getattr(self, name)) for name in ("question", "answer", "stored_question", "comment")}
+        keys = {"question_key": key_of_question(self.question), "answer_key": key_of_answer(self.answer)}
+        visit = storable(self.visit) or f"unknown {self.label}"  # which counted as one visit, once with either label
+        return texts | keys | {"time": self.time, "visit": visit, "network": "", "helped": bool(self.label)}
+
+
+_FIELDS, _TIME = TypeAdapter(Row), TypeAdapter(datetime)
+
+KINDS: Mapping[str, tuple[Table, TypeAdapter[Any], Sequence[str]]] = {
+    "judgements": (judgements, TypeAdapter(_Judgement), ("visit", "question_key", "answer_key")),
+    "changes": (changes, TypeAdapter(Change), ("id",)),
+    "questions": (questions, TypeAdapter(LoggedQuestion), ("time", "question_key")),
+}
+"""Part of the database -> its table, what a line states, and the columns that tell a row from the others."""
 
 
 def take_over(database: Database, *folders: Path) -> None:
@@ -92,18 +76,20 @@ def import_file(database: Database, part: str, path: Path) -> None:
 
 def _add(connection: Connection, part: str, path: Path) -> None:
     """Insert the rows of a file that are not there yet, a later one in place of an earlier one."""
-    table, _, columns = KINDS[part]
+    table, kind, columns = KINDS[part]
     there = set(map(tuple, connection.execute(select(*(table.c[name] for name in columns)))))
     try:
         with open_file(path) as file:
             lines = file.read().removeprefix(b"\xef\xbb\xbf").split(b"\n")
     except OSError as error:
         raise InputError(f"{path}: expected a file that can be read ({error.strerror}).") from error
-    new: dict[object, dict[str, Any]] = {}
+    new: dict[object, Row] = {}
     others = []
     for number, line in enumerate(lines, 1):
         try:
-            row = _Line.model_validate_json(line or b"{}").row(part)
+            fields = _FIELDS.validate_json(line)
+            time = _TIME.validate_python(fields.get("time", datetime.now(UTC)))
+            row = kind.validate_python(fields | {"time": int(time.timestamp())}).row()
         except (ValueError, OverflowError):
             others += [str(number)] if line.strip() else []
             continue

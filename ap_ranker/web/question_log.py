@@ -9,9 +9,9 @@ import logging
 import queue
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, func, insert, select
 
@@ -28,11 +28,9 @@ logger = logging.getLogger(__name__)
 LONGEST = 500
 """Maximum number of characters of a logged question."""
 
-MOST = 100_000
-"""Maximum number of questions that are kept; beyond it, the oldest ones go."""
-
-MOST_WAITING = 1000
-"""Maximum number of questions that wait to be written; further ones are left out."""
+MOST, MOST_WAITING = 100_000, 1000
+"""Maximum number of questions that are kept, beyond which the oldest ones go; and of those that wait to be written,
+beyond which further ones are left out."""
 
 
 class Outcome(StrEnum):
@@ -52,6 +50,11 @@ class LoggedQuestion:
     outcome: Outcome
     score: float | None = None  # of the best entry, shown or not: a probability, if the checkpoint is calibrated
     entry: str = ""  # the id of this entry
+
+    def row(self) -> dict[str, Any]:
+        """Its row in the table."""
+        texts = {"question": storable(self.question), "entry": storable(self.entry)}
+        return vars(self) | texts | {"question_key": key_of_question(self.question)}
 
 
 def clean_question(text: str) -> str:
@@ -106,9 +109,9 @@ class QuestionLog:
         if not shown:
             outcome = Outcome.refused if closest or closest is None else Outcome.nothing_found
             best = (closest or [])[:1]
-        score = best[0].score if best else None
-        score = None if score is None else round(score, 6)
-        logged = LoggedQuestion(now(), clean_question(question), outcome, score, best[0].id if best else "")
+        logged = LoggedQuestion(now(), clean_question(question), outcome)
+        if best:
+            logged = replace(logged, score=best[0].score, entry=best[0].id)
         try:
             self._waiting.put_nowait((logged, network))
         except queue.Full:
@@ -121,28 +124,22 @@ class QuestionLog:
             self._thread.join()
 
     def _work(self) -> None:
-        while (item := self._waiting.get()) is not None:
-            batch, ended = [item], False
-            while not self._waiting.empty() and not ended:
-                following = self._waiting.get()
-                ended = following is None
-                batch += [following] if following else []
+        ended = False
+        while not ended:
+            waiting = [self._waiting.get()]
+            while not self._waiting.empty():
+                waiting.append(self._waiting.get())
+            ended = None in waiting
             try:
-                self._write(batch)
+                self._write([item for item in waiting if item])
             except InputError as error:
                 self._warn(f"Questions cannot be logged. {error}")
             except Exception:  # a defect of ours must not end the thread
                 logger.exception("A question was not logged.")
-            if ended:
-                return
 
     def _write(self, batch: Sequence[tuple[LoggedQuestion, str]]) -> None:
         with self._database.writing("questions") as connection:
-            rows = [
-                vars(logged) | {"question": storable(logged.question), "question_key": key_of_question(logged.question)}
-                for logged, network in batch
-                if self._visitors.takes(connection, network, "question")
-            ]
+            rows = [one.row() for one, network in batch if self._visitors.takes(connection, network, "question")]
             if rows:
                 connection.execute(insert(questions), rows)
                 newest = select(func.max(questions.c.id)).scalar_subquery()

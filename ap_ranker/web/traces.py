@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, not_, select, update
@@ -35,9 +35,8 @@ def export_judgements(database: Database, path: Path) -> int:
     if path.suffix not in (".jsonl", ".csv"):
         raise InputError(f"Expected a file that ends in .jsonl or .csv, found {str(path)!r}.")
     records = list(Judgements(database).records())
-    if path.suffix == ".jsonl":
-        text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    else:
+    text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    if path.suffix == ".csv":
         columns = list(records[0]) if records else ["question", "answer", "label"]
         text = csv_text(columns, [list(record.values()) for record in records])
     umask = os.umask(0o077)
@@ -59,15 +58,10 @@ def delete_traces(
 ) -> Counter[str]:
     """Delete what a visitor left, or a sentence whoever said it; nothing of it is left in the database's files.
 
-    Args:
-        database: of the website.
-        visit: the judgements of a visit, and their questions if nobody else has judged these. Of the owner's changes,
-            only wordings that were accepted from visitors lose such a question.
-        address: likewise of an address's network.
-        identity: likewise of a person whom a web server in front names.
-        sentence: wherever it stands as a question, a wording or a comment, also in the owner's changes; case, white
-            space and punctuation do not count.
-        question_log: whether questions go from their log, too.
+    Of a `visit`, an `address`'s network, or an `identity` that a web server in front names: the judgements, and their
+    questions if nobody else has judged these; the owner's changes lose only wordings that were accepted from visitors.
+    Of a `sentence`: wherever it is a question, a wording or a comment, also in the owner's changes; case, white space
+    and punctuation do not count. The log of questions may stay, without `question_log`.
 
     Returns:
         What -> how many were deleted; of comments and changes, how many lost the sentence.
@@ -81,19 +75,38 @@ def delete_traces(
     theirs = judgements.c.visit == storable(visit or "")
     if address or identity:
         theirs = judgements.c.network == _network(Visitors(database), address or "", identity or "")
+    deleted: Counter[str] = Counter()
     with database.writing(*PARTS, "changes") as connection:
-        if sentence:
-            keys = of_owner = _keys(sentence)
-            judged = 0
-        else:
+        keys = of_owner = _keys(sentence or "")
+        if not sentence:
             others = set(connection.scalars(select(judgements.c.question_key).where(not_(theirs))))
             said = connection.execute(select(judgements.c.question, judgements.c.question_key).where(theirs)).all()
             keys = {key for text, own_key in said if own_key not in others for key in _keys(text)}
             of_owner = keys.intersection(connection.scalars(select(wordings.c.question_key)))
-            judged = connection.execute(delete(judgements).where(theirs)).rowcount
-        deleted = _delete(connection, keys, of_owner, question_log=question_log)
+            deleted["judgements"] = connection.execute(delete(judgements).where(theirs)).rowcount
+        for part, table in PARTS.items():
+            for key in keys if question_log or table is not questions else ():
+                deleted[part] += connection.execute(delete(table).where(table.c.question_key == key)).rowcount
+        commented = select(judgements.c.id, judgements.c.comment).where(judgements.c.comment != "")
+        for row, comment in connection.execute(commented).all():
+            if key_of_question(comment) in keys:
+                connection.execute(update(judgements).where(judgements.c.id == row).values(comment=""))
+                deleted["comments"] += 1
+        for number, change in _changes_without(connection, of_owner) if of_owner else ():
+            connection.execute(update(changes).where(changes.c.number == number).values(**change))
+            deleted["changes"] += 1
     database.compact()
-    return deleted + Counter(judgements=judged)
+    return deleted
+
+
+def _changes_without(connection: Connection, keys: Collection[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """The numbers of the owner's changes that hold one of these sentences, and their columns without."""
+    for change in connection.execute(select(changes)).mappings().all():
+        kept = {name: "" if key_of_question(change[name]) in keys else change[name] for name in ("of", "question")}
+        left = [one for one in json.loads(change["wordings"]) if key_of_question(one) not in keys]
+        kept["wordings"] = json.dumps(left, ensure_ascii=False)
+        if any(change[name] != value for name, value in kept.items()):
+            yield change["number"], kept
 
 
 def _network(visitors: Visitors, address: str, identity: str) -> str:
@@ -107,29 +120,6 @@ def _network(visitors: Visitors, address: str, identity: str) -> str:
 def _keys(sentence: str) -> set[str]:
     """Those of a sentence as it was asked, and as the log of questions has it."""
     return {key_of_question(sentence), key_of_question(clean_question(sentence))}
-
-
-def _delete(
-    connection: Connection, keys: Collection[str], owners: Collection[str], *, question_log: bool
-) -> Counter[str]:
-    """Delete sentences by their keys, from the owner's changes some of them."""
-    deleted: Counter[str] = Counter()
-    for part, table in PARTS.items():
-        for key in keys if question_log or table is not questions else ():
-            deleted[part] += connection.execute(delete(table).where(table.c.question_key == key)).rowcount
-    said = select(judgements.c.id, judgements.c.comment).where(judgements.c.comment != "")
-    for row, comment in connection.execute(said).all():
-        if key_of_question(comment) in keys:
-            connection.execute(update(judgements).where(judgements.c.id == row).values(comment=""))
-            deleted["comments"] += 1
-    for change in connection.execute(select(changes)).mappings().all() if owners else ():
-        kept = {name: "" if key_of_question(change[name]) in owners else change[name] for name in ("of", "question")}
-        left = [one for one in json.loads(change["wordings"]) if key_of_question(one) not in owners]
-        kept["wordings"] = json.dumps(left, ensure_ascii=False)
-        if any(change[name] != value for name, value in kept.items()):
-            connection.execute(update(changes).where(changes.c.number == change["number"]).values(**kept))
-            deleted["changes"] += 1
-    return deleted
 
 
 def delete_older(database: Database, days: int) -> None:

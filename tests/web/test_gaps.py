@@ -27,9 +27,8 @@ from ap_ranker.data.wordings import Wordings
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.web import grouping
-from ap_ranker.web.background_groups import BackgroundGroups
 from ap_ranker.web.database import open_database
-from ap_ranker.web.gaps import GapFinder, find_unanswered, still_open, write_gaps
+from ap_ranker.web.gaps import BackgroundGroups, GapFinder, find_unanswered, still_open, write_gaps
 from ap_ranker.web.grouping import BOUND, SURE, Gap, GroupedQuestion, Unanswered, count, group, similarities
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.question_log import QuestionLog

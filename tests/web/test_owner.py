@@ -338,7 +338,7 @@ def test_every_way_in_is_guarded(client: TestClient, monkeypatch: pytest.MonkeyP
         lambda: client.post("/owner/api/change", json={"no": "change"}, **bearer),
     ]
     assert [way().status_code for way in ways] == [401] * FREE
-    monkeypatch.setattr(sessions_module, "MANY", 0)  # so that the wait is longer than this test
+    monkeypatch.setattr(sessions_module, "FREE", -10)  # so that the wait is longer than this test
 
     for way in ways:
         for _ in range(3):

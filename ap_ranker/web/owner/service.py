@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Integer, Table, delete, func, insert, literal_column, select
+from sqlalchemy import Integer, delete, func, insert, literal_column, select
 
 from ap_ranker.data.faq import Match
 from ap_ranker.files import file_version
 from ap_ranker.text.reading import normalized, question_key
-from ap_ranker.web.background_groups import BackgroundGroups, pause
 from ap_ranker.web.changes import (
     Action,
     Change,
@@ -27,7 +26,7 @@ from ap_ranker.web.changes import (
     read_changes,
 )
 from ap_ranker.web.database import Database, judgements, now, questions, storable, wordings
-from ap_ranker.web.gaps import GapFinder, find_unanswered, open_questions
+from ap_ranker.web.gaps import BackgroundGroups, GapFinder, find_unanswered, open_questions, pause
 from ap_ranker.web.grouping import Gap
 from ap_ranker.web.judgements import Judgements, Votes, key_of_answer
 from ap_ranker.web.question_log import clean_question
@@ -44,8 +43,6 @@ SHOWN = 50
 DAYS = 14
 """Number of days whose questions are counted one by one."""
 
-_DAY: Final = questions.c.time // literal_column(str(DAY), Integer)  # the same text wherever a statement has it
-
 
 class ConflictError(Exception):
     """A request does not fit things as they are now."""
@@ -55,21 +52,10 @@ class ConflictError(Exception):
 class _Found:
     """The entries as they are now, by what judgements and groups of questions know of them."""
 
-    changed: ChangedEntries
+    entries: list[KeyedEntry]
     by_id: dict[str, KeyedEntry]  # of the document
     by_answer: dict[str, KeyedEntry]  # by the hash of the text that is matched
     by_question: dict[str, KeyedEntry]  # of questions that one entry alone has
-
-    @classmethod
-    def among(cls, changed: ChangedEntries, match: Match) -> _Found:
-        entries = changed.entries
-        counts = Counter(keyed.entry.question for keyed in entries)
-        return cls(
-            changed,
-            {to_document(keyed.entry, match).id: keyed for keyed in entries},
-            {key_of_answer(keyed.entry.text(match)): keyed for keyed in entries},
-            {text: keyed for keyed in entries if (text := keyed.entry.question) and counts[text] == 1},
-        )
 
 
 class OwnerService:
@@ -91,20 +77,22 @@ class OwnerService:
         self._judgements = Judgements(database)
         self._lock = threading.Lock()
         self._found_at: tuple[object, int] = (None, -1)
-        self._found = _Found.among(ChangedEntries([], set(), set()), match)
+        self._found = _Found([], {}, {}, {})
         self._finder = GapFinder(search, pause)
         self._groups = BackgroundGroups()
 
     def counts(self) -> dict[str, Any]:
         """How many questions there were, by outcome and by day, and how many judgements."""
+        day: Any = questions.c.time // literal_column(str(DAY), Integer)  # the same text wherever a statement has it
         with self.database.reading() as connection:
-            by_outcome = select(questions.c.outcome, func.count()).group_by(questions.c.outcome)
-            outcomes: dict[str, int] = dict(connection.execute(by_outcome).tuples().all())
-            last = connection.scalar(select(func.max(_DAY)))
-            by_day = select(_DAY, func.count()).where(questions.c.time >= ((last or 0) - DAYS + 1) * DAY).group_by(_DAY)
-            days: dict[int, int] = dict(connection.execute(by_day).tuples().all())
-            by_vote = select(judgements.c.helped, func.count()).group_by(judgements.c.helped)
-            votes: dict[bool, int] = dict(connection.execute(by_vote).tuples().all())
+
+            def counted(column: Any, *where: Any) -> dict[Any, int]:
+                query = select(column, func.count()).where(*where).group_by(column)
+                return dict(connection.execute(query).tuples().all())
+
+            last = connection.scalar(select(func.max(day)))
+            days = counted(day, questions.c.time >= ((last or 0) - DAYS + 1) * DAY)
+            outcomes, votes = counted(questions.c.outcome), counted(judgements.c.helped)
         shown = range(last - DAYS + 1, last + 1) if last is not None else ()
         return {
             "logged": self._logged,
@@ -128,25 +116,12 @@ class OwnerService:
         for gap in groups:
             first = gap.first
             nearest = found.by_id.get(first.entry) or found.by_question.get(first.nearest)  # the search may be behind
-            asked = [
-                {
-                    "text": one.text,
-                    "asked": one.asked,
-                    "ticked": gap.takes(one),
-                    "more_like": one.nearest if gap.is_elsewhere(one) else "",
-                }
-                for one in gap.questions
-            ]
-            shown.append(
-                {
-                    "questions": asked,
-                    "asked": gap.asked,
-                    "nearest": first.nearest,
-                    "score": first.score,
-                    "is_near": gap.is_near,
-                    "nearest_entry": None if nearest is None else _shown(nearest),
-                }
-            )
+            asked = []
+            for one in gap.questions:
+                more_like = one.nearest if gap.is_elsewhere(one) else ""
+                asked.append({"text": one.text, "asked": one.asked, "ticked": gap.takes(one), "more_like": more_like})
+            of_first = {"nearest": first.nearest, "score": first.score, "nearest_entry": nearest and _shown(nearest)}
+            shown.append({"questions": asked, "asked": gap.asked, "is_near": gap.is_near} | of_first)
         return {"grouping": is_grouping, "gaps": shown}
 
     def feedback_rows(self) -> list[dict[str, Any]]:
@@ -171,22 +146,21 @@ class OwnerService:
 
     def entries(self, text: str) -> dict[str, Any]:
         """The entries that contain all words of a text, and how many there are."""
-        found, words = [], normalized(text).split()
-        for keyed in self._current().changed.entries:
+
+        def has_all(keyed: KeyedEntry) -> bool:
             whole = normalized(" ".join((keyed.entry.text(Match.both), *keyed.entry.wordings)))
-            if all(word in whole for word in words):
-                found.append(keyed)
+            return all(word in whole for word in normalized(text).split())
+
+        found = list(filter(has_all, self._current().entries))
         return {"count": len(found), "entries": [_shown(keyed) for keyed in found[:SHOWN]]}
 
     def history(self) -> list[dict[str, Any]]:
         """The changes, the latest first; `undone` and `lapsed` say which of them do not count."""
         known = [] if self._documents is None else read_changes(self.database)
         changed = self._changed(known)
-        made = [change for change in known if change.action != Action.undo]
-        return [
-            asdict(change) | {"is_undone": change.id in changed.undone, "is_lapsed": change.id in changed.lapsed}
-            for change in made[: -SHOWN - 1 : -1]
-        ]
+        states = {"is_undone": changed.undone, "is_lapsed": changed.lapsed}
+        made = [change for change in known if change.action != Action.undo][: -SHOWN - 1 : -1]
+        return [asdict(one) | {name: one.id in ids for name, ids in states.items()} for one in made]
 
     def change(self, action: Action, version: str = "", **fields: Any) -> Change:
         """Keep a change, whose `fields` are given; the search follows within seconds.
@@ -203,8 +177,7 @@ class OwnerService:
                 if action == Action.delete_entry and len(entries) == 1:
                     raise ConflictError("The last entry cannot be deleted.")
                 fields["of"] = keyed.entry.question
-            change = Change.make(action, **fields)
-            insert_change(connection, change)
+            insert_change(connection, change := Change.make(action, **fields))
         return change
 
     def undo(self, change: str, owner: str = "") -> Change:
@@ -231,37 +204,32 @@ class OwnerService:
 
         ConflictError is raised if it is decided already, the judgement is gone, or the entry is.
         """
+        row: dict[str, Any] = {"question_key": question_key, "answer_key": answer_key}
+        row |= {"question": storable(wording), "state": state, "origin": "click", "owner": owner, "time": now()}
         accepted = state == "accepted"
         if accepted:
             self._require_documents()
-        keys = {"question_key": question_key, "answer_key": answer_key}
-        row: dict[str, Any] = keys | {"question": storable(wording), "state": state, "origin": "click", "owner": owner}
-        row |= {"time": now(), "change": ""}
         with self.database.writing(*(["changes"] if accepted else []), "wordings") as connection:
-            row["stored_question"] = self._undecided(connection, question_key, answer_key)
-            if accepted:
-                keyed = _named(entry, self._changed(changes_in(connection)).entries)
-                change = Change.make(
-                    Action.add_wordings, owner=owner, entry=entry, of=keyed.entry.question, wordings=(wording,)
+            known, judged = (
+                connection.scalar(
+                    select(table.c.stored_question)
+                    .where(table.c.question_key == question_key, table.c.answer_key == answer_key)
+                    .limit(1)
                 )
+                for table in (wordings, judgements)
+            )
+            if known is not None:
+                raise ConflictError("This sentence is decided already. Load the page again.")
+            if judged is None:
+                raise ConflictError("This sentence is not there any more. Load the page again.")
+            row["stored_question"] = judged
+            if accepted:
+                of = _named(entry, self._changed(changes_in(connection)).entries).entry.question
+                change = Change.make(Action.add_wordings, owner=owner, entry=entry, of=of, wordings=(wording,))
                 insert_change(connection, change)
-                row |= {"change": change.id, "stored_question": storable(keyed.entry.question)}
+                row |= {"change": change.id, "stored_question": storable(of)}
             connection.execute(insert(wordings).values(**row))
         return {"state": state}
-
-    @staticmethod
-    def _undecided(connection: Connection, question_key: str, answer_key: str) -> str:
-        """The stored question of an answer that was judged for a sentence; ConflictError if it is decided, or gone."""
-
-        def stored_question(table: Table) -> str | None:
-            is_this = table.c.question_key == question_key, table.c.answer_key == answer_key
-            return connection.scalar(select(table.c.stored_question).where(*is_this).limit(1))
-
-        if stored_question(wordings) is not None:
-            raise ConflictError("This sentence is decided already. Load the page again.")
-        if (judged := stored_question(judgements)) is None:
-            raise ConflictError("This sentence is not there any more. Load the page again.")
-        return judged
 
     def _require_documents(self) -> None:
         if self._documents is None:
@@ -277,7 +245,14 @@ class OwnerService:
             revision = self.database.revision("changes")
             if self._found_at[0] is not unchanged or self._found_at[1] != revision:
                 known = [] if self._documents is None else read_changes(self.database)
-                self._found = _Found.among(apply_changes(unchanged, known), self._match)
+                entries = apply_changes(unchanged, known).entries
+                counts = Counter(keyed.entry.question for keyed in entries)
+                self._found = _Found(
+                    entries,
+                    {to_document(keyed.entry, self._match).id: keyed for keyed in entries},
+                    {key_of_answer(keyed.entry.text(self._match)): keyed for keyed in entries},
+                    {text: keyed for keyed in entries if (text := keyed.entry.question) and counts[text] == 1},
+                )
                 self._found_at = unchanged, revision
             return self._found
 
@@ -287,9 +262,8 @@ class OwnerService:
         asked = [self.database.revision(part) for part in ("questions", "judgements")]
 
         def work() -> Iterator[list[Gap]]:
-            entries = None if self._documents is None else [keyed.entry for keyed in found.changed.entries]
-            unanswered = find_unanswered(self.database)
-            remaining, known = open_questions(unanswered, entries, self._match, self._wordings)
+            entries = None if self._documents is None else [keyed.entry for keyed in found.entries]
+            remaining, known = open_questions(find_unanswered(self.database), entries, self._match, self._wordings)
             yield from self._finder.find(remaining, known, SHOWN, searched)
 
         return self._groups.latest((searched, asked), work)

@@ -7,13 +7,13 @@ import hmac
 import math
 import secrets
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
 from fastapi import HTTPException
-from sqlalchemy import delete, insert, select
+from sqlalchemy import ColumnElement, delete, insert, select
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,7 +28,8 @@ SECONDS = 12 * 3600
 """Length of a session: a working day."""
 
 FREE, MANY = 5, 100
-"""Number of wrong keys of a network before it must wait, and of all networks before each may send only one."""
+"""Number of wrong keys of a network before it must wait, and of all networks in the last `LONGEST` seconds before each
+may send only one."""
 
 LONGEST, FORGOTTEN = 60.0, 3600.0
 """Seconds that a network waits at most, and after which its wrong keys are forgotten."""
@@ -41,34 +42,29 @@ class WrongKeys:
     """Counts wrong keys, and says who must wait: 1 second, 2, 4 and so on; in memory, for one process.
 
     A network waits for its own wrong keys alone: nobody can lock the owner out of another one. While `MANY` wrong keys
-    come from anywhere, which decay by one in a second, each network waits for `LONGEST` after its first one.
+    come from anywhere, each network waits for `LONGEST` after its first one.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._networks: OrderedDict[str, tuple[int, float]] = OrderedDict()  # how many, and when the last one came
-        self._total, self._total_at = 0.0, clock()
+        self._latest: deque[float] = deque(maxlen=MANY)  # when they came, from anywhere
 
     def seconds_to_wait(self, network: str) -> float:
         """Seconds until a network may try again; at most 0 if it may do so now."""
         count, last = self._networks.get(network, (0, -math.inf))
-        if self._recent_total() >= MANY:
-            seconds = LONGEST
-        else:
-            seconds = 0.0 if count < FREE else min(LONGEST, 2.0 ** min(count - FREE, 10))
-        return last + seconds - self._clock()
+        are_many = len(self._latest) >= MANY and self._latest[0] > self._clock() - LONGEST
+        seconds = min(LONGEST, 2.0 ** min(count - FREE, 10)) if count >= FREE else 0.0
+        return last + (LONGEST if are_many else seconds) - self._clock()
 
     def count(self, network: str) -> None:
         """Count a wrong key of a network."""
-        self._total, self._total_at = self._recent_total() + 1, self._clock()
         count, last = self._networks.pop(network, (0, 0.0))
-        count = 0 if self._clock() - last > FORGOTTEN else count
-        self._networks[network] = count + 1, self._clock()
+        now = self._clock()
+        self._networks[network] = 1 if now - last > FORGOTTEN else count + 1, now
+        self._latest.append(now)
         if len(self._networks) > MAX_NETWORKS:
             self._networks.popitem(last=False)
-
-    def _recent_total(self) -> float:
-        return max(0.0, self._total - (self._clock() - self._total_at))
 
 
 class Sessions:
@@ -105,18 +101,19 @@ class Sessions:
 
     def end(self, request: Request, response: Response) -> None:
         """End the session of a request."""
-        token = self._hash(request.cookies.get(COOKIE, ""))
         with self._database.writing("sessions") as connection:
-            connection.execute(delete(sessions).where(sessions.c.token == token))
+            connection.execute(delete(sessions).where(self._is_of(request)))
         response.delete_cookie(COOKIE, httponly=True, samesite="strict")
 
     def owner_of(self, request: Request) -> str | None:
         """The name of the owner whose session a request belongs to, which may be empty; `None` without a session."""
         if COOKIE not in request.cookies:
             return None
-        is_this = sessions.c.token == self._hash(request.cookies[COOKIE])
         with self._database.reading() as connection:
-            return connection.scalar(select(sessions.c.owner).where(is_this, sessions.c.ends > now()))
+            return connection.scalar(select(sessions.c.owner).where(self._is_of(request), sessions.c.ends > now()))
+
+    def _is_of(self, request: Request) -> ColumnElement[bool]:
+        return sessions.c.token == self._hash(request.cookies.get(COOKIE, ""))
 
     def _hash(self, text: str) -> str:
         """A hash of a token that depends on the key, so that another key ends all sessions."""
@@ -129,10 +126,11 @@ def bearer_key(headers: Headers) -> str | None:
     return key.strip() if scheme.lower() == "bearer" else None
 
 
-def is_own_site(headers: Headers) -> bool:
-    """Whether a request comes from a page of this server, or from a program; a browser says which page sent it."""
-    site = headers.get("sec-fetch-site")
-    if site is not None:
-        return site in ("same-origin", "none")
-    origin = headers.get("origin")  # of a browser that does not say it, as without encryption
-    return origin is None or urlsplit(origin).netloc == headers.get("host")
+def require_own_site(request: Request) -> None:
+    """Status 401 for a request of another site's page: a browser says which page sent it, a program need not."""
+    site, origin = (request.headers.get(name) for name in ("sec-fetch-site", "origin"))
+    is_own = site in ("same-origin", "none")
+    if site is None:  # of a browser that does not say it, as without encryption
+        is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    if not is_own:
+        raise HTTPException(401, "Expected a request from this server's own page.")
