@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
@@ -34,16 +33,8 @@ MAX_IN_PROGRESS = 1000
 KEY_VARIABLE, OWNER_VARIABLE = "AP_RANKER_API_KEY", "AP_RANKER_OWNER_KEY"
 """Environment variables that hold the key of the API, and that of the owner's page."""
 
-MIN_KEY, MIN_BITS = 16, 64.0
-"""Minimum length of a key in characters, and minimum estimate of its bits."""
-
-_CONSONANTS = "bcdfghjklmnpqrstvwxyz"
-_READABLE = re.compile(
-    rf"(?=[A-Z]?[a-z]{{3}})[A-Z]?(?:[{_CONSONANTS}]{{0,3}}[aeiou]{{1,2}})+[{_CONSONANTS}]{{0,2}}"  # Word, word
-    rf"|(?=[A-Z]{{4}})(?i:[{_CONSONANTS}]{{0,3}}[aeiou]{{1,2}})+"
-)
-_FORWARD = ("abcdefghijklmnopqrstuvwxyz", "01234567890", "qwertyuiop", "qwertzuiop", "asdfghjkl", "yxcvbnm", "zxcvbnm")
-_ROWS = (*_FORWARD, *(row[::-1] for row in _FORWARD))
+MIN_KEY, MIN_GUESSES = 16, 1e18
+"""Minimum length of a key in characters, and minimum number of guesses that find it."""
 
 MAX_CLIENTS = 10_000
 """Maximum number of clients whose requests are counted; the longest idle one is forgotten first."""
@@ -61,27 +52,13 @@ def check_key(key: str | None, name: str) -> None:
     """Refuse (InputError) a key of a variable that is easily guessed, or has characters that a header cannot hold."""
     if key is None:
         return
+    from zxcvbn import zxcvbn  # its dictionaries are for servers with keys
+
     fits = len(key) >= MIN_KEY and key.isascii() and key.isprintable() and " " not in key
-    if not fits or strength(key) < MIN_BITS:
+    if not fits or zxcvbn(key[:72])["guesses"] < MIN_GUESSES:  # of more characters it estimates nothing
         expected = f"Expected {name} to hold a key of at least {MIN_KEY} random ASCII characters without spaces"
         found = f"found {len(key)} characters" if not fits else "found one that is easily guessed"
         raise InputError(f"{expected}, {found}. Make one: openssl rand -hex 32. Without a key, unset the variable.")
-
-
-def strength(key: str) -> float:
-    """An estimate of the bits of a key, rather too low: what can be read tells 1.5 bits a letter, each word once.
-
-    A digit tells 3.3 bits and any other character 4.7, but nothing where three characters repeat earlier ones (aaaa,
-    abab), or follow each other in the alphabet, in the digits or on a keyboard.
-    """
-    bits = 1.5 * sum(map(len, {word.lower() for word in _READABLE.findall(key)}))
-    rest = "  " + _READABLE.sub("  ", key).lower()
-    seen = set()
-    for three in map("".join, zip(rest, rest[1:], rest[2:], strict=False)):
-        if three[2] != " " and three not in seen and not any(three in row for row in _ROWS):
-            bits += 3.3 if three[2].isdigit() else 4.7
-        seen.add(three)
-    return bits
 
 
 class Rate:
