@@ -163,17 +163,14 @@ class Guard:
         if kind != expected:
             raise HTTPException(415, f"Expected the content type {expected}, found {kind or 'none'}.", CLOSED)
         most = self.larger.get(path, MAX_BYTES)
-        too_large = HTTPException(413, f"Expected a request of at most {most:,} bytes, found a larger one.", CLOSED)
-        declared = request.headers.get("content-length", "0")
-        if not declared.isdecimal() or int(declared) > most:
-            raise too_large
         body = b""
         try:
             async with asyncio.timeout(ARRIVAL_SECONDS):
                 async for part in request.stream():
                     body += part
                     if len(body) > most:
-                        raise too_large
+                        larger = f"Expected a request of at most {most:,} bytes, found a larger one."
+                        raise HTTPException(413, larger, CLOSED)
         except TimeoutError as error:
             slow = f"Expected the whole request within {ARRIVAL_SECONDS:g} seconds."
             raise HTTPException(408, slow, CLOSED) from error

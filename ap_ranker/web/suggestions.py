@@ -45,7 +45,7 @@ class Suggestions:
         for text in texts:
             line = " ".join(text.split())
             if line and len(line) <= MAX_LENGTH:
-                by_key.setdefault(_folded(line), line)
+                by_key.setdefault(fold(bare(line)), line)
             if len(by_key) >= MAX_TEXTS:
                 break
         self._keys, self._texts = list(by_key), list(by_key.values())
@@ -53,10 +53,11 @@ class Suggestions:
 
     def find(self, typed: str, count: int = COUNT) -> list[str]:
         """The texts that begin with what was typed, then those with words that begin with its words."""
-        words = _folded(typed).split()
+        words = fold(bare(typed)).split()
         if not words:
             return []
-        start, end = min((_range(self._words, word) for word in words), key=lambda found: found[1] - found[0])
+        spans = [(self._first(word), self._first(word + chr(0x10FFFF))) for word in words]
+        start, end = min(spans, key=lambda span: span[1] - span[0])
         candidates = {row for _, row in self._words[start : min(end, start + MAX_ROWS)]}
         begun = " ".join(words)
         found = [
@@ -66,6 +67,9 @@ class Suggestions:
             if all(any(each.startswith(word) for each in key.split()) for word in words)
         ]
         return [self._texts[row] for _, row in sorted(found)[:count]]
+
+    def _first(self, word: str) -> int:
+        return bisect_left(self._words, (word,))
 
 
 class LiveSuggestions:
@@ -127,13 +131,3 @@ def _of_stores(stores: Iterable[BM25SDocumentStore]) -> Iterator[str]:
             yield first
             further += others
     yield from further
-
-
-def _folded(text: str) -> str:
-    """The text's words without case and accents."""
-    return fold(bare(text))
-
-
-def _range(pairs: list[tuple[str, int]], start: str) -> tuple[int, int]:
-    """Where those that begin with `start` are in sorted pairs."""
-    return bisect_left(pairs, (start,)), bisect_left(pairs, (start + chr(0x10FFFF),))
