@@ -126,8 +126,6 @@ class Guard:
         except HTTPException as refusal:
             answer = JSONResponse({"error": refusal.detail}, refusal.status_code, refusal.headers)
             await answer(scope, receive, send)
-        except ClientDisconnect:
-            pass  # before it had sent everything: nobody waits for an answer
 
     def _check_host(self, host: str) -> None:
         try:
@@ -171,7 +169,7 @@ class Guard:
                     if len(body) > most:
                         larger = f"Expected a request of at most {most:,} bytes, found a larger one."
                         raise HTTPException(413, larger, CLOSED)
-        except TimeoutError as error:
+        except (TimeoutError, ClientDisconnect) as error:
             slow = f"Expected the whole request within {ARRIVAL_SECONDS:g} seconds."
             raise HTTPException(408, slow, CLOSED) from error
         return body
