@@ -60,7 +60,7 @@ class ServerOptions:
 
 def require_server() -> None:
     """Refuse (InputError) to go on without the extra that a website and its database need."""
-    if any(importlib.util.find_spec(name) is None for name in ("hypercorn", "prometheus_client", "sqlalchemy")):
+    if any(importlib.util.find_spec(name) is None for name in ("hypercorn", "sqlalchemy", "zxcvbn")):
         raise InputError('The server needs an extra: pip install "ap-ranker[serve]"')
 
 

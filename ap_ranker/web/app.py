@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from prometheus_client import CollectorRegistry, generate_latest
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import JSONResponse, Response
@@ -20,14 +21,13 @@ from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web.evidence import Evidence
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import MAX_BYTES, Guard, Rate
-from ap_ranker.web.monitoring import MEDIA_TYPE, MeasureTime, Metrics
+from ap_ranker.web.monitoring import CacheMetrics, Measure
 from ap_ranker.web.owner import routes as owner_pages
 from ap_ranker.web.owner.routes import OwnersPage
-from ap_ranker.web.page.files import PageFile, page_files
+from ap_ranker.web.page.files import page_files
 from ap_ranker.web.page.settings import PageSettings
 from ap_ranker.web.pipeline_route import add_pipeline
-from ap_ranker.web.search_routes import API, FAILED, MAX_RECEIPT, Text, add_search_routes, add_suggestions
-from ap_ranker.web.suggestions import LiveSuggestions
+from ap_ranker.web.search_routes import API, FAILED, MAX_RECEIPT, Text, add_search_routes
 from ap_ranker.web.visitors import BehindProxies
 
 if TYPE_CHECKING:
@@ -45,9 +45,6 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-REASONS = {400: "invalid", 401: "owner_key", 404: "unknown", 405: "unknown"}
-REASONS |= {409: "no_reasons", 422: "invalid", 429: "quota"}
-"""Status code -> reason of a refusal, for the metrics; `failed` for all other codes."""
 
 
 def build_app(
@@ -67,33 +64,43 @@ def build_app(
     identity_header: str = "",  # that a trusted web server in front sets, for `visitors.BehindProxies`
 ) -> FastAPI:
     """Build the ASGI application; InputError for inputs that requests cannot have, or too small a number."""
+    searching = workers or search
     threads = ThreadPoolExecutor(THREADS * (workers.count if workers else 1), "search")
-    metrics = Metrics(workers or search)
     # No schema, which would list the owner's routes; no redirects, which would name an address behind a web server.
     app = FastAPI(openapi_url=None, redirect_slashes=False, lifespan=_searching_in(threads))
-    _answer_errors_in_json(app, metrics)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(StarletteHTTPException, _refused)
+    app.add_exception_handler(Exception, _failed)
     files = page_files(page)
-    _add_page(app, metrics, files)
+    for path, file in files.items():
+        app.add_route(path, file.send, methods=["GET"])
     evidence = Evidence(judgements.database, learn_from_clicks) if learn_from_clicks else None
-    options = (judgements, limits, page.categories, question_log, evidence)
-    add_search_routes(app, search, workers or search, *options)
-    add_suggestions(app, LiveSuggestions(search))
+    add_search_routes(app, search, searching, judgements, limits, page.categories, question_log, evidence)
     pipeline_route = add_pipeline(app, search, text=Text, columns=columns, failed=FAILED)
-    owner_routes = owner.add_to(app) if owner else ()
-    routes = [*files, *API, *owner_routes, "/health", "/metrics", pipeline_route]
+    public = {*files, *API, *(owner.add_to(app) if owner else ()), "/health"}
+    registry = CollectorRegistry()
+    registry.register(CacheMetrics(searching))
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4; charset=utf-8")
+
     app.add_middleware(
         Guard,
         names=hosts,
         key=api_key,
-        public={*files, *API, *owner_routes, "/health"},
+        public=public,
         rate=None if rate is None else Rate(rate),
         apart=["/api/suggest"],  # who types much can still search
         larger={"/api/feedback": MAX_BYTES + MAX_RECEIPT, **owner_pages.LARGER},
         forms=owner_pages.FORMS,
-        refused=metrics.refused,
     )
     app.add_middleware(_WithHeaders)
-    app.add_middleware(MeasureTime, metrics=metrics, routes=routes)
+    app.add_middleware(Measure, registry=registry, routes={*public, "/metrics", pipeline_route})
     app.add_middleware(BehindProxies, header=identity_header)  # the outermost: it needs who connects
     return app
 
@@ -113,19 +120,6 @@ def _searching_in(threads: ThreadPoolExecutor) -> Callable[[FastAPI], Any]:
     return lifespan
 
 
-def _add_page(app: FastAPI, metrics: Metrics, files: Mapping[str, PageFile]) -> None:
-    for path, file in files.items():
-        app.add_route(path, file.route(), methods=["GET"])
-
-    @app.get("/health")
-    async def health() -> dict[str, str]:
-        return {"status": "ok"}
-
-    @app.get("/metrics")
-    async def metrics_text() -> Response:
-        return Response(metrics.text(), media_type=MEDIA_TYPE)
-
-
 class _WithHeaders:
     """ASGI middleware that adds to every answer those of `HEADERS` that it lacks."""
 
@@ -143,22 +137,18 @@ class _WithHeaders:
         await self.app(scope, receive, with_headers)
 
 
-def _answer_errors_in_json(app: FastAPI, metrics: Metrics) -> None:
-    """Answer each error with one sentence; the details are in the log."""
+# Each error is answered with one sentence.
 
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        metrics.refused("invalid")
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"][1:]) or "body"
-        return JSONResponse({"error": f"{field}: {first['msg']}."}, 422)
 
-    @app.exception_handler(StarletteHTTPException)
-    async def refused(_: Request, error: StarletteHTTPException) -> JSONResponse:
-        metrics.refused(REASONS.get(error.status_code, "failed"))
-        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+async def _invalid(_: Request, error: Any) -> JSONResponse:
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"][1:]) or "body"
+    return JSONResponse({"error": f"{field}: {first['msg']}."}, 422)
 
-    @app.exception_handler(Exception)
-    async def failed(_: Request, error: Exception) -> JSONResponse:  # the server logs the traceback
-        metrics.refused("failed")
-        return JSONResponse({"error": FAILED}, 500, HEADERS)
+
+async def _refused(_: Request, error: Any) -> JSONResponse:
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+async def _failed(_: Request, error: Exception) -> JSONResponse:  # the server logs the traceback
+    return JSONResponse({"error": FAILED}, 500, HEADERS)

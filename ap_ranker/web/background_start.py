@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+import torch
 
 from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
@@ -16,13 +17,14 @@ from ap_ranker.search.load_pipeline import components_of, find_stores, report_st
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.threads import use_one_thread
 from ap_ranker.web.workers import SearchWorkers
+from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 if TYPE_CHECKING:
     from haystack import Document
 
     from ap_ranker.ranking.cache import CacheInfo
     from ap_ranker.ranking.explanation import Explanation
-    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 logger = logging.getLogger(__name__)
 
@@ -46,19 +48,20 @@ class BackgroundStart:
         self.count = workers
         self._search, self._setup, self._documents = search, setup, documents
         self._ranks: DeclaredPipeline | SearchWorkers | None = None
-        self._error: Exception | None = None
-        self._started, self._ended = threading.Event(), threading.Event()
         self._reported = time.monotonic()
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="background start", daemon=True)
-        self._thread.start()
-        self._started.wait()
-        use_one_thread()  # the other threads; this one takes what is left of the machine
-        self._ended.wait(None if self._store is None else PATIENCE)
-        if self._error is not None:
-            raise self._error
-        if not self._ended.is_set():
+        stores = find_stores(search.pipeline)
+        self._store = next((store for store in stores if isinstance(store, BM25SDocumentStore)), None)
+        self._thread = ThreadPoolExecutor(1, "background start")
+        self._thread.submit(torch.get_num_threads).result()  # as many as the machine has, for this thread
+        use_one_thread()  # the other threads; that one takes what is left of the machine
+        self._preparing = self._thread.submit(self._prepare)
+        wait([self._preparing], None if self._store is None else PATIENCE)
+        if self._preparing.done():
+            self._preparing.result()
+        else:
             logger.info("The answers are being encoded. Until then, BM25 alone finds answers.")
+        self._preparing.add_done_callback(self._tell_end)
 
     def run(self, question: str, limits: Mapping[str, float | None] = MappingProxyType({})) -> list[Document]:
         """As `DeclaredPipeline.run`; before the answers are encoded, the best by BM25, whatever the limits."""
@@ -75,9 +78,9 @@ class BackgroundStart:
         return (self._ranks or self._search).explain(question, document)
 
     def close(self) -> None:
-        """Encode no more: a process whose threads compute when it ends may be aborted."""
+        """Encode no more, and wait: a process whose threads compute when it ends may be aborted."""
         self._closed = True
-        self._thread.join(PATIENCE)
+        self._thread.shutdown()
 
     @property
     def cache_info(self) -> CacheInfo | None:
@@ -89,38 +92,15 @@ class BackgroundStart:
         """Whether scores are probabilities now."""
         return self._ranks is not None and self._ranks.calibrated
 
-    @cached_property
-    def _store(self) -> BM25SDocumentStore | None:
-        """The store that BM25 searches meanwhile."""
-        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-
-        stores = find_stores(self._search.pipeline)
-        return next((store for store in stores if isinstance(store, BM25SDocumentStore)), None)
-
-    def _run(self) -> None:
-        import torch
-
-        torch.get_num_threads()  # as many as the machine has, for this thread
-        self._started.set()
-        try:
-            self._prepare()
-        except Exception as error:
-            self._error = error
-            if self._closed:
-                logger.info("The server ends before all answers are encoded.")
-            elif isinstance(error, InputError):
-                logger.error("%s BM25 alone finds answers.", error)
-            else:
-                logger.exception("The answers could not be encoded. BM25 alone finds answers.")
-        else:
-            logger.info("The answers are encoded, and ranked by the model.")
-        finally:
-            self._ended.set()
-
     def _prepare(self) -> None:
         search, setup = self._search, self._setup
         if self.count == 1 or setup.keep:  # for processes, so that each finds them in the user's cache
-            self._encode()
+            with report_store_errors(search.path, search.place):
+                search.encode(self._documents[:1], setup.limits)  # says what is wrong with the limits, first
+                for part in components_of(search.pipeline):
+                    if isinstance(part, HybridRetriever):
+                        part.embed_documents(self._report)
+                search.encode(self._documents, setup.limits, on_progress=self._report, seconds=float("inf"))
             setup.warm_up(search, self._documents)
         if self.count == 1:
             self._ranks = search
@@ -130,21 +110,22 @@ class BackgroundStart:
             if hasattr(part, "close"):
                 part.close()  # this process needs the memory for nothing
 
-    def _encode(self) -> None:
-        """Encode all answers, and say how far it is."""
-        from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
-
-        search, setup = self._search, self._setup
-        with report_store_errors(search.path, search.place):
-            search.encode(self._documents[:1], setup.limits)  # says what is wrong with the limits, first
-            for part in components_of(search.pipeline):
-                if isinstance(part, HybridRetriever):
-                    part.embed_documents(self._report)
-            search.encode(self._documents, setup.limits, on_progress=self._report, seconds=float("inf"))
-
     def _report(self, done: int, total: int) -> None:
         if self._closed:
             raise RuntimeError("the server ends")
         if time.monotonic() - self._reported > REPORT_SECONDS:
             self._reported = time.monotonic()
             logger.info("Encoded %s of %s answers.", f"{done:,}", f"{total:,}")
+
+    def _tell_end(self, preparing: Future[None]) -> None:
+        if (error := preparing.exception()) is None:
+            logger.info("The answers are encoded, and ranked by the model.")
+        elif self._closed:
+            logger.info("The server ends before all answers are encoded.")
+        elif isinstance(error, InputError):
+            logger.error("%s BM25 alone finds answers.", error)
+        else:
+            logger.error("The answers could not be encoded. BM25 alone finds answers.", exc_info=error)
+
+
+Search: TypeAlias = DeclaredPipeline | SearchWorkers | BackgroundStart

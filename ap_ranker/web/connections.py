@@ -33,9 +33,6 @@ DEAF_SECONDS = 30.0
 LINGER_SECONDS = 1.0
 """Seconds that the server goes on after it is asked to end: requests sent before are then here."""
 
-PROXIES = "FORWARDED_ALLOW_IPS"
-"""Environment variable: addresses or networks of web servers in front of this one, separated by commas, or `*`."""
-
 
 def run(app: ASGIApp, listening: socket.socket) -> None:
     """Serve until SIGTERM or Ctrl+C, and answer what was sent before; a second signal ends the process at once."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
-import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -34,16 +33,8 @@ MAX_IN_PROGRESS = 1000
 KEY_VARIABLE, OWNER_VARIABLE = "AP_RANKER_API_KEY", "AP_RANKER_OWNER_KEY"
 """Environment variables that hold the key of the API, and that of the owner's page."""
 
-MIN_KEY, MIN_BITS = 16, 64.0
-"""Minimum length of a key in characters, and minimum estimate of its bits."""
-
-_CONSONANTS = "bcdfghjklmnpqrstvwxyz"
-_READABLE = re.compile(
-    rf"(?=[A-Z]?[a-z]{{3}})[A-Z]?(?:[{_CONSONANTS}]{{0,3}}[aeiou]{{1,2}})+[{_CONSONANTS}]{{0,2}}"  # Word, word
-    rf"|(?=[A-Z]{{4}})(?i:[{_CONSONANTS}]{{0,3}}[aeiou]{{1,2}})+"
-)
-_FORWARD = ("abcdefghijklmnopqrstuvwxyz", "01234567890", "qwertyuiop", "qwertzuiop", "asdfghjkl", "yxcvbnm", "zxcvbnm")
-_ROWS = (*_FORWARD, *(row[::-1] for row in _FORWARD))
+MIN_KEY, MIN_GUESSES = 16, 1e18
+"""Minimum length of a key in characters, and minimum number of guesses that find it."""
 
 MAX_CLIENTS = 10_000
 """Maximum number of clients whose requests are counted; the longest idle one is forgotten first."""
@@ -61,27 +52,13 @@ def check_key(key: str | None, name: str) -> None:
     """Refuse (InputError) a key of a variable that is easily guessed, or has characters that a header cannot hold."""
     if key is None:
         return
+    from zxcvbn import zxcvbn  # its dictionaries are for servers with keys
+
     fits = len(key) >= MIN_KEY and key.isascii() and key.isprintable() and " " not in key
-    if not fits or strength(key) < MIN_BITS:
+    if not fits or zxcvbn(key[:72])["guesses"] < MIN_GUESSES:  # of more characters it estimates nothing
         expected = f"Expected {name} to hold a key of at least {MIN_KEY} random ASCII characters without spaces"
         found = f"found {len(key)} characters" if not fits else "found one that is easily guessed"
         raise InputError(f"{expected}, {found}. Make one: openssl rand -hex 32. Without a key, unset the variable.")
-
-
-def strength(key: str) -> float:
-    """An estimate of the bits of a key, rather too low: what can be read tells 1.5 bits a letter, each word once.
-
-    A digit tells 3.3 bits and any other character 4.7, but nothing where three characters repeat earlier ones (aaaa,
-    abab), or follow each other in the alphabet, in the digits or on a keyboard.
-    """
-    bits = 1.5 * sum(map(len, {word.lower() for word in _READABLE.findall(key)}))
-    rest = "  " + _READABLE.sub("  ", key).lower()
-    seen = set()
-    for three in map("".join, zip(rest, rest[1:], rest[2:], strict=False)):
-        if three[2] != " " and three not in seen and not any(three in row for row in _ROWS):
-            bits += 3.3 if three[2].isdigit() else 4.7
-        seen.add(three)
-    return bits
 
 
 class Rate:
@@ -90,9 +67,9 @@ class Rate:
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.per_second, self._clock = per_second, clock
         self._size = max(1.0, 2 * per_second)
-        self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._clients: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
-    def allows(self, client: str) -> bool:
+    def allows(self, client: Hashable) -> bool:
         """Whether the client may send a request now; counts it if so."""
         now = self._clock()
         tokens, last = self._clients.pop(client, (self._size, now))
@@ -104,16 +81,6 @@ class Rate:
         return allowed
 
 
-@dataclass(eq=False)
-class Refusal(Exception):  # noqa: N818  it is an answer
-    """A request is refused: why, and the answer to it."""
-
-    reason: str
-    status: int
-    sentence: str
-    headers: Mapping[str, str] | None = None
-
-
 AGAIN, CLOSED = {"Retry-After": "1"}, {"Connection": "close"}
 
 
@@ -123,7 +90,6 @@ class Guard:
 
     A site whose name resolves to this machine (DNS rebinding) could otherwise read, in a visitor's browser, what only
     this machine may read. IP addresses are always accepted: requests of such a site carry its name.
-        refused: called with the reason of each refusal.
     """
 
     def __init__(
@@ -136,37 +102,30 @@ class Guard:
         apart: Collection[str] = (),  # paths whose requests are counted apart from the others, with the same limit
         larger: Mapping[str, int] = MappingProxyType({}),  # path -> maximum size in bytes, instead of `MAX_BYTES`
         forms: Collection[str] = (),  # paths that take a form, not JSON, and check themselves which site sends it
-        refused: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        self.app, self.rate, self.larger, self.refused = app, rate, larger, refused
+        self.app, self.rate, self.apart, self.larger = app, rate, apart, larger
         self.names = {"localhost", *(name.lower() for name in names)}
         self.key = None if key is None else key.encode()
         self.public, self.forms = frozenset(public), frozenset(forms)
-        self.rates_apart = {} if rate is None else {path: Rate(rate.per_second) for path in apart}
         self.in_progress = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        posts, headers = scope["method"] == "POST", Headers(scope=scope)
+        request, posts = Request(scope, receive), scope["method"] == "POST"
         try:
-            self._check_host(headers.get("host", ""))
+            self._check_host(request.headers.get("host", ""))
             if posts:
-                self._check_rate(scope)
-            self._check_key(scope["path"], headers.get("authorization", ""))
-            if not posts:
+                self._check_rate(request)
+            self._check_key(request)
+            if posts:
+                await self._answer(scope, await self._body(request), receive, send)
+            else:
                 await self.app(scope, receive, send)
-                return
-            body = await self._body(scope["path"], headers, receive)
-            self.in_progress += 1
-            try:
-                await self._answer(scope, _replay(body, receive), send)
-            finally:
-                self.in_progress -= 1
-        except Refusal as refusal:
-            self.refused(refusal.reason)
-            await JSONResponse({"error": refusal.sentence}, refusal.status, refusal.headers)(scope, receive, send)
+        except HTTPException as refusal:
+            answer = JSONResponse({"error": refusal.detail}, refusal.status_code, refusal.headers)
+            await answer(scope, receive, send)
 
     def _check_host(self, host: str) -> None:
         try:
@@ -175,88 +134,75 @@ class Guard:
                 return
         except ValueError:
             pass
-        raise Refusal(
-            "host",
-            400,
-            f"Expected a request for {', '.join(sorted(self.names))} or an IP address, found one for {host!r}. "
-            "Whoever runs the server can allow a name with --allowed-host.",
-        )
+        expected = f"Expected a request for {', '.join(sorted(self.names))} or an IP address, found one for {host!r}."
+        raise HTTPException(400, f"{expected} Whoever runs the server can allow a name with --allowed-host.")
 
-    def _check_rate(self, scope: Scope) -> None:
-        rate = self.rates_apart.get(scope["path"], self.rate)
-        if rate is not None and not rate.allows(_client(scope)):
-            sentence = f"Too many requests: expected at most {rate.per_second:g} per second. Wait a moment."
-            raise Refusal("rate", 429, sentence, AGAIN)
+    def _check_rate(self, request: Request) -> None:
+        path = request.scope["path"]
+        client = (_client(request), path if path in self.apart else "")
+        if self.rate is not None and not self.rate.allows(client):
+            sentence = f"Too many requests: expected at most {self.rate.per_second:g} per second. Wait a moment."
+            raise HTTPException(429, sentence, AGAIN)
         if self.in_progress >= MAX_IN_PROGRESS:
-            raise Refusal("busy", 503, "Too many requests are being answered. Wait a moment.", AGAIN)
+            raise HTTPException(503, "Too many requests are being answered. Wait a moment.", AGAIN)
 
-    def _check_key(self, path: str, authorization: str) -> None:
-        if self.key is None or path in self.public:
+    def _check_key(self, request: Request) -> None:
+        if self.key is None or request.scope["path"] in self.public:
             return
-        scheme, _, key = authorization.partition(" ")
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(key.strip().encode("latin-1"), self.key):
             sentence = "Expected the server's key in the header 'Authorization: Bearer KEY', found none or another."
-            raise Refusal("api_key", 401, sentence, {"WWW-Authenticate": "Bearer"})
+            raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
 
-    async def _body(self, path: str, headers: Headers, receive: Receive) -> bytes:
-        """Read the body until the request ends or the client disconnects."""
+    async def _body(self, request: Request) -> bytes:
         # Another site's page can send a form without a preflight request, but not JSON.
-        kind = headers.get("content-type", "").split(";")[0].strip().lower()
+        path, kind = request.scope["path"], request.headers.get("content-type", "").split(";")[0].strip().lower()
         expected = "application/x-www-form-urlencoded" if path in self.forms else "application/json"
         if kind != expected:
-            sentence = f"Expected the content type {expected}, found {kind or 'none'}."
-            raise Refusal("content_type", 415, sentence, CLOSED)
+            raise HTTPException(415, f"Expected the content type {expected}, found {kind or 'none'}.", CLOSED)
         most = self.larger.get(path, MAX_BYTES)
-        sentence = f"Expected a request of at most {most:,} bytes, found a larger one."
-        declared = headers.get("content-length", "0")
-        if not declared.isdecimal() or int(declared) > most:
-            raise Refusal("too_large", 413, sentence, CLOSED)
-        body, more = b"", True
+        body = b""
         try:
             async with asyncio.timeout(ARRIVAL_SECONDS):
-                while more and len(body) <= most:
-                    message = await receive()
-                    body += message.get("body", b"")
-                    more = message["type"] != "http.disconnect" and message.get("more_body", False)
-        except TimeoutError as error:
+                async for part in request.stream():
+                    body += part
+                    if len(body) > most:
+                        larger = f"Expected a request of at most {most:,} bytes, found a larger one."
+                        raise HTTPException(413, larger, CLOSED)
+        except (TimeoutError, ClientDisconnect) as error:
             slow = f"Expected the whole request within {ARRIVAL_SECONDS:g} seconds."
-            raise Refusal("slow", 408, slow, CLOSED) from error
-        if len(body) > most:
-            raise Refusal("too_large", 413, sentence, CLOSED)
+            raise HTTPException(408, slow, CLOSED) from error
         return body
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        rest: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
         started = False
+
+        async def replay() -> Message:
+            return next(rest, None) or await receive()
 
         async def track(message: Message) -> None:
             nonlocal started
             started = True
             await send(message)
 
+        self.in_progress += 1
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                await self.app(scope, receive, track)
+                await self.app(scope, replay, track)
         except TimeoutError as error:
             if started:
                 raise
             sentence = f"The search took longer than {ANSWER_SECONDS:g} seconds. Try again."
-            raise Refusal("timeout", 503, sentence) from error
+            raise HTTPException(503, sentence) from error
+        finally:
+            self.in_progress -= 1
 
 
-def _client(scope: Scope) -> str:
+def _client(request: Request) -> str:
     """A client's address; of IPv6 the network of 64 bits, all of which one client may use."""
-    address: str = (scope.get("client") or [""])[0]
+    address = request.client.host if request.client else ""
     try:
         return str(ipaddress.IPv6Network(address).supernet(new_prefix=64))
     except ValueError:
         return address
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that returns the body again, and then what follows it."""
-    messages: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
-
-    async def replay() -> Message:
-        return next(messages, None) or await receive()
-
-    return replay

@@ -7,59 +7,25 @@ from collections.abc import Collection, Iterator
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, Histogram, Info, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from starlette.types import ASGIApp, Receive, Scope, Send
-
-from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 if TYPE_CHECKING:
-    from ap_ranker.web.background_start import BackgroundStart
-    from ap_ranker.web.workers import SearchWorkers
+    from ap_ranker.web.background_start import Search
 
-MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 
 
-class Metrics(Collector):
-    """The metrics of one server: of its requests and its cache."""
+class CacheMetrics(Collector):
+    """The counts that a search keeps of its cache, read whenever they are asked for."""
 
-    def __init__(self, search: DeclaredPipeline | SearchWorkers | BackgroundStart) -> None:
+    def __init__(self, search: Search) -> None:
         self._search = search
-        self._registry = registry = CollectorRegistry()
-        self._seconds = Histogram(
-            "ap_ranker_request_seconds",
-            "Seconds from a request's head to the end of its answer.",
-            ["route"],
-            buckets=SECONDS,
-            registry=registry,
-        )
-        self._refusals = Counter(
-            "ap_ranker_refusals", "Requests that were refused or failed.", ["reason"], registry=registry
-        )
-        self.in_progress = Gauge(
-            "ap_ranker_requests_in_progress", "Requests that are read, wait or are answered.", registry=registry
-        )
-        build = Info("ap_ranker_build", "The version that runs.", registry=registry)
-        build.info({"version": version("ap-ranker")})
-        ProcessCollector(registry=registry)
-        registry.register(self)
-
-    def refused(self, reason: str) -> None:
-        """Count a refused request."""
-        self._refusals.labels(reason).inc()
-
-    def answered(self, route: str, seconds: float) -> None:
-        """Record the duration of a request."""
-        self._seconds.labels(route).observe(seconds)
-
-    def text(self) -> bytes:
-        """All metrics in Prometheus' text format."""
-        return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield those that other objects keep, read at each scrape."""
+        """Yield them; none without a cache."""
         if (cache := self._search.cache_info) is not None:
             yield CounterMetricFamily("ap_ranker_cache_hits", "Texts found in the cache.", cache.hits)
             yield CounterMetricFamily("ap_ranker_cache_misses", "Texts that had to be encoded.", cache.misses)
@@ -67,20 +33,39 @@ class Metrics(Collector):
             yield GaugeMetricFamily("ap_ranker_cache_bytes", "Size of the cache.", cache.bytes)
 
 
-class MeasureTime:
-    """ASGI middleware that measures the duration of requests."""
+class Measure:
+    """ASGI middleware that measures requests, by route and by status, those that are refused or fail too."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, routes: Collection[str]) -> None:
-        self.app, self.metrics, self.routes = app, metrics, frozenset(routes)
+    def __init__(self, app: ASGIApp, registry: CollectorRegistry, routes: Collection[str]) -> None:
+        self.app, self.routes = app, frozenset(routes)
+        self.seconds = Histogram(
+            "ap_ranker_request_seconds",
+            "Seconds from a request's head to the end of its answer.",
+            ["route", "status"],
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self.in_progress = Gauge(
+            "ap_ranker_requests_in_progress", "Requests that are read, wait or are answered.", registry=registry
+        )
+        build = Info("ap_ranker_build", "The version that runs.", registry=registry)
+        build.info({"version": version("ap-ranker")})
+        ProcessCollector(registry=registry)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started = time.perf_counter()
+        started, status = time.perf_counter(), 500
+
+        async def note_status(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
         try:
-            with self.metrics.in_progress.track_inprogress():
-                await self.app(scope, receive, send)
+            with self.in_progress.track_inprogress():
+                await self.app(scope, receive, note_status)
         finally:
             route = scope["path"] if scope["path"] in self.routes else "other"
-            self.metrics.answered(route, time.perf_counter() - started)
+            self.seconds.labels(route, str(status)).observe(time.perf_counter() - started)

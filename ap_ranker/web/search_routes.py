@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from fastapi import FastAPI, HTTPException, Request
 from pydantic import BaseModel, StringConstraints, model_validator
@@ -25,10 +25,9 @@ from ap_ranker.web.suggestions import LiveSuggestions
 if TYPE_CHECKING:
     from haystack import Document
 
-    from ap_ranker.web.background_start import BackgroundStart
+    from ap_ranker.web.background_start import Search
     from ap_ranker.web.evidence import Evidence
     from ap_ranker.web.question_log import QuestionLog
-    from ap_ranker.web.workers import SearchWorkers
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +46,6 @@ FAILED = "The search does not work at the moment; see the server's log."
 NOT_KEPT = "Feedback cannot be stored at the moment; see the server's log."
 ENOUGH = "Thank you, but your network has left all the feedback that it may leave today. Try again tomorrow."
 
-T = TypeVar("T")
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_CHARACTERS)]
 
 
@@ -90,7 +88,7 @@ class FeedbackRequest(ExplainRequest):
 def add_search_routes(
     app: FastAPI,
     declared: DeclaredPipeline,
-    search: DeclaredPipeline | SearchWorkers | BackgroundStart,
+    search: Search,
     judgements: Judgements,
     limits: Mapping[str, float | None],
     category: str,
@@ -100,30 +98,23 @@ def add_search_routes(
     """Add what asks a search, and keeps what visitors say of its answers; `evidence` may order them."""
     place = declared.place  # describing the stores takes a moment
     receipts = AnswerSigner(judgements.database.secret())
+    suggestions = LiveSuggestions(declared)
 
-    async def run(work: Callable[[], T]) -> T:
+    def ranked(question: str, limits: Mapping[str, float | None]) -> list[Document]:
+        with report_store_errors(declared.path, place):
+            return search.run(question, limits)
+
+    async def run(work: Callable[..., list[Document]], *given: Any) -> list[Document]:
         """Run `work` in a search thread; its failure is the server's fault, not the client's."""
         try:
-            return await asyncio.to_thread(work)
+            return await asyncio.to_thread(work, *given)
         except InputError as error:
             logger.error("%s", error)
             raise HTTPException(503, FAILED) from error
 
-    def ranked(question: str, limits: Mapping[str, float | None] = limits) -> list[Document]:
-        with report_store_errors(declared.path, place):
-            return search.run(question, limits)
-
-    def found(question: str, *, calibrated: bool) -> list[Document]:
-        documents = ranked(question)
-        return evidence.ordered(question, documents, calibrated=calibrated) if evidence else documents
-
-    def closest(question: str) -> list[Document] | None:
-        """The answers that were not good enough, best first; `None` if the pipeline cannot tell."""
-        return ranked(question, NO_THRESHOLD) if declared.takes_threshold else None
-
     async def find_answer(question: str, key: str) -> Document:
         """Search again: the server keeps no state, and only answers that were shown can be asked about."""
-        for document in await run(lambda: ranked(question)):
+        for document in await run(ranked, question, limits):
             if document.id == key:
                 return document
         raise HTTPException(404, "Expected the id of an answer to this question, found another. Ask again.")
@@ -131,9 +122,15 @@ def add_search_routes(
     @app.post("/api/search")
     async def api_search(asked: SearchRequest, request: Request) -> JSONResponse:
         """The answers that are good enough, best first; `found` is false if there is none, with `related` questions."""
-        question, calibrated = asked.question, search.calibrated
-        documents = await run(lambda: found(question, calibrated=calibrated))
-        others = None if documents else await run(lambda: closest(question))
+        question, calibrated, others = asked.question, search.calibrated, None
+
+        def found() -> list[Document]:
+            documents = ranked(question, limits)
+            return evidence.ordered(question, documents, calibrated=calibrated) if evidence else documents
+
+        documents = await run(found)
+        if not documents and declared.takes_threshold:  # else nobody knows which were not good enough
+            others = await run(ranked, question, NO_THRESHOLD)
         if question_log is not None:
             question_log.add(question, judgements.visitors.network_of(request), documents, others)
         answers = [
@@ -141,89 +138,56 @@ def add_search_routes(
             | {"receipt": receipts.sign(question, document.id, ShownAnswer.of(document))}
             for document in documents
         ]
-        content = {
-            "question": question,
-            "found": bool(documents),
-            "answers": answers,
-            "related": stored_questions(others or [])[:MAX_RELATED],
-        }
+        related = stored_questions(others or [])[:MAX_RELATED]
+        content = {"question": question, "found": bool(documents), "answers": answers, "related": related}
         # Not a dictionary, which FastAPI would walk through first: its values are basic types already.
         return JSONResponse(content)
+
+    @app.post("/api/suggest")
+    async def api_suggest(request: SuggestRequest) -> dict[str, list[str]]:
+        """Stored questions and known wordings that begin like a text."""
+        return {"suggestions": await suggestions.find(request.text)}
 
     @app.post("/api/explain")
     async def api_explain(request: ExplainRequest) -> dict[str, Any]:
         """The weight of each word; `start` and `end` are positions of characters (code points) in `text`."""
         document = await find_answer(request.question, request.id)
-
-        def work() -> dict[str, Any] | str:
-            try:
-                question, answer, explanation = search.explain(request.question, document)
-            except InputError as error:
-                return str(error)
-            return {
-                "score": explanation.score,
-                "question": {"text": question, "tokens": weighed(explanation.question)},
-                "answer": {"text": answer, "tokens": weighed(explanation.answer)},
-            }
-
-        weights = await run(work)
-        if isinstance(weights, str):
-            raise HTTPException(409, weights)
-        return weights
+        try:
+            question, answer, explanation = await asyncio.to_thread(search.explain, request.question, document)
+        except InputError as error:
+            raise HTTPException(409, str(error)) from error
+        return {
+            "score": explanation.score,
+            "question": {"text": question, "tokens": weighed(explanation.question)},
+            "answer": {"text": answer, "tokens": weighed(explanation.answer)},
+        }
 
     _add_feedback(app, judgements, receipts, find_answer)
 
 
 def _add_feedback(
-    app: FastAPI,
-    judgements: Judgements,
-    receipts: AnswerSigner,
-    find_answer: Callable[[str, str], Awaitable[Document]],
+    app: FastAPI, judgements: Judgements, receipts: AnswerSigner, find_answer: Callable[..., Awaitable[Document]]
 ) -> None:
     thread = ThreadPoolExecutor(1, "feedback")  # a separate one: feedback does not wait for searches
 
     @app.post("/api/feedback")
     async def api_feedback(said: FeedbackRequest, request: Request) -> dict[str, str]:
         """Store whether an answer helped, or take it back; without a valid receipt, search for the answer first."""
-        shown = receipts.read(said.question, said.id, said.receipt) if said.receipt else None
+        shown = receipts.read(said.question, said.id, said.receipt or "")
         if shown is None:
             shown = ShownAnswer.of(await find_answer(said.question, said.id))
-        keep = partial(_keep, judgements, said, shown, judgements.visitors.network_of(request))
+        network = judgements.visitors.network_of(request)
+        given = {"question": said.question, "answer": shown.answer, "network": network, "visit": said.visit}
+        if said.helped is None:
+            work = partial(judgements.take_back, **given)
+        else:
+            more = {"stored_question": shown.stored_question, "comment": said.comment}
+            work = partial(judgements.keep, **given, **more, helped=said.helped)
         try:
-            await asyncio.get_running_loop().run_in_executor(thread, keep)
+            await asyncio.get_running_loop().run_in_executor(thread, work)
         except QuotaError as error:
             raise HTTPException(429, ENOUGH) from error
         except InputError as error:
             logger.error("%s", error)
             raise HTTPException(503, NOT_KEPT) from error
         return {"status": "taken back" if said.helped is None else "kept"}
-
-
-def add_suggestions(app: FastAPI, suggestions: LiveSuggestions) -> None:
-    """Add what completes a question while it is typed."""
-    reading = ThreadPoolExecutor(1, "suggestions")  # does not wait for searches
-
-    def refresh() -> None:
-        try:
-            if suggestions.stale:  # may have been done while this one waited
-                suggestions.refresh()
-        except Exception:  # a search without suggestions works as well
-            logger.exception("Suggestions cannot be read.")
-
-    @app.post("/api/suggest")
-    async def api_suggest(request: SuggestRequest) -> dict[str, list[str]]:
-        """Stored questions and known wordings that begin like a text."""
-        if suggestions.stale:
-            read = asyncio.get_running_loop().run_in_executor(reading, refresh)
-            if not suggestions.ready:
-                await read
-        return {"suggestions": suggestions.find(request.text)}
-
-
-def _keep(judgements: Judgements, said: FeedbackRequest, shown: ShownAnswer, network: str) -> None:
-    given = {"question": said.question, "answer": shown.answer, "network": network, "visit": said.visit}
-    if said.helped is None:
-        judgements.take_back(**given)
-    else:
-        more = {"stored_question": shown.stored_question, "comment": said.comment}
-        judgements.keep(**given, **more, helped=said.helped)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ap_ranker.data.wordings import Wordings, read_wordings
-from ap_ranker.errors import InputError
+from ap_ranker.data.wordings import WordingFiles, Wordings
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import find_stores
 from ap_ranker.text.characters import fold
 from ap_ranker.text.reading import bare
-from ap_ranker.watched_file import Watched
-
-if TYPE_CHECKING:
-    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from haystack_integrations.document_stores.ap_ranker.entries import own_wordings
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +45,7 @@ class Suggestions:
         for text in texts:
             line = " ".join(text.split())
             if line and len(line) <= MAX_LENGTH:
-                by_key.setdefault(_folded(line), line)
+                by_key.setdefault(fold(bare(line)), line)
             if len(by_key) >= MAX_TEXTS:
                 break
         self._keys, self._texts = list(by_key), list(by_key.values())
@@ -56,10 +53,11 @@ class Suggestions:
 
     def find(self, typed: str, count: int = COUNT) -> list[str]:
         """The texts that begin with what was typed, then those with words that begin with its words."""
-        words = _folded(typed).split()
+        words = fold(bare(typed)).split()
         if not words:
             return []
-        start, end = min((_range(self._words, word) for word in words), key=lambda found: found[1] - found[0])
+        spans = [(self._first(word), self._first(word + chr(0x10FFFF))) for word in words]
+        start, end = min(spans, key=lambda span: span[1] - span[0])
         candidates = {row for _, row in self._words[start : min(end, start + MAX_ROWS)]}
         begun = " ".join(words)
         found = [
@@ -70,46 +68,49 @@ class Suggestions:
         ]
         return [self._texts[row] for _, row in sorted(found)[:count]]
 
+    def _first(self, word: str) -> int:
+        return bisect_left(self._words, (word,))
+
 
 class LiveSuggestions:
     """The suggestions of a search, which follow its stores of `BM25SDocumentStore` and its files of wordings."""
 
     def __init__(self, search: DeclaredPipeline) -> None:
+        self.current: Suggestions | None = None  # until the texts have been read once
         self._search = search
-        self._wordings: dict[str, Watched[Wordings]] = {}
+        self._paths: list[str] = []
+        self._files = WordingFiles(())
         self._version: object = None
-        self._current = Suggestions(())
         self._next_look = 0.0
+        self._thread = ThreadPoolExecutor(1, "suggestions")  # does not wait for searches
 
-    @property
-    def stale(self) -> bool:
-        """Whether it is time for `refresh`."""
-        return time.monotonic() >= self._next_look
-
-    @property
-    def ready(self) -> bool:
-        """Whether the texts have been read once."""
-        return self._version is not None
-
-    def find(self, typed: str) -> list[str]:
-        """As `Suggestions.find`, in the texts that were last read."""
-        return self._current.find(typed)
+    async def find(self, typed: str) -> list[str]:
+        """As `Suggestions.find`, in the texts of some seconds ago; none if they cannot be read."""
+        if self.current is None or time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + LOOK_SECONDS
+            reading = asyncio.get_running_loop().run_in_executor(self._thread, self._try_to_refresh)
+            if self.current is None:
+                await reading
+        return self.current.find(typed) if self.current else []
 
     def refresh(self) -> None:
         """Read the texts again if they have changed; one thread at a time."""
-        from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-
         stores = [store for store in find_stores(self._search.pipeline) if isinstance(store, BM25SDocumentStore)]
         ranker = self._search.ranker()
-        for path in ranker.wordings if ranker else ():
-            if str(path) not in self._wordings:
-                self._wordings[str(path)] = Watched(path, _read_wordings)
-        known = [file.now() for file in self._wordings.values()]
-        version = [store.revision() for store in stores], [file.readings for file in self._wordings.values()]
+        paths = list(map(str, ranker.wordings)) if ranker else []
+        if paths != self._paths:
+            self._files, self._paths = WordingFiles(paths), paths
+        wordings = self._files.now()
+        version = [store.revision() for store in stores], wordings
         if version != self._version:
-            self._current = Suggestions(chain(_of_stores(stores), *map(texts_of, known)))
+            self.current = Suggestions(chain(_of_stores(stores), texts_of(wordings)))
             self._version = version
-        self._next_look = time.monotonic() + LOOK_SECONDS
+
+    def _try_to_refresh(self) -> None:
+        try:
+            self.refresh()
+        except Exception:  # a search without suggestions works as well
+            logger.exception("Suggestions cannot be read.")
 
 
 def texts_of(wordings: Wordings) -> Iterator[str]:
@@ -118,18 +119,8 @@ def texts_of(wordings: Wordings) -> Iterator[str]:
         yield from texts
 
 
-def _read_wordings(path: Path) -> Wordings:
-    try:
-        return read_wordings(path)
-    except InputError as error:
-        logger.warning("%s: no suggestions from it: %s", path, error)
-        return Wordings()
-
-
 def _of_stores(stores: Iterable[BM25SDocumentStore]) -> Iterator[str]:
     """Stored questions first, then further wordings."""
-    from haystack_integrations.document_stores.ap_ranker.entries import own_wordings
-
     further: list[str] = []
     for store in stores:
         if (documents := store.count_documents()) > MAX_TEXTS:
@@ -140,13 +131,3 @@ def _of_stores(stores: Iterable[BM25SDocumentStore]) -> Iterator[str]:
             yield first
             further += others
     yield from further
-
-
-def _folded(text: str) -> str:
-    """The text's words without case and accents."""
-    return fold(bare(text))
-
-
-def _range(pairs: list[tuple[str, int]], start: str) -> tuple[int, int]:
-    """Where those that begin with `start` are in sorted pairs."""
-    return bisect_left(pairs, (start,)), bisect_left(pairs, (start + chr(0x10FFFF),))

@@ -60,7 +60,7 @@ def test_many_texts_take_no_time() -> None:
     assert (time.thread_time() - started) / 6 < 0.2  # seconds
 
 
-def test_stored_questions_wordings_and_files(
+async def test_stored_questions_wordings_and_files(
     search: DeclaredPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(suggestions_module, "LOOK_SECONDS", 0.0)
@@ -70,14 +70,12 @@ def test_stored_questions_wordings_and_files(
     search.warm_up()
     search.add_wordings([tmp_path / "wordings.csv"])
     live = LiveSuggestions(search)
-    assert (live.find("tell"), live.ready) == ([], False)
-    live.refresh()
-    assert live.find("tell") == ["tell me of two wheels"]
-    assert live.find("ding") == ["ding for my handlebar"]
-    assert live.find("where is") == ["Where is my parcel?"]
+    assert await live.find("tell") == ["tell me of two wheels"]
+    assert await live.find("ding") == ["ding for my handlebar"]
+    assert await live.find("where is") == ["Where is my parcel?"]
     search.index([to_document(Entry("Dinghies too?", "No.", {}, ""), Match.both)])
     live.refresh()
-    assert live.find("ding") == ["Dinghies too?", "ding for my handlebar"]  # a stored question first
+    assert await live.find("ding") == ["Dinghies too?", "ding for my handlebar"]  # a stored question first
 
 
 def test_the_route(search: DeclaredPipeline) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
 from string import Template
+from types import MappingProxyType
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -23,25 +24,20 @@ LOGO_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 """Drawings have styles; nothing else of an SVG file has an effect, also for those who open it alone."""
 
 
-@dataclass(frozen=True)
-class PageFile:
+class PageFile(NamedTuple):
     """What one address of the page answers."""
 
     content: bytes
     media_type: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = MappingProxyType({})
 
-    def route(self) -> Callable[[Request], Awaitable[Response]]:
-        """A route that sends the file, or status 304 to a browser that has it already."""
+    async def send(self, request: Request) -> Response:
+        """Answer with the file, or status 304 to a browser that has it already."""
         tag = f'"{hashlib.blake2b(self.content, digest_size=12).hexdigest()}"'
         headers = {**self.headers, "ETag": tag}
-
-        async def send(request: Request) -> Response:
-            if tag in request.headers.get("if-none-match", ""):
-                return Response(status_code=304, headers=headers)
-            return Response(self.content, media_type=self.media_type, headers=headers)
-
-        return send
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(self.content, media_type=self.media_type, headers=headers)
 
 
 def page_files(settings: PageSettings) -> dict[str, PageFile]:

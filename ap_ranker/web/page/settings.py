@@ -6,13 +6,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, StringConstraints
+from pydantic import BeforeValidator, StringConstraints
 
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError
 from ap_ranker.safe_open import open_file, parse_yaml, read_yaml_text
-from ap_ranker.settings import read_fields, settings
+from ap_ranker.settings import checked, read_fields, settings
 
 MAX_LOGO = 100_000
 """Maximum size of a logo in bytes: each visitor loads it."""
@@ -36,30 +35,22 @@ class Logo:
     media_type: str
 
 
-def _colour(value: object) -> str:
-    text = str(value).strip().lower()
-    if not re.fullmatch(r"#([0-9a-f]{3}|[0-9a-f]{6})", text):  # None where # began a comment
-        found = one_line(repr(value), 40)
-        raise InputError(f"expected a colour in quotation marks, such as '#0b57d0', found {found}.")
-    return text
-
-
-def _address(link: str) -> str:
-    try:
-        good = urlsplit(link).scheme in ("http", "https") and bool(urlsplit(link).hostname)
-    except ValueError:  # such as http://[
-        good = False
-    if not good:
-        raise InputError(f"expected an address that begins with https:// or http://, found {link!r}.")
-    return link
-
-
 Line = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=120, pattern=r"^[^\x00-\x1f\x7f]+$")
 ]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
-Address = Annotated[Line, AfterValidator(_address)]
-Colour = Annotated[str, BeforeValidator(_colour)]
+Address = Annotated[
+    Line,
+    checked(
+        re.compile(r"https?://[\w.-]+(:\d+)?([/?#].*)?", re.IGNORECASE).fullmatch,
+        "an address that begins with https:// or http://",
+    ),
+]
+Colour = Annotated[
+    str,
+    BeforeValidator(lambda value: str(value).strip().lower()),  # of None, too, where # began a comment
+    checked(re.compile(r"#([0-9a-f]{3}|[0-9a-f]{6})").fullmatch, "a colour in quotation marks, such as '#0b57d0'"),
+]
 
 
 @settings
