@@ -12,7 +12,7 @@ import logging
 import signal
 import socket
 from collections.abc import Awaitable, Callable
-from typing import cast
+from typing import Any, cast
 
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
@@ -20,6 +20,8 @@ from hypercorn.typing import ASGIFramework
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ap_ranker.web.limits import ANSWER_SECONDS, ARRIVAL_SECONDS
+
+logger = logging.getLogger(__name__)
 
 MAX_HEAD = 16 * 1024
 """Maximum size of a request's head in bytes, its address and headers: browsers send about 1,000."""
@@ -29,6 +31,10 @@ IDLE_SECONDS = 10.0
 
 DEAF_SECONDS = 30.0
 """Seconds after which a connection is closed whose client does not take the answer (Linux only)."""
+
+SILENT_SECONDS = 60
+"""Seconds after which a connection is closed on which nothing comes: longer than a request and its answer may take. It
+ends what hypercorn takes for no idle connection: HTTP/2 without a request, a handshake that was refused."""
 
 LINGER_SECONDS = 1.0
 """Seconds that the server goes on after it is asked to end: requests sent before are then here."""
@@ -67,6 +73,14 @@ def _to_readers(app: ASGIApp) -> ASGIApp:
     return answer
 
 
+def _on_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Say what failed, but nothing of a connection: whoever breaks its protocol could fill the disk with tracebacks."""
+    if "transport" in context:
+        logger.debug("A connection was closed.", exc_info=context.get("exception"))
+    else:
+        loop.default_exception_handler(context)
+
+
 async def serve_until(end: Callable[[], Awaitable[object]], app: ASGIApp, listening: socket.socket) -> None:
     """Serve until `end` returns, then answer what was sent before; closes the socket."""
 
@@ -82,6 +96,7 @@ async def serve_until(end: Callable[[], Awaitable[object]], app: ASGIApp, listen
     config.errorlog = logging.getLogger("hypercorn.error")
     config.include_server_header = False
     config.h11_max_incomplete_size = config.h2_max_header_list_size = MAX_HEAD
-    config.keep_alive_timeout = IDLE_SECONDS
+    config.keep_alive_timeout, config.read_timeout = IDLE_SECONDS, SILENT_SECONDS
     config.graceful_timeout = ARRIVAL_SECONDS + ANSWER_SECONDS + 1
+    asyncio.get_running_loop().set_exception_handler(_on_error)
     await serve(cast(ASGIFramework, _to_readers(app)), config, shutdown_trigger=linger, mode="asgi")

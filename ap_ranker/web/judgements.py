@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, case, delete, func, select, update
 
 from ap_ranker.text.reading import normalized, question_key
-from ap_ranker.web.database import Database, judgements, now, storable, wordings
+from ap_ranker.web.database import LAST_TIME, Database, judgements, now, storable, wordings
 from ap_ranker.web.visitors import Visitors
 
 MOST = 100_000
@@ -150,7 +150,7 @@ class Judgements:
                     "answer": row["answer"],
                     "label": int(row["helped"]),
                     "stored_question": row["stored_question"],
-                    "time": datetime.fromtimestamp(row["time"], UTC).isoformat(),
+                    "time": datetime.fromtimestamp(min(row["time"], LAST_TIME), UTC).isoformat(),
                     "comment": row["comment"],
                 }
 

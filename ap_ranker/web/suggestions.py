@@ -6,7 +6,7 @@ import logging
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,14 +59,16 @@ class Suggestions:
         words = _folded(typed).split()
         if not words:
             return []
-        start, end = min((_range(self._words, word) for word in words), key=lambda found: found[1] - found[0])
+        # Repeated words, and beginnings of others, say nothing more: 500 of them would take seconds.
+        needed = [one for one, following in pairwise([*sorted(set(words)), ""]) if not following.startswith(one)]
+        start, end = min((_range(self._words, word) for word in needed), key=lambda found: found[1] - found[0])
         candidates = {row for _, row in self._words[start : min(end, start + MAX_ROWS)]}
         begun = " ".join(words)
         found = [
             (not key.startswith(begun), row)
             for row in candidates
             for key in [self._keys[row]]
-            if all(any(each.startswith(word) for each in key.split()) for word in words)
+            if all(any(each.startswith(word) for each in key.split()) for word in needed)
         ]
         return [self._texts[row] for _, row in sorted(found)[:count]]
 

@@ -124,12 +124,21 @@ def _delete(
             deleted["comments"] += 1
     for change in connection.execute(select(changes)).mappings().all() if owners else ():
         kept = {name: "" if key_of_question(change[name]) in owners else change[name] for name in ("of", "question")}
-        left = [one for one in json.loads(change["wordings"]) if key_of_question(one) not in owners]
+        left = [one for one in _wordings(change["wordings"]) if key_of_question(one) not in owners]
         kept["wordings"] = json.dumps(left, ensure_ascii=False)
         if any(change[name] != value for name, value in kept.items()):
             connection.execute(update(changes).where(changes.c.number == change["number"]).values(**kept))
             deleted["changes"] += 1
     return deleted
+
+
+def _wordings(text: str) -> list[str]:
+    """Those that a change has; none if nobody can read them, so that such a text goes with the sentence it may hold."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
 
 
 def delete_older(database: Database, days: int) -> None:

@@ -100,7 +100,7 @@ class OwnerService:
         with self.database.reading() as connection:
             by_outcome = select(questions.c.outcome, func.count()).group_by(questions.c.outcome)
             outcomes: dict[str, int] = dict(connection.execute(by_outcome).tuples().all())
-            last = connection.scalar(select(func.max(_DAY)))
+            last = connection.scalar(select(func.max(_DAY)).where(questions.c.time <= now()))
             by_day = select(_DAY, func.count()).where(questions.c.time >= ((last or 0) - DAYS + 1) * DAY).group_by(_DAY)
             days: dict[int, int] = dict(connection.execute(by_day).tuples().all())
             by_vote = select(judgements.c.helped, func.count()).group_by(judgements.c.helped)
