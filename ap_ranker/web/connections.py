@@ -96,6 +96,8 @@ async def serve_until(end: Callable[[], Awaitable[object]], app: ASGIApp, listen
     config.errorlog = logging.getLogger("hypercorn.error")
     config.include_server_header = False
     config.h11_max_incomplete_size = config.h2_max_header_list_size = MAX_HEAD
+    # No HTTP/2: a web server in front that lets a visitor upgrade would not see, nor mark, the requests that follow.
+    config.h2_max_concurrent_streams = 0
     config.keep_alive_timeout, config.read_timeout = IDLE_SECONDS, SILENT_SECONDS
     config.graceful_timeout = ARRIVAL_SECONDS + ANSWER_SECONDS + 1
     asyncio.get_running_loop().set_exception_handler(_on_error)
