@@ -31,8 +31,6 @@ KINDS: Mapping[str, tuple[Table, Sequence[str], Sequence[str]]] = {
 NEEDED = {Action.undo: ("undone",), Action.add_entry: ("answer",), Action.change_entry: ("entry", "answer")}
 """The further fields of changes; others than these need the entry."""
 
-Short = Annotated[str, Field(max_length=64)]
-
 
 class _Line(BaseModel):
     """A line of any kind of file; each has some of the fields."""
@@ -42,14 +40,14 @@ class _Line(BaseModel):
     answer: str = ""
     stored_question: str = ""
     label: Annotated[int, Field(ge=0, le=1)] | None = None
-    visit: Short = ""
+    visit: str = ""
     comment: str = ""
-    id: Short = ""
+    id: str = ""
     action: Action | None = None
     entry: str = ""
     of: str = ""
     wordings: tuple[str, ...] = ()
-    undone: Short = ""
+    undone: str = ""
     outcome: Outcome | None = None
     score: float | None = None
 
@@ -65,6 +63,9 @@ class _Line(BaseModel):
         row |= {"network": "", "owner": "", "wordings": json.dumps(self.wordings, ensure_ascii=False)}
         columns = [column.name for column in table.c if column is not table.autoincrement_column]
         texts = {name: storable(value) for name, value in row.items() if isinstance(value, str)}
+        limits = {column.name: length for column in table.c if (length := getattr(column.type, "length", None))}
+        if any(len(texts[name]) > limits[name] for name in texts.keys() & limits):  # PostgreSQL would refuse the file
+            raise ValueError
         return {name: value for name, value in (row | texts).items() if name in columns}
 
 
