@@ -12,6 +12,7 @@ import logging
 import signal
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, cast
 
 from hypercorn.asyncio import serve
@@ -60,15 +61,23 @@ def run(app: ASGIApp, listening: socket.socket) -> None:
     asyncio.run(run_until_signal())
 
 
+class _DeafError(TimeoutError):
+    """A client does not take the answer."""
+
+
 def _to_readers(app: ASGIApp) -> ASGIApp:
-    """The application, which fails where a client does not take the answer: else it would wait for ever."""
+    """The application, which ends where a client does not take the answer: else it would wait for ever."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_in_time(message: Message) -> None:
-            async with asyncio.timeout(DEAF_SECONDS):
-                await send(message)
+            try:
+                async with asyncio.timeout(DEAF_SECONDS):
+                    await send(message)
+            except TimeoutError as error:
+                raise _DeafError from error
 
-        await app(scope, receive, send_in_time)
+        with suppress(_DeafError):
+            await app(scope, receive, send_in_time)
 
     return answer
 

@@ -6,6 +6,7 @@ import logging
 import socket
 import struct
 import time
+from contextlib import ExitStack
 
 import hpack
 import psutil
@@ -13,9 +14,11 @@ import pytest
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
+from starlette.types import Receive, Scope, Send
+
 from ap_ranker.web import connections
 
-from .test_connections import GET, App, read, running
+from .test_connections import GET, App, read, running, wait_for
 
 HEADERS, PRIORITY, RESET, SETTINGS, PING, CONTINUATION = 1, 2, 3, 4, 6, 9
 END_STREAM, END_HEADERS = 1, 4
@@ -168,3 +171,30 @@ def test_requests_that_are_taken_back_at_once() -> None:
             user.sendall(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
             assert read(user).startswith(b"HTTP/1.1 200")
         assert time.monotonic() - started < 10
+
+
+class Talkative:
+    """Answers with more than any buffer holds, and does not care who listens."""
+
+    begun = ended = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return
+        self.begun += 1
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"50000000")]})
+            await send({"type": "http.response.body", "body": b"x" * 50_000_000})
+        finally:
+            self.ended += 1
+
+
+def test_who_reads_no_answer_writes_no_log(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(connections, "DEAF_SECONDS", 0.5)
+    app = Talkative()
+    with running(app) as made, ExitStack() as opened:  # type: ignore[arg-type]  # another application
+        for _ in range(5):
+            opened.enter_context(made.connect()).sendall(GET)
+        wait_for(lambda: app.ended == 5)
+    assert app.begun == 5
+    assert not [record.getMessage() for record in caplog.records if record.levelno > logging.INFO]
