@@ -97,8 +97,9 @@ def numbers(title: str, **options: Any) -> Column:
 
 
 def in_utc(time: int) -> str:
-    """Format seconds since 1970 as date, hours and minutes."""
-    return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M}"
+    """Format seconds since 1970 as date, hours and minutes; later ones than calendars have as the last day."""
+    last = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
+    return f"{datetime.fromtimestamp(min(time, last), UTC):%Y-%m-%d %H:%M}"
 
 
 def cells(title: str, values: Iterable[float], form: str = ".3f") -> list[str]:

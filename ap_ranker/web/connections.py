@@ -12,7 +12,8 @@ import logging
 import signal
 import socket
 from collections.abc import Awaitable, Callable
-from typing import cast
+from contextlib import suppress
+from typing import Any, cast
 
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
@@ -20,6 +21,8 @@ from hypercorn.typing import ASGIFramework
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ap_ranker.web.limits import ANSWER_SECONDS, ARRIVAL_SECONDS
+
+logger = logging.getLogger(__name__)
 
 MAX_HEAD = 16 * 1024
 """Maximum size of a request's head in bytes, its address and headers: browsers send about 1,000."""
@@ -29,6 +32,10 @@ IDLE_SECONDS = 10.0
 
 DEAF_SECONDS = 30.0
 """Seconds after which a connection is closed whose client does not take the answer (Linux only)."""
+
+SILENT_SECONDS = 60
+"""Seconds after which a connection is closed on which nothing comes: longer than a request and its answer may take. It
+ends what hypercorn takes for no idle connection: HTTP/2 without a request, a handshake that was refused."""
 
 LINGER_SECONDS = 1.0
 """Seconds that the server goes on after it is asked to end: requests sent before are then here."""
@@ -51,17 +58,33 @@ def run(app: ASGIApp, listening: socket.socket) -> None:
     asyncio.run(run_until_signal())
 
 
+class _DeafError(TimeoutError):
+    """A client does not take the answer."""
+
+
 def _to_readers(app: ASGIApp) -> ASGIApp:
-    """The application, which fails where a client does not take the answer: else it would wait for ever."""
+    """The application, which ends where a client does not take the answer: else it would wait for ever."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_in_time(message: Message) -> None:
-            async with asyncio.timeout(DEAF_SECONDS):
-                await send(message)
+            try:
+                async with asyncio.timeout(DEAF_SECONDS):
+                    await send(message)
+            except TimeoutError as error:
+                raise _DeafError from error
 
-        await app(scope, receive, send_in_time)
+        with suppress(_DeafError):
+            await app(scope, receive, send_in_time)
 
     return answer
+
+
+def _on_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Say what failed, but nothing of a connection: whoever breaks its protocol could fill the disk with tracebacks."""
+    if "transport" in context:
+        logger.debug("A connection was closed.", exc_info=context.get("exception"))
+    else:
+        loop.default_exception_handler(context)
 
 
 async def serve_until(end: Callable[[], Awaitable[object]], app: ASGIApp, listening: socket.socket) -> None:
@@ -79,6 +102,9 @@ async def serve_until(end: Callable[[], Awaitable[object]], app: ASGIApp, listen
     config.errorlog = logging.getLogger("hypercorn.error")
     config.include_server_header = False
     config.h11_max_incomplete_size = config.h2_max_header_list_size = MAX_HEAD
-    config.keep_alive_timeout = IDLE_SECONDS
+    # No HTTP/2: a web server in front that lets a visitor upgrade would not see, nor mark, the requests that follow.
+    config.h2_max_concurrent_streams = 0
+    config.keep_alive_timeout, config.read_timeout = IDLE_SECONDS, SILENT_SECONDS
     config.graceful_timeout = ARRIVAL_SECONDS + ANSWER_SECONDS + 1
+    asyncio.get_running_loop().set_exception_handler(_on_error)
     await serve(cast(ASGIFramework, _to_readers(app)), config, shutdown_trigger=linger, mode="asgi")

@@ -29,6 +29,9 @@ VERSION = 1
 WAIT_SECONDS = 10
 """For another writer of the database, and for the server of PostgreSQL to answer."""
 
+LAST_TIME = 253_402_300_799
+"""The last second of the year 9999: clocks and hands may write later ones, which no calendar has."""
+
 metadata = sa.MetaData()
 
 

@@ -44,7 +44,7 @@ COLUMNS_WRITTEN = ("question", "answer", "wordings", "similar", "asked", "neares
 
 
 def find_unanswered(database: Database) -> list[Unanswered]:
-    """The logged questions without an answer, and then those that none helped, oldest first."""
+    """The logged questions without an answer, and then those that none helped, seldom and oldest ones first."""
     refused = [Unanswered(text, asked=asked) for text, asked in unanswered_questions(database, MOST)]
     unhelpful = [
         Unanswered(clean_question(votes.question), normalized(votes.answer), votes.did_not_help)

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, case, delete, func, select, update
 
 from ap_ranker.text.reading import normalized, question_key
-from ap_ranker.web.database import Database, judgements, now, storable, wordings
+from ap_ranker.web.database import LAST_TIME, Database, judgements, now, storable, wordings
 from ap_ranker.web.visitors import Visitors
 
 MOST = 100_000
@@ -142,7 +142,7 @@ class Judgements:
         names = ("question", "answer", "label", "stored_question", "time", "comment")
         with self.database.reading() as connection:
             for row in connection.execute(select(judgements).order_by(judgements.c.id)).mappings():
-                time = datetime.fromtimestamp(row["time"], UTC).isoformat()
+                time = datetime.fromtimestamp(min(row["time"], LAST_TIME), UTC).isoformat()
                 said = {**row, "label": int(row["helped"]), "time": time}
                 yield {name: said[name] for name in names}
 

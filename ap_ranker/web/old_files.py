@@ -84,12 +84,15 @@ def _add(connection: Connection, part: str, path: Path) -> None:
     except OSError as error:
         raise InputError(f"{path}: expected a file that can be read ({error.strerror}).") from error
     new: dict[object, Row] = {}
+    longest = {column.name: column.type.length for column in table.c if getattr(column.type, "length", None)}
     others = []
     for number, line in enumerate(lines, 1):
         try:
             fields = _FIELDS.validate_json(line)
             time = _TIME.validate_python(fields.get("time", datetime.now(UTC)))
             row = kind.validate_python(fields | {"time": int(time.timestamp())}).row()
+            if any(len(row.get(name, "")) > length for name, length in longest.items()):  # PostgreSQL would refuse all
+                raise ValueError(line)
         except (ValueError, OverflowError):
             others += [str(number)] if line.strip() else []
             continue

@@ -72,12 +72,15 @@ def read_question_log(database: Database) -> list[LoggedQuestion]:
 
 
 def unanswered_questions(database: Database, most: int) -> list[tuple[str, int]]:
-    """The latest questions that were not answered, the latest first, each with how often it was asked."""
+    """The questions that were not answered, those asked most often and latest first, each with how often it was asked.
+
+    So nobody hides what many ask by asking much else.
+    """
     query = (
         select(func.max(questions.c.question), func.count())
         .where(questions.c.outcome != Outcome.answered.value)
         .group_by(questions.c.question_key)
-        .order_by(func.max(questions.c.id).desc())
+        .order_by(func.count().desc(), func.max(questions.c.id).desc())
         .limit(most)
     )
     with database.reading() as connection:

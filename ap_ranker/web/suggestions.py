@@ -8,7 +8,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from itertools import chain, pairwise
 
 from ap_ranker.data.wordings import WordingFiles, Wordings
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
@@ -56,7 +56,9 @@ class Suggestions:
         words = fold(bare(typed)).split()
         if not words:
             return []
-        spans = [(self._first(word), self._first(word + chr(0x10FFFF))) for word in words]
+        # Repeated words, and beginnings of others, say nothing more: 500 of them would take seconds.
+        needed = [one for one, following in pairwise([*sorted(set(words)), ""]) if not following.startswith(one)]
+        spans = [(self._first(word), self._first(word + chr(0x10FFFF))) for word in needed]
         start, end = min(spans, key=lambda span: span[1] - span[0])
         candidates = {row for _, row in self._words[start : min(end, start + MAX_ROWS)]}
         begun = " ".join(words)
@@ -64,7 +66,7 @@ class Suggestions:
             (not key.startswith(begun), row)
             for row in candidates
             for key in [self._keys[row]]
-            if all(any(each.startswith(word) for each in key.split()) for word in words)
+            if all(any(each.startswith(word) for each in key.split()) for word in needed)
         ]
         return [self._texts[row] for _, row in sorted(found)[:count]]
 

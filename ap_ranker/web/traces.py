@@ -103,7 +103,7 @@ def _changes_without(connection: Connection, keys: Collection[str]) -> Iterator[
     """The numbers of the owner's changes that hold one of these sentences, and their columns without."""
     for change in connection.execute(select(changes)).mappings().all():
         kept = {name: "" if key_of_question(change[name]) in keys else change[name] for name in ("of", "question")}
-        left = [one for one in json.loads(change["wordings"]) if key_of_question(one) not in keys]
+        left = [one for one in _wordings(change["wordings"]) if key_of_question(one) not in keys]
         kept["wordings"] = json.dumps(left, ensure_ascii=False)
         if any(change[name] != value for name, value in kept.items()):
             yield change["number"], kept
@@ -139,3 +139,12 @@ def delete_daily(database: Database, days: int, closed: threading.Event) -> None
             logger.warning("%s What is older than %s days is deleted tomorrow.", error, days)
         if closed.wait(DAY):
             return
+
+
+def _wordings(text: str) -> list[str]:
+    """Those that a change has; none if nobody can read them, so that such a text goes with the sentence it may hold."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import os
+import re
 from typing import Final
 
 from sqlalchemy import Connection, delete, select
@@ -22,6 +23,9 @@ QUOTAS: Final = {"judgement": 300, "comment": 30, "question": 3000}
 """Kind -> how many of them one network may leave in a day: many people may share an address."""
 
 DAY = 24 * 3600
+
+_PORT = re.compile(r"^\[([^\]]*)\](?::\d+)?$|^([\d.]+):\d+$")
+"""An address with a port, as some web servers tell it; of each port there would be another visitor."""
 
 PROXIES, LOOPBACK = "FORWARDED_ALLOW_IPS", "127.0.0.1,::1"
 """The environment variable that names web servers in front of this one, and where they are by default."""
@@ -94,7 +98,8 @@ class BehindProxies:
             headers, client, identity = Headers(scope=scope), scope.get("client"), ""
             if self._anybody or (client and self._trusts(client[0])):
                 told = [part.strip() for value in headers.getlist("x-forwarded-for") for part in value.split(",")]
-                found = [address for address in told if address and not self._trusts(address)]
+                addresses = [_PORT.sub(r"\1\2", part) for part in told]
+                found = [address for address in addresses if address and not self._trusts(address)]
                 if found:
                     scope["client"] = (found[-1], 0)
                 if (scheme := headers.get("x-forwarded-proto", "")) in ("http", "https"):

@@ -90,7 +90,7 @@ class OwnerService:
                 query = select(column, func.count()).where(*where).group_by(column)
                 return dict(connection.execute(query).tuples().all())
 
-            last = connection.scalar(select(func.max(day)))
+            last = connection.scalar(select(func.max(day)).where(questions.c.time <= now()))
             days = counted(day, questions.c.time >= ((last or 0) - DAYS + 1) * DAY)
             outcomes, votes = counted(questions.c.outcome), counted(judgements.c.helped)
         shown = range(last - DAYS + 1, last + 1) if last is not None else ()

@@ -1,0 +1,168 @@
+"""Rows that no part of the program would write: of a hand, a later version or a broken clock. All goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
+
+from conftest import TEXTS
+from searches import write_pipeline
+from sqlalchemy import insert, select
+from starlette.testclient import TestClient
+
+from ap_ranker.cli.console import in_utc
+from ap_ranker.data.faq import Match
+from ap_ranker.search.setup import set_up
+from ap_ranker.web import database as tables
+from ap_ranker.web.app import build_app
+from ap_ranker.web.changes import owners_changes, read_changes
+from ap_ranker.web.database import Database, metadata, now, open_database
+from ap_ranker.web.judgements import Judgements, key_of_question
+from ap_ranker.web.old_files import import_file
+from ap_ranker.web.owner.routes import OwnersPage
+from ap_ranker.web.owner.service import OwnerService
+from ap_ranker.web.question_log import QuestionLog
+from ap_ranker.web.traces import delete_older, delete_traces, export_judgements
+
+KEY = "7c1f6a02d94be853b7a1"
+LATE = 10**17
+"""Seconds: the year 3,168,808,806."""
+
+HUGE = "ü= " * 300_000
+SECRET = "where is order 4711 of Erika Mustermann"
+
+CHANGE = {"time": 5, "owner": "", "entry": "e", "of": "", "question": "", "answer": "", "wordings": "[]", "undone": ""}
+WORDINGS = ("{", "[" * 100_000, "null", "7", '{"a": 1}', '[1, null, ["x"]]', f'["{SECRET}"', "")
+"""Texts in the place of a list of texts in JSON."""
+
+LATE_CHANGE = CHANGE | {"action": "add entry", "question": "Is it late?", "answer": "Very late.", "time": LATE}
+ROWS: dict[str, list[dict[str, Any]]] = {
+    "facts": [{"name": "of a later version", "value": HUGE}],
+    "revisions": [{"name": "unknown", "value": -(10**15)}],
+    "judgements": [
+        {"visit": visit, "time": time, "network": "", "question": question, "question_key": f"key {visit}"}
+        | {"answer_key": "", "answer": "", "stored_question": HUGE, "helped": False, "comment": HUGE, "counts": True}
+        for visit, time, question in (("1", LATE, HUGE), ("2", 0, ""), ("3", 0, "\u202egpj.exe"))
+    ],
+    "questions": [
+        {"time": time, "question": question, "question_key": question[:30], "outcome": outcome, "entry": HUGE}
+        for time, question, outcome in ((LATE, HUGE, "refused"), (1, "", "exploded"), (0, "=1+1", "refused"))
+    ],
+    "changes": [
+        {**CHANGE, "id": "exploding", "action": "explode"},
+        {**CHANGE, "id": "huge", "action": "change entry", "question": HUGE, "answer": HUGE},
+        {**CHANGE, "id": "of nothing", "action": "undo", "undone": "nothing"},
+        {**CHANGE, "id": "of itself", "action": "undo", "undone": "of itself"},
+        {**CHANGE, "id": "late", **LATE_CHANGE},
+        *({**CHANGE, "id": f"broken {row}", "action": "add wordings", "wordings": w} for row, w in enumerate(WORDINGS)),
+    ],
+    "wordings": [
+        {"question_key": f"key {row}", "answer_key": "", "question": HUGE, "stored_question": "", "state": state}
+        | {"origin": "", "owner": HUGE, "time": LATE, "change": "none"}
+        for row, state in enumerate(("perhaps", "accepted", ""))
+    ],
+    "sessions": [{"token": "x", "owner": HUGE, "ends": LATE}],
+    "quotas": [{"day": LATE, "network": "", "kind": "burglary", "used": -1}],
+}
+
+
+@pytest.fixture
+def spoiled(place: str) -> Iterator[Database]:
+    database = open_database(place)
+    with database.writing() as connection:
+        for name, rows in ROWS.items():
+            for row in rows:
+                connection.execute(insert(getattr(tables, name)).values(**row))
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def client(spoiled: Database, place: str, tmp_path: Path, checkpoint: Path) -> Iterator[TestClient]:
+    pairs = zip(TEXTS[::2], TEXTS[1::2], strict=True)
+    lines = [json.dumps({"question": question, "answer": answer}) + "\n" for question, answer in pairs]
+    (tmp_path / "faq.jsonl").write_text("".join(lines))
+    pipeline = write_pipeline(tmp_path, checkpoint)
+    with set_up(tmp_path / "faq.jsonl", pipeline=pipeline, overlay=owners_changes(place)) as setup:
+        search, documents = setup.load()
+        setup.warm_up(search, documents)
+        log = QuestionLog(spoiled)
+        desk = OwnerService(search, setup.documents, Match.both, spoiled, logged=True)
+        options = {"question_log": log, "learn_from_clicks": 3, "owner": OwnersPage(KEY, desk)}
+        app = build_app(search, Judgements(spoiled), **options)  # type: ignore[arg-type]
+        with TestClient(app, "http://localhost", raise_server_exceptions=False) as client:
+            yield client
+        log.close()
+
+
+def post(client: TestClient, path: str, **body: Any) -> Any:
+    response = client.post(path, json=body, headers={"Authorization": f"Bearer {KEY}"})
+    assert response.status_code == 200, (path, response.text[:300])
+    return response.json()
+
+
+def test_every_table_has_a_bad_row() -> None:
+    assert {f"ap_ranker_{name}" for name in ROWS} == set(metadata.tables)
+
+
+def test_all_pages_go_on(client: TestClient) -> None:
+    for path in ("/", "/owner", "/metrics", "/health"):
+        assert client.get(path, headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
+    found = post(client, "/api/search", question="Is it late?")["answers"]
+    assert "Very late." in [one["answer"] for one in found]
+    given = {"question": "Is it late?", "id": found[0]["id"], "receipt": found[0]["receipt"]}
+    post(client, "/api/feedback", **given, helped=True)
+    assert post(client, "/api/suggest", text="is it")["suggestions"] == ["Is it late?"]
+    for name in ("counts", "feedback", "history", "entries", "gaps"):
+        post(client, f"/owner/api/{name}")
+    while (gaps := post(client, "/owner/api/gaps"))["grouping"]:
+        pass
+    assert "=1+1" in [one["text"] for gap in gaps["gaps"] for one in gap["questions"]]
+    [late] = [one for one in post(client, "/owner/api/history") if one["id"] == "late"]
+    assert late["time"] == LATE
+    post(client, "/owner/api/undo", change="late")
+
+
+def test_the_days_are_those_of_the_calendar(client: TestClient, spoiled: Database) -> None:
+    row = {"question": "now", "question_key": "now", "outcome": "answered", "entry": "", "time": now()}
+    with spoiled.writing("questions") as connection:
+        connection.execute(insert(tables.questions).values(**row))
+    days = post(client, "/owner/api/counts")["days"]
+    assert (len(days), list(days.values())[-1]) == (14, 1)
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv"])
+def test_exports_go_on(spoiled: Database, tmp_path: Path, ending: str) -> None:
+    assert export_judgements(spoiled, tmp_path / f"clicks{ending}") == 3
+    assert in_utc(LATE) == in_utc(10 * LATE) > in_utc(now())
+
+
+def test_deletion_goes_on(spoiled: Database) -> None:
+    """Also from rows that nobody can read."""
+    row = {"question": SECRET, "question_key": key_of_question(SECRET), "outcome": "refused", "entry": "", "time": 1}
+    with spoiled.writing("questions") as connection:
+        connection.execute(insert(tables.questions).values(**row))
+    assert delete_traces(spoiled, sentence=SECRET)["questions"] == 1
+    with spoiled.reading() as connection:
+        assert SECRET not in str([connection.execute(select(table)).all() for table in metadata.sorted_tables])
+    assert {"late", "huge"} <= {change.id for change in read_changes(spoiled)}
+    delete_older(spoiled, 1)
+
+
+@pytest.mark.parametrize("name", ["id", "undone", "entry"])
+def test_one_line_of_an_old_file_that_fits_no_column(place: str, tmp_path: Path, name: str) -> None:
+    """PostgreSQL refuses what is too long, and with it once the whole file; SQLite does not."""
+    good = {"id": "0123456789ab", "action": "add entry", "question": "q", "answer": "a"}
+    bad = {"id": "123456789abc", "action": "undo", "undone": "0123456789ab", "entry": "e"} | {name: "x" * 65}
+    short = {"id": "23456789abcd", "action": "undo", "undone": "y" * 33} | ({"id": "z" * 33} if name == "id" else {})
+    path = tmp_path / "changes.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in (bad, good, short)))
+    website = open_database(place)
+    import_file(website, "changes", path)
+    assert [change.id for change in read_changes(website)] == ["0123456789ab"]
