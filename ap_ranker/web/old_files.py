@@ -84,7 +84,7 @@ def _add(connection: Connection, part: str, path: Path) -> None:
     except OSError as error:
         raise InputError(f"{path}: expected a file that can be read ({error.strerror}).") from error
     new: dict[object, Row] = {}
-    longest = {column.name: column.type.length for column in table.c if getattr(column.type, "length", None)}
+    longest = {column.name: length for column in table.c if (length := getattr(column.type, "length", None))}
     others = []
     for number, line in enumerate(lines, 1):
         try:

@@ -80,8 +80,7 @@ class LiveSuggestions:
     def __init__(self, search: DeclaredPipeline) -> None:
         self.current: Suggestions | None = None  # until the texts have been read once
         self._search = search
-        self._paths: list[str] = []
-        self._files = WordingFiles(())
+        self._files = WordingFiles()
         self._version: object = None
         self._next_look = 0.0
         self._thread = ThreadPoolExecutor(1, "suggestions")  # does not wait for searches
@@ -99,10 +98,7 @@ class LiveSuggestions:
         """Read the texts again if they have changed; one thread at a time."""
         stores = [store for store in find_stores(self._search.pipeline) if isinstance(store, BM25SDocumentStore)]
         ranker = self._search.ranker()
-        paths = list(map(str, ranker.wordings)) if ranker else []
-        if paths != self._paths:
-            self._files, self._paths = WordingFiles(paths), paths
-        wordings = self._files.now()
+        wordings = self._files.now(list(map(str, ranker.wordings)) if ranker else [])
         version = [store.revision() for store in stores], wordings
         if version != self._version:
             self.current = Suggestions(chain(_of_stores(stores), texts_of(wordings)))
