@@ -141,9 +141,8 @@ def _write_untrained(folder: Path, texts: Sequence[str], language: str | None, l
 def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None = None) -> list[dict[str, Any]]:
     """Put questions to a search; without `top_k`, with as many answers as its pipeline says.
 
-    Returns:
-        For each question: `question`, and `answers` with `score`, `question` (`None` if not stored), `answer`; if a
-        known wording found it, `matched_wording`; if it is known, `source` with the fields of `Source`.
+    For each question, there is `question`, and `answers` with `score`, `question` (`None` if not stored), `answer`; if
+    a known wording found it, `matched_wording`; if it is known, `source` with the fields of `Source`.
     """
     search, _ = setup.load()
     results = []

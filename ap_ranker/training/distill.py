@@ -27,7 +27,6 @@ def distill(
     config: TrainingConfig,
     *,
     questions: Sequence[str] = (),
-    vectors: PretrainedVectors | None = None,
     device: str | None = None,
     on_progress: Progress = lambda what, done, total: None,
     **others: Any,
@@ -39,8 +38,8 @@ def distill(
 
     `config` describes the student. `questions` are texts whose answers are unknown: the teacher's scores take the place
     of their labels. Where candidates were not judged, `config.augmented_questions` more are made of the training
-    questions. Without `vectors`, a student of words begins with those that `config.embeddings` names, or else with
-    those of the teacher's own encoder. All `others` are arguments of `train`.
+    questions. A student of words begins with the vectors that `config.embeddings` names, or else with those of the
+    teacher's own encoder. All `others` are arguments of `train`.
 
     Raises:
         InputError: as `train`; a teacher is missing, an objective is named, or the student has nothing to learn.
@@ -51,9 +50,10 @@ def distill(
     if not teachers:
         raise InputError("Expected at least one teacher, found none.")
     rankers = [each if isinstance(each, Ranker) else Ranker.from_pretrained(each, device) for each in teachers]
-    if vectors is None and not model_spec(config.model).pretrained:
+    vectors: PretrainedVectors | None = None
+    if not model_spec(config.model).pretrained:
         named, size = config.embeddings, config.embedding_size
-        vectors = find_vectors(named, size, on_progress) if named else vectors_of_teacher(rankers[0], size, on_progress)
+        vectors = find_vectors(named, size, on_progress) or vectors_of_teacher(rankers[0], size, on_progress)
     count = 0 if data.judged else config.questions_to_make(len(data.questions) + len(questions))
     made: list[str] = []
     if count:

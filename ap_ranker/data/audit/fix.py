@@ -18,12 +18,10 @@ from ap_ranker.files import atomic_file
 def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tuple[Counter[str], Path]:
     """Repair the faults of a file of pairs or judged candidates that need no judgement: those that are `fixed`.
 
-    The repaired copy, `output`, has the same layout and columns, every field as text and in every row. An InputError
-    refuses answers by id, an output that exists already, and a file of which no row is left.
-
-    Returns:
-        Kind -> number of repairs, and the path of the log beside the output (`<output>.changes.jsonl`). The log has a
-        line for each change: its place in the input, its kind, the text before and after.
+    The repaired copy, `output`, has the same layout and columns, every field as text and in every row. It returns the
+    number of repairs by kind, and the path of the log beside the output (`<output>.changes.jsonl`), which has a line
+    for each change: its place in the input, its kind, the text before and after. An InputError refuses answers by id,
+    an output that exists already, and a file of which no row is left.
     """
     log = output.parent / f"{output.name}.changes.jsonl"
     for file in (output, log):

@@ -320,7 +320,7 @@ class AnswerRanker(CheckpointComponent):
 
     def _read_once(self, found: Found) -> list[Candidate]:
         """As `_read`; a document is read again once a document of the store, or a file of wordings, has changed."""
-        files = self._files.now(self.wordings)
+        files = self._files.now(self.wordings) if self.wordings else NO_WORDINGS
         revision, known, entries = self._entries
         if revision is not found.revision or known is not files or len(entries) > MOST_ANSWERS:
             entries = {}

@@ -19,7 +19,7 @@ from haystack import Document, component, tracing
 from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.data.wordings import WordingFiles, Wordings
+from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, Wordings
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.wordings import EMBEDDED_BY, WordingIndex
@@ -79,7 +79,7 @@ class KnownWordings:
     def _latest(self, name: str, store: BM25SDocumentStore, make: Callable[[Pairs], Any], *more: object) -> Any:
         """What was made of the rows of documents with their wordings; made anew if any of its sources is another."""
         with self._lock:
-            rows, files = store.computed(WordingRows), self._files.now(self.paths)
+            rows, files = store.computed(WordingRows), self._files.now(self.paths) if self.paths else NO_WORDINGS
             sources = [rows, files, *more]
             known, made = self._made.get(name, ([], None))
             if not known or any(map(is_not, known, sources)):
