@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 from uuid import uuid4
 
-from pydantic import Field, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic_core import from_json
 from sqlalchemy import Connection, delete, insert, select
 
@@ -41,24 +41,20 @@ class Action(StrEnum):
     undo = "undo"
 
 
-Id = Annotated[str, Field(max_length=32)]
-Key = Annotated[str, Field(max_length=64)]
-
-
 @dataclass(frozen=True)
 class Change:
     """One change; ValueError if what its action needs is missing."""
 
-    id: Id
+    id: str
     time: int  # in seconds since 1970
     action: Action
     owner: str = ""  # the name given at login
-    entry: Key = ""  # of the entry that it changes; an added entry has the id of its change
+    entry: str = ""  # of the entry that it changes; an added entry has the id of its change
     of: str = ""  # the question of that entry, before the change
     question: str = ""  # the new one
     answer: str = ""
     wordings: tuple[str, ...] = ()  # all of a new or changed entry; or those that are added or removed
-    undone: Id = ""  # the id of the change that is undone
+    undone: str = ""  # the id of the change that is undone
 
     def __post_init__(self) -> None:
         needs = {Action.undo: ("undone",), Action.add_entry: ("answer",), Action.change_entry: ("entry", "answer")}

@@ -33,7 +33,7 @@ class _Judgement:
     label: Annotated[int, Field(ge=0, le=1)]
     stored_question: str = ""
     comment: str = ""
-    visit: Annotated[str, Field(max_length=80)] = ""
+    visit: str = ""
 
     def row(self) -> Row:
         texts = {name: storable(getattr(self, name)) for name in ("question", "answer", "stored_question", "comment")}
