@@ -213,11 +213,11 @@ class Database:
                 self.upsert(connection, table, {"name": name, "value": value}, ["name"])
             of_schema = facts.c.name == "version"
             # Other servers wait here until the schema is that of this version.
-            found = int(connection.scalar(sa.select(facts.c.value).where(of_schema).with_for_update()) or 0)
-            if found > VERSION:
+            found = connection.scalar(sa.select(facts.c.value).where(of_schema).with_for_update())
+            if found not in map(str, (*_MIGRATIONS, VERSION)):
                 expected = f"{self.place}: expected a database of version {VERSION} or older, found version {found}"
                 raise InputError(f"{expected}. Update ap-ranker, or name another one with --database.")
-            for version in range(found, VERSION):
+            for version in range(int(found), VERSION):
                 _MIGRATIONS[version](connection)
             connection.execute(sa.update(facts).where(of_schema).values(value=str(VERSION)))
 

@@ -13,11 +13,12 @@ pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from conftest import TEXTS
 from searches import write_pipeline
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 from starlette.testclient import TestClient
 
 from ap_ranker.cli.console import in_utc
 from ap_ranker.data.faq import Match
+from ap_ranker.errors import InputError
 from ap_ranker.search.setup import set_up
 from ap_ranker.web import database as tables
 from ap_ranker.web.app import build_app
@@ -166,3 +167,12 @@ def test_one_line_of_an_old_file_that_fits_no_column(place: str, tmp_path: Path,
     website = open_database(place)
     import_file(website, "changes", path)
     assert [change.id for change in read_changes(website)] == ["0123456789ab"]
+
+
+@pytest.mark.parametrize("found", ["", "0", "-1", "two", "1.5", "9" * 5000])
+def test_a_version_that_never_was(place: str, found: str) -> None:
+    with open_database(place).writing() as connection:
+        connection.execute(update(tables.facts).where(tables.facts.c.name == "version").values(value=found))
+    open_database.cache_clear()
+    with pytest.raises(InputError):
+        open_database(place)
