@@ -1,1 +1,1 @@
-"""Text becomes words: `reading` for search, `tokenizer` for models, `keys` to compare."""
+"""Text becomes words: `reading` for search and to compare texts, `tokenizer` for models."""

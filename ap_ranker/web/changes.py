@@ -18,7 +18,6 @@ from typing import Any
 from uuid import uuid4
 
 from pydantic import TypeAdapter
-from pydantic_core import from_json
 from sqlalchemy import Connection, delete, insert, select
 
 from ap_ranker.data.faq import Entry
@@ -143,8 +142,8 @@ def changes_in(connection: Connection) -> list[Change]:
     found = []
     for row in connection.execute(select(changes).order_by(changes.c.number)).mappings():
         try:
-            found.append(_CHANGE.validate_python({**row, "wordings": from_json(row["wordings"])}))
-        except ValueError:
+            found.append(_CHANGE.validate_python({**row, "wordings": json.loads(row["wordings"])}))
+        except (ValueError, RecursionError):
             if row["id"] not in _warned:
                 _warned.add(row["id"])
                 logger.warning("Row %s of the owner's changes is left out: it is not known here.", row["number"])

@@ -1,4 +1,4 @@
-"""Visitors' judgements of answers. They are evidence, not truth: nothing ranks by one, and nobody else sees it."""
+"""Visitors' judgements of answers: evidence, not truth. None ranks by itself (`evidence`), and nobody else sees it."""
 
 from __future__ import annotations
 
