@@ -213,7 +213,7 @@ class Database:
                 self.upsert(connection, table, {"name": name, "value": value}, ["name"])
             of_schema = facts.c.name == "version"
             # Other servers wait here until the schema is that of this version.
-            found = connection.scalar(sa.select(facts.c.value).where(of_schema).with_for_update())
+            found = connection.scalar(sa.select(facts.c.value).where(of_schema).with_for_update()) or ""
             if found not in map(str, (*_MIGRATIONS, VERSION)):
                 expected = f"{self.place}: expected a database of version {VERSION} or older, found version {found}"
                 raise InputError(f"{expected}. Update ap-ranker, or name another one with --database.")
