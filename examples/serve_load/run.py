@@ -67,6 +67,7 @@ class Asked:
         seconds: of each answer.
         errors: how often what went wrong: a status or an exception's name, with "click" before it if it was one.
         judged: visit, question and label of each click that was acknowledged.
+        unsure: visit and question of clicks that were not, which may be kept all the same.
         stopping: the server has been asked to end, so that users end when it answers no more.
         attacks: requests of an attacker, answered or refused.
     """
@@ -74,6 +75,7 @@ class Asked:
     seconds: list[float] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
     judged: list[tuple[str, str, int]] = field(default_factory=list)
+    unsure: set[tuple[str, str]] = field(default_factory=set)
     stopping: bool = False
     attacks: int = 0
 
@@ -149,6 +151,8 @@ async def use(address: str, questions: Sequence[str], seed: int, until: float, a
             click = {name: answers[0][name] for name in ("id", "receipt")}
             click |= {"question": question, "helped": helped, "visit": visit}
             kept = await _post(client, "/api/feedback", click, asked, "click ")
+            if kept is None or kept.status_code != 200:
+                asked.unsure.add((visit, question))
             if kept is None:
                 return
             if kept.status_code == 200:
@@ -288,6 +292,7 @@ def lost_clicks(asked: Asked, place: Path) -> int:
     with open_database(str(place)).reading() as connection:
         columns = judgements.c.visit, judgements.c.question, judgements.c.helped
         kept = {tuple(row) for row in connection.execute(select(*columns))}
+    kept |= {(*key, helped) for *key, _ in kept if tuple(key) in asked.unsure for helped in (True, False)}
     acknowledged = {(visit, question): helped for visit, question, helped in asked.judged}
     return len({(*key, bool(helped)) for key, helped in acknowledged.items()} - kept)
 

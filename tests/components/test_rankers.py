@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args
 from unittest.mock import patch
@@ -608,7 +608,7 @@ async def test_explain_adds_reasons_and_nothing_else(attentive: Path) -> None:
     for document, without in zip(found, plain, strict=True):
         reasons = document.meta["explanation"]
         assert document.meta == {**without.meta, "explanation": reasons}
-        expected = Ranker.from_pretrained(attentive, "cpu").explain(QUERY, document.content or "").to_dict()
+        expected = asdict(Ranker.from_pretrained(attentive, "cpu").explain(QUERY, document.content or ""))
         assert reasons == {side: expected[side] for side in ("question", "answer")}
         assert json.loads(json.dumps(reasons)) == reasons
         assert "".join(token["text"] for token in reasons["answer"]) == (document.content or "").replace(" ", "")

@@ -12,6 +12,8 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 import snowballstemmer
@@ -21,8 +23,9 @@ from refusals import absent, assert_refusal, refused
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
+from ap_ranker.search import sync_store
 from ap_ranker.search.load_pipeline import find_stores, report_store_errors
-from ap_ranker.search.sync_store import IndexChanges, mirror
+from ap_ranker.search.sync_store import IndexChanges
 from elastic.adapter import Adapter
 from elastic.conftest import Search
 from elastic.servers import Server
@@ -32,6 +35,12 @@ FAQ = [
     ("How do I get my money back?", "Send the goods to us; the refund arrives within five days."),
     ("Which battery fits my bike?", "Only the original battery fits."),
 ]
+
+
+def mirror(store: Any, documents: Any, *, listed: int = 5_000, batch: int = 500, **options: Any) -> IndexChanges:
+    """With so many documents a list and a request."""
+    with patch.multiple(sync_store, LISTED=listed, BATCH=batch):
+        return sync_store.mirror(store, documents, **options)
 
 
 def write(path: Path, entries: Sequence[tuple[str, str]]) -> Path:

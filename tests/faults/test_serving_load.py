@@ -45,5 +45,7 @@ def test_what_goes_wrong_is_counted(script: ModuleType, tmp_path: Path) -> None:
     judgements = Judgements(open_database(str(place)))
     for visit, helped in (("a", True), ("a", False), ("c", True)):
         judgements.keep(question="q", answer="", stored_question="", helped=helped, network="n", visit=visit)
-    asked = SimpleNamespace(judged=[("a", "q", 1), ("a", "q", 0), ("b", "q", 0), ("c", "q", 0)])
+    asked = SimpleNamespace(judged=[("a", "q", 1), ("a", "q", 0), ("b", "q", 0), ("c", "q", 0)], unsure=set())
     assert script.lost_clicks(asked, place) == 2
+    asked.unsure = {("b", "q"), ("c", "q")}  # another click of theirs may have been kept
+    assert script.lost_clicks(asked, place) == 1

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def test_tokens_carry_the_models_weights(ranker: Ranker) -> None:
 
 def test_as_basic_types(ranker: Ranker) -> None:
     found = ranker.explain("Where?", "Open")
-    basic = found.to_dict()
+    basic = asdict(found)
     assert json.loads(json.dumps(basic)) == basic
     assert basic["score"] == found.score
     assert [token["text"] for token in basic["question"] + basic["answer"]] == ["Where", "?", "Open"]
