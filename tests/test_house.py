@@ -33,7 +33,7 @@ ROOMS = [
 OUTER = [("web",), ("documents",)]
 """Rooms that the core does without."""
 
-MOST_LINES, MOST_CORE_LINES = 28_000, 22_000  # 1,000 more than the house had, for the website's database
+MOST_LINES, MOST_CORE_LINES = 27_500, 22_000  # 500 more than the house had, for the website's database
 
 FLOORS = [*GROUND, *ROOMS]
 

@@ -41,14 +41,15 @@ def shares(total: int, parts: int) -> list[int]:
     return [total // parts + (part < total % parts) for part in range(parts)]
 
 
-def crash(seed: int, kills: int, disks: int, tell: Callable[[str], None] = print) -> dict[str, Count]:
-    """Kill each command and fill its disk, so often in all."""
-    counts = {each.name: Count() for each in SCENARIOS}
+def crash(seed: int, kills: int, disks: int, tell: Callable[[str], None] = print, only: str = "") -> dict[str, Count]:
+    """Kill each command, or `only` one, and fill its disk, so often in all."""
+    scenarios = [each for each in SCENARIOS if only in ("", each.name)]
+    counts = {each.name: Count() for each in scenarios}
     with tempfile.TemporaryDirectory() as name, commands() as run:
         template = Path(name) / "template"
         prepare(run, template)
         for kind, n_kills, n_disks in zip(
-            SCENARIOS, shares(kills, len(SCENARIOS)), shares(disks, len(SCENARIOS)), strict=True
+            scenarios, shares(kills, len(scenarios)), shares(disks, len(scenarios)), strict=True
         ):
             started, count, rng = time.perf_counter(), counts[kind.name], random.Random(f"{seed} {kind.name}")
             scenario = kind(run, template, Path(name) / "scratch")
@@ -107,9 +108,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--disks", type=int, default=20)
+    parser.add_argument("--only", choices=[each.name for each in SCENARIOS], default="")
     wanted = parser.parse_args()
     print(f"seed {wanted.seed}", flush=True)
-    counts = crash(wanted.seed, wanted.kills, wanted.disks, lambda line: print(line, flush=True))
+    counts = crash(wanted.seed, wanted.kills, wanted.disks, lambda line: print(line, flush=True), wanted.only)
     print(table(counts))
     for reason in {each.skipped for each in counts.values() if each.skipped}:
         print(f"No disk was filled, as nothing can be mounted here: {reason}")
