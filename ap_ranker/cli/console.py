@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,10 +96,9 @@ def numbers(title: str, **options: Any) -> Column:
     return Column(title, justify="right", **options)
 
 
-def in_utc(time: int) -> str:
-    """Format seconds since 1970 as date, hours and minutes; later ones than calendars have as the last day."""
-    last = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
-    return f"{datetime.fromtimestamp(min(time, last), UTC):%Y-%m-%d %H:%M}"
+def minute(time: datetime) -> str:
+    """Format a time as date, hours and minutes."""
+    return f"{time:%Y-%m-%d %H:%M}"
 
 
 def cells(title: str, values: Iterable[float], form: str = ".3f") -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ap_ranker.cli.console import console, in_utc, numbers
+from ap_ranker.cli.console import console, minute, numbers
 from ap_ranker.cli.options import DATABASE, argument, option
 from ap_ranker.cli.serve import require_server
 from ap_ranker.errors import InputError
@@ -27,7 +27,7 @@ def list_judgements(database: Place) -> None:
 
     No search knows these questions. Accept those that are right on the owner's page, or add them to the FAQ.
     """
-    from ap_ranker.web.database import open_existing
+    from ap_ranker.web.database import in_utc, open_existing
     from ap_ranker.web.judgements import Judgements
 
     judged = Judgements(open_existing(database)).votes()
@@ -35,7 +35,7 @@ def list_judgements(database: Place) -> None:
     for votes in judged[:SHOWN]:
         entry = votes.stored_question or shorten(votes.answer, WIDTH, placeholder=" ...")
         counts = [f"{count:,}" for count in (votes.helped, votes.did_not_help, votes.networks)]
-        rows.append([votes.question, entry, *counts, in_utc(votes.time)])
+        rows.append([votes.question, entry, *counts, minute(in_utc(votes.time))])
     console.table(["question", "entry", *map(numbers, ("helped", "did not", "networks")), "latest, UTC"], rows)
     if len(judged) > SHOWN:
         console.say(f"{len(judged) - SHOWN:,} more are not shown: ap-ranker feedback export")
@@ -74,7 +74,7 @@ def delete(
     who = {"visit": visit, "address": address, "identity": identity, "sentence": sentence}
     deleted = delete_traces(open_existing(database), **who, question_log=question_log)
     found = ", ".join(f"{count:,} {what}" for what, count in deleted.items() if count)
-    console.say(f"Deleted or freed of it: {found or 'nothing'}.")
+    console.say(f"Deleted: {found or 'nothing'}.")
 
 
 @app.command("import")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
 
-from ap_ranker.cli.console import console, errors, in_utc
+from ap_ranker.cli.console import console, errors, minute
 from ap_ranker.cli.options import Columns, Database, NamedDocuments, SearchedOptions, argument, option
 from ap_ranker.cli.serve import require_server
 from ap_ranker.data.faq import read_faq, write_entries
@@ -38,8 +38,8 @@ def gaps(
     from ap_ranker.web.database import open_existing, place_of
     from ap_ranker.web.gaps import GapFinder, find_unanswered, open_questions, write_gaps
 
-    unanswered = find_unanswered(open_existing(database, searched.documents))
     place = place_of(database, searched.documents)
+    unanswered = find_unanswered(open_existing(place))
     with searched.set_up(overlay=owners_changes(place)) as setup, errors.status("Grouping the questions ..."):
         search, _ = setup.load()
         entries = setup.documents.entries if setup.documents else None
@@ -86,7 +86,7 @@ def changes(
     _check_output(output, faq)
     require_server()
     from ap_ranker.web.changes import Action, apply_changes, clear_changes, read_changes
-    from ap_ranker.web.database import open_existing
+    from ap_ranker.web.database import in_utc, open_existing
 
     website = open_existing(database, faq)
     entries = read_faq(faq, columns)
@@ -97,7 +97,7 @@ def changes(
     changed = apply_changes(entries, known)
     states = dict.fromkeys(changed.undone, "undone") | dict.fromkeys(changed.lapsed, "no longer applies")
     rows = [
-        [in_utc(change.time), change.owner, change.action, _described(change), states.get(change.id, "")]
+        [minute(in_utc(change.time)), change.owner, change.action, _described(change), states.get(change.id, "")]
         for change in known
         if change.action != Action.undo
     ]

@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -28,9 +29,6 @@ VERSION = 1
 
 WAIT_SECONDS = 10
 """For another writer of the database, and for the server of PostgreSQL to answer."""
-
-LAST_TIME = 253_402_300_799
-"""The last second of the year 9999: clocks and hands may write later ones, which no calendar has."""
 
 metadata = sa.MetaData()
 
@@ -265,6 +263,12 @@ def storable(text: str) -> str:
 def now() -> int:
     """The time, as the tables have it."""
     return int(time.time())
+
+
+def in_utc(seconds: int) -> datetime:
+    """A time of the tables; clocks and hands may write later ones than a calendar has, which are its last second."""
+    last = datetime.max.replace(tzinfo=UTC, microsecond=0)
+    return datetime.fromtimestamp(min(seconds, int(last.timestamp())), UTC)
 
 
 def _sqlite(path: Path) -> tuple[sa.Engine, str]:

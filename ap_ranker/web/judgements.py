@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, case, delete, func, select, update
 
 from ap_ranker.text.reading import normalized, question_key
-from ap_ranker.web.database import LAST_TIME, Database, judgements, now, storable, wordings
+from ap_ranker.web.database import Database, in_utc, judgements, now, storable, wordings
 from ap_ranker.web.visitors import Visitors
 
 MOST = 100_000
@@ -142,7 +141,7 @@ class Judgements:
         names = ("question", "answer", "label", "stored_question", "time", "comment")
         with self.database.reading() as connection:
             for row in connection.execute(select(judgements).order_by(judgements.c.id)).mappings():
-                time = datetime.fromtimestamp(min(row["time"], LAST_TIME), UTC).isoformat()
+                time = in_utc(row["time"]).isoformat()
                 said = {**row, "label": int(row["helped"]), "time": time}
                 yield {name: said[name] for name in names}
 

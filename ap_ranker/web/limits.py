@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
@@ -149,8 +150,8 @@ class Guard:
     def _check_key(self, request: Request) -> None:
         if self.key is None or request.scope["path"] in self.public:
             return
-        scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(key.strip().encode("latin-1"), self.key):
+        key = bearer_key(request.headers)
+        if key is None or not hmac.compare_digest(key.encode("latin-1"), self.key):
             sentence = "Expected the server's key in the header 'Authorization: Bearer KEY', found none or another."
             raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
 
@@ -197,6 +198,12 @@ class Guard:
             raise HTTPException(503, sentence) from error
         finally:
             self.in_progress -= 1
+
+
+def bearer_key(headers: Headers) -> str | None:
+    """The key of a header `Authorization: Bearer KEY`; `None` if there is none."""
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else None
 
 
 def _client(request: Request) -> str:

@@ -56,9 +56,13 @@ def take_over(database: Database, *folders: Path) -> None:
     """Take over the files in these folders that servers wrote by default, once; what cannot be read waits for later."""
     for name, part in {"feedback.jsonl": "judgements", "changes.jsonl": "changes"}.items():
         fact = f"took over {name}"
+        is_done = select(facts.c.name).where(facts.c.name == fact)
         try:
+            with database.reading() as connection:
+                if connection.scalar(is_done):
+                    continue  # writing would count as a change of that part, and all servers would read it again
             with database.writing(part) as connection:
-                if connection.scalar(select(facts.c.name).where(facts.c.name == fact)) is None:
+                if connection.scalar(is_done) is None:
                     connection.execute(insert(facts).values(name=fact, value=str(now())))
                     for path in sorted({path.resolve() for folder in folders if (path := folder / name).is_file()}):
                         _add(connection, part, path)

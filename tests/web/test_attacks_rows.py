@@ -16,14 +16,13 @@ from searches import write_pipeline
 from sqlalchemy import insert, select, update
 from starlette.testclient import TestClient
 
-from ap_ranker.cli.console import in_utc
 from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError
 from ap_ranker.search.setup import set_up
 from ap_ranker.web import database as tables
 from ap_ranker.web.app import build_app
 from ap_ranker.web.changes import owners_changes, read_changes
-from ap_ranker.web.database import Database, metadata, now, open_database
+from ap_ranker.web.database import Database, in_utc, metadata, now, open_database
 from ap_ranker.web.judgements import Judgements, key_of_question
 from ap_ranker.web.old_files import import_file
 from ap_ranker.web.owner.routes import OwnersPage

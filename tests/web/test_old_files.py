@@ -227,3 +227,17 @@ def test_taking_a_file_over_again_adds_nothing(website: Database, tmp_path: Path
 def test_a_named_file_that_is_not_there(website: Database, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.jsonl"):
         import_file(website, "judgements", tmp_path / "none.jsonl")
+
+
+def test_a_later_start_changes_nothing(place: str, tmp_path: Path) -> None:
+    """Else every start would make all servers read their documents again."""
+    database = open_database(place)
+    for name, lines in FORMER.items():
+        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    take_over(database, tmp_path)
+    parts = "judgements", "changes", "questions"
+    before = [database.revision(part) for part in parts]
+
+    take_over(database, tmp_path)
+
+    assert [database.revision(part) for part in parts] == before

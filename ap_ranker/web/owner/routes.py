@@ -15,13 +15,15 @@ from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qs
 
 from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ap_ranker.errors import InputError
 from ap_ranker.web.changes import Action
+from ap_ranker.web.limits import bearer_key
 from ap_ranker.web.owner.service import ConflictError, OwnerService
-from ap_ranker.web.owner.sessions import Sessions, bearer_key, require_own_site
+from ap_ranker.web.owner.sessions import Sessions, require_own_site
 
 logger = logging.getLogger(__name__)
 
@@ -130,9 +132,9 @@ class OwnersPage:
             owner = await self._require(request)  # first, so that nobody without the key learns what is expected
             try:
                 return await self._run(work, model.model_validate_json(await request.body() or b"{}"), owner)
-            except ValidationError as error:
-                first = error.errors()[0]
-                raise HTTPException(422, f"{'.'.join(map(str, first['loc'])) or 'body'}: {first['msg']}.") from error
+            except ValidationError as error:  # answered as FastAPI's own
+                faults = [one | {"loc": ("body", *one["loc"])} for one in error.errors()]
+                raise RequestValidationError(faults) from error
             except ConflictError as error:
                 raise HTTPException(409, str(error)) from error
 

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 from fastapi import HTTPException
 from sqlalchemy import ColumnElement, delete, insert, select
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -118,12 +117,6 @@ class Sessions:
     def _hash(self, text: str) -> str:
         """A hash of a token that depends on the key, so that another key ends all sessions."""
         return hmac.digest(self._key, text.encode("utf-8", "surrogateescape"), hashlib.sha256).hex()
-
-
-def bearer_key(headers: Headers) -> str | None:
-    """The key of a header `Authorization: Bearer KEY`; `None` if there is none."""
-    scheme, _, key = headers.get("authorization", "").partition(" ")
-    return key.strip() if scheme.lower() == "bearer" else None
 
 
 def require_own_site(request: Request) -> None:
