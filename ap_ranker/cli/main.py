@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.logging import RichHandler
 
-from ap_ranker.cli import ask, calibrate, check, checkpoints, evaluate, owner, prepare, selection, serve, stores, train
+from ap_ranker.cli import ask, calibrate, check, checkpoints, evaluate, index, owner, prepare, selection, serve, train
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.errors import STOPPED, report_user_errors
 from ap_ranker.cli.feedback import app as feedback
@@ -49,7 +49,7 @@ COMMANDS = {
         checkpoints.explain,
         checkpoints.push,
     ),
-    "Search": (stores.index, stores.rollback, stores.encode, stores.pipelines),
+    "Search": (index.index, index.rollback, index.encode, index.pipelines),
     "The owner of a FAQ": (owner.gaps, owner.changes),
 }
 """Group -> its commands, in the order of `--help`; the first are those that most people need."""

@@ -16,7 +16,7 @@ from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.metrics import Levels, means, measure_each
 from ap_ranker.evaluation.scoring import CandidateScores, score_candidates, score_wordings
 from ap_ranker.ranking.bm25 import BM25, best_rows
-from ap_ranker.ranking.checkpoint import SEEN
+from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Calibration, Ranking, Signals, Weights, rank
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
@@ -226,7 +226,7 @@ def easy_warnings(dataset: Dataset, seen: Sequence[bool] | None) -> list[str]:
             f"the candidates were only the {len(dataset.answers):,} answers of {dataset.name}. If the FAQ has others, "
             "a search is harder than this: name the FAQ with --answers FAQ.csv."
         )
-    known = f"it is unknown whether questions were seen in training: the checkpoint has no {SEEN}."
+    known = f"it is unknown whether questions were seen in training: the checkpoint has no {TRAINED_QUESTIONS}."
     if seen is not None:
         known = f"{sum(seen):,} of the {len(seen):,} questions were seen in training, which makes them easy."
     shown = [dataset.own_answers or mean < 20, seen is None or any(seen)]

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
 
-SEEN = "trained_questions.txt"
+TRAINED_QUESTIONS = "trained_questions.txt"
 """A file with 32 bits of the SHA-256 of each question that it has learnt from; it is not pushed to the hub.
 
 So few bits do not give a question away: they only tell that a text is probably one of them. A new question is taken for
@@ -235,14 +235,14 @@ def _whole_numbers(name: str, value: Any) -> Iterator[tuple[str, int]]:
         yield name, value
 
 
-def seen_lines(questions: Iterable[str]) -> str:
-    """The content of `SEEN` for these questions: a hash a line, sorted so that their order is unknown."""
+def trained_lines(questions: Iterable[str]) -> str:
+    """The content of `TRAINED_QUESTIONS` for these questions: a hash a line, sorted so that their order is unknown."""
     return "".join(f"{each}\n" for each in sorted(set(map(_hash, questions))))
 
 
 def find_trained(folder: Path, questions: Sequence[str]) -> list[bool] | None:
     """Whether a checkpoint has learnt from each question; `None` without such a file, as one of the hub."""
-    path = folder / SEEN
+    path = folder / TRAINED_QUESTIONS
     if not path.is_file():
         return None
     text = path.read_text(encoding="utf-8", errors="replace")

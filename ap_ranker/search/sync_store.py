@@ -36,7 +36,7 @@ from haystack_integrations.document_stores.ap_ranker.entries import to_document
 from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments
 
 MARK = "ap_ranker_key"
-"""The field of the meta that marks documents of `mirror`: a number below `KEYS`, a hash of the document's id."""
+"""The field of the meta that marks synchronised documents: a number below `KEYS`, a hash of the document's id."""
 KEYS = 2**32
 LISTED, BATCH = 5_000, 500
 """Numbers of documents to list at once, about, of which Elasticsearch allows 10,000, and to write or delete at once."""
@@ -87,7 +87,7 @@ def index_faq(
         if isinstance(store, BM25SDocumentStore):
             with closing(FolderDocuments(Path(str(store.path)))) as folder:
                 folder.keep_version()
-        changes = mirror(store, documents, embedder, on_progress=on_progress)
+        changes = sync_documents(store, documents, embedder, on_progress=on_progress)
         for retriever in retrievers:
             retriever.embed_documents(on_embedded)
     return replace(changes, duplicates=len(documents) - changes.total, place=place)
@@ -104,7 +104,7 @@ def find_versions(pipeline: Path) -> FolderDocuments:
     return FolderDocuments(Path(str(store.path)))
 
 
-def mirror(
+def sync_documents(
     store: Any,
     documents: Iterable[Document],
     embedder: APDocumentEmbedder | None = None,

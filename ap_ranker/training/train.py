@@ -30,7 +30,13 @@ from ap_ranker.models.registry import model_spec
 from ap_ranker.models.spec import Recipe
 from ap_ranker.processes import process_number
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.checkpoint import SEEN, CheckpointConfig, is_checkpoint, save_checkpoint, seen_lines
+from ap_ranker.ranking.checkpoint import (
+    TRAINED_QUESTIONS,
+    CheckpointConfig,
+    is_checkpoint,
+    save_checkpoint,
+    trained_lines,
+)
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.batches import Batches
@@ -190,7 +196,7 @@ def train(
         if process_number() == 0:
             # What tells new questions from known ones; the user has no file of dev questions that were set aside.
             held_out = {DEV: question_lines(dev)} if data.withheld else {}
-            files = held_out | {SEEN: seen_lines(question.text for question in data.questions)}
+            files = held_out | {TRAINED_QUESTIONS: trained_lines(question.text for question in data.questions)}
             card = model_card(ranker.config, report, _machine(place), batches, about)
             save_checkpoint(output, ranker.config, model, tokenizer, card, files)
             states.remove()

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
 from ap_ranker.search.load_pipeline import report_store_errors
-from ap_ranker.search.sync_store import MARK, IndexChanges, mirror
+from ap_ranker.search.sync_store import MARK, IndexChanges, sync_documents
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 STORE = "haystack_integrations.document_stores.ap_ranker.bm25s.BM25SDocumentStore"
@@ -100,8 +100,8 @@ def test_documents_of_others_stay() -> None:
     store = BM25SDocumentStore()
     others = documents("theirs", "both")
     store.write_documents(others)
-    assert mirror(store, documents("ours", "both")) == IndexChanges(2, 0, 0, 0)  # what both wrote becomes ours
-    assert mirror(store, documents("ours")) == IndexChanges(0, 0, 1, 1)
+    assert sync_documents(store, documents("ours", "both")) == IndexChanges(2, 0, 0, 0)  # what both wrote becomes ours
+    assert sync_documents(store, documents("ours")) == IndexChanges(0, 0, 1, 1)
     assert {document.content for document in store.filter_documents()} == {"theirs", "ours"}
     assert MARK not in store.filter_documents({"field": "id", "operator": "==", "value": others[0].id})[0].meta
 
@@ -129,16 +129,16 @@ class Interrupted(BM25SDocumentStore):
 def test_interrupted_anywhere(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """After any of its steps an entry that stays is there, and the next run ends where an undisturbed one does."""
     store, old, new = Interrupted(), documents(*"abcdefgh"), documents(*"efghijkl")
-    mirror(store, old)
+    sync_documents(store, old)
     monkeypatch.setattr("ap_ranker.search.sync_store.BATCH", 2)
     store.left = steps
     with pytest.raises(KeyboardInterrupt):
-        mirror(store, new)
+        sync_documents(store, new)
     assert set("efgh") <= {document.content for document in store.filter_documents()}
     store.left = 4
-    assert mirror(store, new).total == 8
+    assert sync_documents(store, new).total == 8
     assert sorted(document.content or "" for document in store.filter_documents()) == list("efghijkl")
-    assert mirror(store, new) == IndexChanges(0, 0, 0, 8)
+    assert sync_documents(store, new) == IndexChanges(0, 0, 0, 8)
 
 
 def test_a_list_with_a_document_twice_is_asked_for_again() -> None:
@@ -153,13 +153,13 @@ def test_a_list_with_a_document_twice_is_asked_for_again() -> None:
             return [found[0], *found[:-1]] if self.bad >= 0 and len(found) > 1 else found
 
     store = Shuffled()
-    mirror(store, documents(*"abcdef"))
+    sync_documents(store, documents(*"abcdef"))
     store.bad = 2
-    assert mirror(store, documents(*"abc")) == IndexChanges(0, 0, 3, 3)
+    assert sync_documents(store, documents(*"abc")) == IndexChanges(0, 0, 3, 3)
     assert store.count_documents() == 3
     store.bad = 100
     with refused("five"):
-        mirror(store, documents(*"abc"))
+        sync_documents(store, documents(*"abc"))
 
 
 def refusing(facts: str, *command: object) -> None:
@@ -222,7 +222,7 @@ def test_a_refusal_without_a_reason() -> None:
             raise DuplicateDocumentError if policy == DuplicatePolicy.FAIL else KeyError("create")
 
     with refused("p.yaml … here"), report_store_errors(Path("p.yaml"), "here"):
-        mirror(Silent(), documents("a"))
+        sync_documents(Silent(), documents("a"))
 
 
 def test_other_errors_are_not_hidden() -> None:

@@ -14,7 +14,7 @@ from test_documentation import commands
 
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.split import DEV
-from ap_ranker.ranking.checkpoint import SEEN, read_checkpoint_config
+from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS, read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.reading import question_key
 
@@ -51,7 +51,7 @@ def test_questions_that_training_sets_aside_calibrate_it(folder: Path) -> None:
     seen = Ranker.from_pretrained(folder / "c", "cpu").seen_in_training([q.text for q in training.questions])
     aside = {question.text for question in dev.questions}
     assert seen == [question.text not in aside for question in training.questions]
-    assert "FAQ" not in (folder / "c" / SEEN).read_text()
+    assert "FAQ" not in (folder / "c" / TRAINED_QUESTIONS).read_text()
 
     printed = ok("calibrate", "c", "--precision", "0.9", folder=folder)
     assert f"Candidates: {TOPICS} per question." in printed

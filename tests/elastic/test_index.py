@@ -37,10 +37,12 @@ FAQ = [
 ]
 
 
-def mirror(store: Any, documents: Any, *, listed: int = 5_000, batch: int = 500, **options: Any) -> IndexChanges:
+def sync_documents(
+    store: Any, documents: Any, *, listed: int = 5_000, batch: int = 500, **options: Any
+) -> IndexChanges:
     """With so many documents a list and a request."""
     with patch.multiple(sync_store, LISTED=listed, BATCH=batch):
-        return sync_store.mirror(store, documents, **options)
+        return sync_store.sync_documents(store, documents, **options)
 
 
 def write(path: Path, entries: Sequence[tuple[str, str]]) -> Path:
@@ -184,13 +186,13 @@ def test_lists_piece_by_piece(search: Search) -> None:
     """Elasticsearch lists 10,000 documents at most, so that a large index is listed by ranges of keys."""
     store = find_stores(Pipeline.loads(search.indexing.read_text()))[0]
     progress: list[tuple[int, int]] = []
-    changes = mirror(
+    changes = sync_documents(
         store, documents(60), listed=7, batch=25, on_progress=lambda done, total: progress.append((done, total))
     )
     assert changes == IndexChanges(60, 0, 0, 0)
     assert [done for done, _ in progress[-3:]] == [25, 50, 60]
     assert {total for _, total in progress} == {60}
-    assert mirror(store, documents(50), listed=7, batch=4) == IndexChanges(0, 0, 10, 50)
+    assert sync_documents(store, documents(50), listed=7, batch=4) == IndexChanges(0, 0, 10, 50)
     assert len(search.documents()) == 50
 
 
@@ -200,7 +202,7 @@ def test_a_killed_server_loses_and_duplicates_nothing(search: Search) -> None:
         pytest.skip("this server is not ours to kill")
     old, new = documents(40), documents(70)[10:]
     store = find_stores(Pipeline.loads(search.indexing.read_text()))[0]
-    mirror(store, old, batch=20)
+    sync_documents(store, old, batch=20)
     if search.server.lasting:  # noida-db writes to the disk later than it answers
         search.server.stop()
         search.server.start()
@@ -213,7 +215,7 @@ def test_a_killed_server_loses_and_duplicates_nothing(search: Search) -> None:
 
     search.proxy.after = kill
     with refused("docker compose up"), report_store_errors(search.indexing, "here"):
-        mirror(store, new, batch=10)
+        sync_documents(store, new, batch=10)
     assert search.server.process is None
     search.proxy.after = lambda method, path: None
     search.server.start()
@@ -224,11 +226,11 @@ def test_a_killed_server_loses_and_duplicates_nothing(search: Search) -> None:
         assert all(fields["answer"] for fields in kept.values())  # no half document
 
     store = find_stores(Pipeline.loads(search.indexing.read_text()))[0]
-    assert mirror(store, new, batch=10).total == 60
+    assert sync_documents(store, new, batch=10).total == 60
     assert {name: fields["content"] for name, fields in search.documents().items()} == {
         document.id: document.content for document in new
     }
-    assert mirror(store, new) == IndexChanges(0, 0, 0, 60)
+    assert sync_documents(store, new) == IndexChanges(0, 0, 0, 60)
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 4])
@@ -236,7 +238,7 @@ def test_a_dropped_connection_loses_and_duplicates_nothing(search: Search, batch
     """Also to a server that we cannot kill; in each of the writes and of the deletes."""
     old, new = documents(20), documents(30)[10:]
     store = find_stores(Pipeline.loads(search.indexing.read_text()))[0]
-    mirror(store, old)
+    sync_documents(store, old)
     started = search.proxy.bulks()
 
     def drop(method: str, path: str) -> None:
@@ -245,11 +247,11 @@ def test_a_dropped_connection_loses_and_duplicates_nothing(search: Search, batch
 
     search.proxy.after = drop
     with refused("docker compose up"), report_store_errors(search.indexing, "here"):
-        mirror(store, new, batch=5)
+        sync_documents(store, new, batch=5)
     search.proxy.after = lambda method, path: None
     held = set(search.documents())
     assert {document.id for document in old[10:]} <= held  # no entry that the file still has was ever missing
-    mirror(store, new, batch=5)
+    sync_documents(store, new, batch=5)
     assert set(search.documents()) == {document.id for document in new}
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from refusals import refused
 
 from ap_ranker.ranking.bm25 import BM25, LONGEST, MOST_TIMES
-from ap_ranker.ranking.checkpoint import SEEN, find_trained, seen_lines
+from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS, find_trained, trained_lines
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Calibration, Decision, Signals, Weights
 from ap_ranker.ranking.wordings import is_exact_match
@@ -126,11 +126,11 @@ def test_a_long_question_scores_as_the_mean_of_its_words() -> None:
 
 def test_a_checkpoint_knows_what_it_has_seen(tmp_path: Path) -> None:
     assert find_trained(tmp_path, ["a"]) is None
-    lines = seen_lines(["Where is my parcel?", "How much?", "where is my parcel"])
+    lines = trained_lines(["Where is my parcel?", "How much?", "where is my parcel"])
     assert sorted(map(len, lines.splitlines())) == [8, 8]
     assert "parcel" not in lines
-    (tmp_path / SEEN).write_text(lines)
+    (tmp_path / TRAINED_QUESTIONS).write_text(lines)
     assert find_trained(tmp_path, ["WHERE is my  parcel", "how much!", "how much more?"]) == [True, True, False]
-    (tmp_path / SEEN).write_text("where is my parcel\n")
-    with refused(f"{SEEN}", by=ValueError):
+    (tmp_path / TRAINED_QUESTIONS).write_text("where is my parcel\n")
+    with refused(f"{TRAINED_QUESTIONS}", by=ValueError):
         find_trained(tmp_path, ["a"])

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
 from ap_ranker.data.split import DEV
-from ap_ranker.ranking.checkpoint import SEEN
+from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS
 from ap_ranker.ranking.hub import push
 from ap_ranker.ranking.ranker import Ranker
 
@@ -104,7 +104,7 @@ def folder(tmp_path: Path) -> Path:
     checkpoint = write_checkpoint("ap-cnn", tmp_path / "faq")
     (checkpoint / "model.pkl").write_bytes(b"pickled")
     (checkpoint / "pytorch_model.bin").write_bytes(b"pickled")
-    for name in (DEV, SEEN):  # the questions of users
+    for name in (DEV, TRAINED_QUESTIONS):  # the questions of users
         (checkpoint / name).write_text("")
     (checkpoint / "data").mkdir()
     (checkpoint / "data" / "config.json").write_text("{}")

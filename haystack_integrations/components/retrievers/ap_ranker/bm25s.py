@@ -105,7 +105,7 @@ class BM25SRetriever(StoreRetriever):
 
     def _leg(self, query: str) -> Leg | None:
         """What known wordings find."""
-        return None if self.wordings is None else self._wordings.verbatim(self.document_store, query)
+        return None if self.wordings is None else self._wordings.exact_match(self.document_store, query)
 
 
 @component

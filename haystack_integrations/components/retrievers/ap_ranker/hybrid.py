@@ -71,7 +71,7 @@ class KnownWordings:
 
         return self._latest("index", store, make, ranker.wording_vectors)
 
-    def verbatim(self, store: BM25SDocumentStore, question: str) -> Leg | None:
+    def exact_match(self, store: BM25SDocumentStore, question: str) -> Leg | None:
         """The documents of which a question, without prefix and suffix, is a known wording, word for word."""
         rows = self._latest("rows", store, _by_key).get(question_key(question))
         return None if rows is None else Leg(np.array(sorted(rows), np.int64), np.ones(len(rows), np.float32))
