@@ -24,6 +24,7 @@ from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.search.sources import source_of
 from ap_ranker.threads import use_one_thread
+from haystack_integrations.common.ap_ranker.query_data import query_data, query_key
 
 logger = logging.getLogger(__name__)
 
@@ -151,13 +152,13 @@ def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None =
         for question in questions:
             answers = []
             for document in search.run(question, setup.limits, top_k):
-                meta, source = document.meta, source_of(document)
+                meta, source, found = document.meta, source_of(document), query_data(document, query_key(question))
                 answer = {
                     "score": document.score,
                     "question": None if meta.get("question") is None else str(meta["question"]),
                     "answer": str(meta.get("answer") or document.content or ""),
                 }
-                answer |= {MATCHED: meta[MATCHED]} if MATCHED in meta else {}
+                answer |= {MATCHED: found[MATCHED]} if MATCHED in found else {}
                 answers.append(answer | ({} if source is None else {"source": asdict(source)}))
             results.append({"question": question, "answers": answers})
     return results

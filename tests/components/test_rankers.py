@@ -130,7 +130,7 @@ def test_to_dict(component: Component) -> None:
             "encodings": None,
             "fuse_scores": False,
             "precision": None,
-            "wordings": [],
+            "wordings": None,
             "explain": False,
         },
     }
@@ -533,11 +533,13 @@ def weighted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("scale_score", [False, True])
 def test_fused_scores_are_the_models_plus_the_weighted_ones_of_bm25(weighted: Path, scale_score: bool) -> None:
-    documents = [replace(one, meta={"bm25_score": float(number * 5)}) for number, one in enumerate(DOCUMENTS)]
+    documents = [
+        replace(one, meta={"ap_ranker": {"bm25_score": float(number * 5)}}) for number, one in enumerate(DOCUMENTS)
+    ]
     alone = APRanker(model=weighted, device=CPU, scale_score=False).run(query=QUERY, documents=documents)["documents"]
     fused = APRanker(model=weighted, device=CPU, scale_score=scale_score, fuse_scores=True)
     found = fused.run(query=QUERY, documents=documents)["documents"]
-    given = {document.id: document.meta["bm25_score"] for document in documents}
+    given = {document.id: document.meta["ap_ranker"]["bm25_score"] for document in documents}
     expected = {document.id: document.score + 0.1 * given[document.id] for document in alone}
     if scale_score:
         expected = {name: 0.5 + math.atan(score) / math.pi for name, score in expected.items()}
@@ -553,21 +555,25 @@ def test_fusion_without_a_weight_changes_nothing(component: Component, checkpoin
 
 
 def test_fusion_needs_bm25s_score_of_every_document(weighted: Path, caplog: pytest.LogCaptureFixture) -> None:
-    documents = [replace(DOCUMENTS[0], meta={"bm25_score": 3.0}), *DOCUMENTS[1:]]
+    documents = [replace(DOCUMENTS[0], meta={"ap_ranker": {"bm25_score": 3.0}}), *DOCUMENTS[1:]]
     ranker = APRanker(model=weighted, device=CPU, fuse_scores=True)
     alone = APRanker(model=weighted, device=CPU)
     for _ in range(2):
         assert ranker.run(query=QUERY, documents=documents) == alone.run(query=QUERY, documents=documents)
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
-        "fuse_scores is on, but 2 of 3 documents have no meta['bm25_score']"
+        "fuse_scores is on, but 2 of 3 documents have no meta['ap_ranker']['bm25_score'] of this query"
     ]
 
 
 def test_scores_of_another_stemmer_are_added_with_a_warning(weighted: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The checkpoint knows no stemmer; documents that do not name theirs are believed."""
-    documents = [replace(one, meta={"bm25_score": float(number)}) for number, one in enumerate(DOCUMENTS)]
-    plain = [replace(one, meta={**one.meta, "bm25_language": None}) for one in documents]
-    stemmed = [replace(one, meta={**one.meta, "bm25_language": "english"}) for one in documents]
+    documents = [
+        replace(one, meta={"ap_ranker": {"bm25_score": float(number)}}) for number, one in enumerate(DOCUMENTS)
+    ]
+    plain, stemmed = (
+        [replace(one, meta={"ap_ranker": {**one.meta["ap_ranker"], "bm25_language": name}}) for one in documents]
+        for name in (None, "english")
+    )
     ranker = APRanker(model=weighted, device=CPU, fuse_scores=True)
     results = [ranker.run(query=QUERY, documents=each)["documents"] for each in (documents, plain, documents)]
     assert not caplog.records
@@ -583,7 +589,7 @@ def test_a_stemmed_checkpoint_takes_its_own_stemmer(
 ) -> None:
     folder = shutil.copytree(weighted, tmp_path / "stemmed")
     write_checkpoint_config(folder, replace(read_checkpoint_config(folder), bm25_language="english"))
-    documents = [replace(one, meta={"bm25_score": 1.0, "bm25_language": found}) for one in DOCUMENTS]
+    documents = [replace(one, meta={"ap_ranker": {"bm25_score": 1.0, "bm25_language": found}}) for one in DOCUMENTS]
     APRanker(model=folder, device=CPU, fuse_scores=True).run(query=QUERY, documents=documents)
     assert [f"language: {found or 'null'}, and" in record.getMessage() for record in caplog.records] == [True] * warned
 
@@ -606,8 +612,8 @@ async def test_explain_adds_reasons_and_nothing_else(attentive: Path) -> None:
     assert documents == before
     assert [(d.id, d.score) for d in found] == [(d.id, d.score) for d in plain]
     for document, without in zip(found, plain, strict=True):
-        reasons = document.meta["explanation"]
-        assert document.meta == {**without.meta, "explanation": reasons}
+        reasons = document.meta["ap_ranker"]["explanation"]
+        assert document.meta == {**without.meta, "ap_ranker": document.meta["ap_ranker"]}
         expected = asdict(Ranker.from_pretrained(attentive, "cpu").explain(QUERY, document.content or ""))
         assert reasons == {side: expected[side] for side in ("question", "answer")}
         assert json.loads(json.dumps(reasons)) == reasons
@@ -630,7 +636,7 @@ def test_without_explain_no_attention_is_asked_for(ranker: AnswerRanker) -> None
     with patch.object(ranker._ranker, "attention_weights") as weights:
         found = ranker.run(query=QUERY, documents=DOCUMENTS)["documents"]
     weights.assert_not_called()
-    assert not any("explanation" in document.meta for document in found)
+    assert not any("ap_ranker" in document.meta for document in found)
 
 
 def test_offsets_are_of_the_texts_that_were_matched(tmp_path: Path) -> None:
@@ -645,7 +651,7 @@ def test_offsets_are_of_the_texts_that_were_matched(tmp_path: Path) -> None:
     document = Document(content="The REFUND", meta={"question": "Money back?"})
     [found] = ranker.run(query="Where?", documents=[document])["documents"]
     for side, text in (("question", "Q: Where?"), ("answer", "D: Money back?\nThe REFUND")):
-        tokens = found.meta["explanation"][side]
+        tokens = found.meta["ap_ranker"]["explanation"][side]
         assert [token["text"] for token in tokens] == [text[token["start"] : token["end"]] for token in tokens]
         assert "".join(token["text"] for token in tokens) == "".join(text.split())
 
@@ -674,7 +680,9 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("fuse", [False, True])
 def test_scaled_scores_of_a_calibrated_checkpoint_are_probabilities(calibrated: Path, fuse: bool) -> None:
-    documents = [replace(one, meta={"bm25_score": float(number * 5)}) for number, one in enumerate(DOCUMENTS)]
+    documents = [
+        replace(one, meta={"ap_ranker": {"bm25_score": float(number * 5)}}) for number, one in enumerate(DOCUMENTS)
+    ]
     ranker = AnswerRanker(model=calibrated, device=CPU, fuse_scores=fuse)
     raw = ranker.run(query=QUERY, documents=documents, scale_score=False)["documents"]
     found = ranker.run(query=QUERY, documents=documents)["documents"]
@@ -747,14 +755,14 @@ def test_one_of_score_threshold_and_precision(checkpoint: Path) -> None:
 def test_the_library_answers_as_the_component(calibrated: Path, fuse: bool, limits: dict[str, Any]) -> None:
     if "precision" in limits:
         limits = {**limits, "precision": 0.8 if fuse else 0.9}
-    documents = [replace(one, meta={BM25_SCORE: float(number)}) for number, one in enumerate(DOCUMENTS)]
+    documents = [replace(one, meta={"ap_ranker": {BM25_SCORE: float(number)}}) for number, one in enumerate(DOCUMENTS)]
     expected = AnswerRanker(model=calibrated, device=CPU, fuse_scores=fuse, scale_score=False, top_k=100).run(
         query=QUERY, documents=documents, **limits
     )["documents"]
     given = Ranker.from_pretrained(calibrated, "cpu").rank(
         QUERY,
         [one.content or "" for one in documents],
-        bm25_scores=[one.meta[BM25_SCORE] for one in documents] if fuse else None,
+        bm25_scores=[one.meta["ap_ranker"][BM25_SCORE] for one in documents] if fuse else None,
         **limits,
     )
     assert [(one.text, one.score) for one in given] == [(one.content, one.score) for one in expected]

@@ -25,6 +25,7 @@ from haystack import Document
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import WriteError, atomic_directory, atomic_file, make_folder
 from ap_ranker.ranking.wordings import EMBEDDED_BY
+from haystack_integrations.document_stores.ap_ranker import exact_json
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Kind, to_array
 
 logger = logging.getLogger(__name__)
@@ -237,7 +238,7 @@ class FolderDocuments(Documents):
             with self._reading(document_id):
                 if not isinstance(content, str | None):  # SQLite keeps any type that another program writes
                     raise TypeError(f"content of {type(content).__name__}")
-                fields = {**json.loads(rest), "id": document_id, "content": content, "embedding": None}
+                fields = {**exact_json.loads(rest), "id": document_id, "content": content, "embedding": None}
                 document = Document.from_dict(fields)
             yield row, document
 
@@ -252,13 +253,13 @@ class FolderDocuments(Documents):
 
     def _rest(self, document: Document) -> str:
         """All of a document but its id, its content and its embedding."""
-        fields = document.to_dict(flatten=False)
-        del fields["id"], fields["content"], fields["embedding"]
         try:
-            return json.dumps(fields, ensure_ascii=False)
-        except (TypeError, ValueError) as error:
-            found = f"found {document.meta} ({error}), which {self.folder} cannot keep"
-            raise InputError(f"Document {document.id!r}: expected meta that JSON can hold, {found}.") from error
+            fields = document.to_dict(flatten=False)
+            del fields["id"], fields["content"], fields["embedding"]
+            return exact_json.dumps(fields)
+        except (TypeError, ValueError, RecursionError) as error:
+            found = f"found {one_line(repr(document.meta))} ({one_line(error)}), which {self.folder} cannot keep"
+            raise InputError(f"Document {document.id!r}: expected meta of plain values, {found}.") from error
 
     def _kept(self, name: str, load: Callable[[Path], Kind], build: Callable[[], Index[Kind]]) -> Index[Kind]:
         """The index of this name and the current revision; built and saved if it is not there."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
+from operator import is_not
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, cast
 
-from haystack import Document, component, default_from_dict, tracing
+from haystack import Document, component, default_to_dict, tracing
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.data.wordings import MOST_ANSWERS, NO_WORDINGS, WordingFiles, Wordings
@@ -27,22 +28,25 @@ from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.rule import check_limits
 from ap_ranker.ranking.wordings import MATCHED, is_exact_match
 from ap_ranker.threads import in_thread
-from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
-    CheckpointComponent,
-    DocumentTexts,
-    check_number,
-    file_list,
-    trace_run,
+from haystack_integrations.common.ap_ranker.checkpoint import CheckpointComponent, DocumentTexts, trace_run
+from haystack_integrations.common.ap_ranker.entries import (
+    Candidate,
+    bm25_of,
+    different,
+    has_stored_question,
+    read_candidates,
 )
-from haystack_integrations.document_stores.ap_ranker.documents import Found
-from haystack_integrations.document_stores.ap_ranker.entries import Candidate, bm25_of, different, read_candidates
+from haystack_integrations.common.ap_ranker.found import Found, changed
+from haystack_integrations.common.ap_ranker.parameters import check_documents, check_number, check_query, file_list
+from haystack_integrations.common.ap_ranker.query_data import (
+    EXPLANATION,
+    QUERY_DATA,
+    STORED_QUESTION,
+    add_query_data,
+    query_key,
+)
 
 logger = logging.getLogger(__name__)
-
-CROSS_ENCODER_DEFAULTS = {"trust_remote_code": False, "backend": "torch"} | dict.fromkeys(
-    ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
-)
-"""Parameters of `SentenceTransformersSimilarityRanker` that do not apply here; with these values they are left out."""
 
 
 @component
@@ -111,21 +115,23 @@ class AnswerRanker(CheckpointComponent):
         :param cache_dtype: The dtype of the cached states: `float32`, `float16`, `int8` or `int4`. By default the
             smallest by which the model loses nothing: `int4` for `ap-transformer`, `float32` for most.
         :param encodings: A folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
-        :param fuse_scores: Whether to add BM25's score, with the weight that training found best: `meta["bm25_score"]`,
-            as `BM25SRetriever` and, for Elasticsearch, `LuceneScores` set it. If any document lacks it, it is not
-            added; a warning says so once, as it does of another stemmer.
+        :param fuse_scores: Whether to add BM25's score, with the weight that training found best: `bm25_score` of
+            `meta["ap_ranker"]`, as `BM25SRetriever` and, for Elasticsearch, `LuceneScores` set it for a query. If any
+            document has none of this query, it is not added; a warning says so once, as it does of another stemmer.
         :param precision: The target share of right first answers, such as 0.9: documents below the threshold that
             `ap-ranker calibrate` found for it are left out. It replaces `score_threshold`.
         :param wordings: A file, or several, with questions that are known to ask for an entry of the FAQ: training
             questions (question, answer_ids, which are compared with `meta["aid"]`) or pairs (question, answer). Changes
-            are followed. Other known wordings are `meta["question"]` and `meta["wordings"]` of the documents. The one
-            most like the query raises a document's score; if it is more like it than the document itself,
-            `meta["matched_wording"]` names it. A document of which one is the query itself, whatever its case, white
-            space and final punctuation, comes first and is never left out.
-        :param explain: Whether to add `meta["explanation"]`, the attention weight of each word, to each returned
-            document, which is encoded once more: `{"question": [{"text", "start", "end", "weight"}, ...], "answer":
-            [...]}`. The weights of a side sum to 1, or are `None` if the model has none for it. `start` and `end` are
-            character offsets in the texts as the model reads them, with their prefixes, suffixes and meta fields.
+            are followed. Unless it is `None`, `meta["question"]` and `meta["wordings"]` of the documents are known
+            wordings, too; with `None` only of those that `ap-ranker index` wrote, that a store read from its file
+            `documents`, or that a retriever found by known wordings. The one most like the query raises a document's
+            score; if it is more like it than the document itself, `matched_wording` of `meta["ap_ranker"]` names it.
+            A document of which one is the query itself, whatever its case, white space and final punctuation, comes
+            first and is never left out.
+        :param explain: Whether to add `explanation`, the attention weight of each word, to `meta["ap_ranker"]` of each
+            returned document, which is encoded once more: `{"question": [{"text", "start", "end", "weight"}, ...],
+            "answer": [...]}`. The weights of a side sum to 1, or are `None` if the model has none for it. `start` and
+            `end` are character offsets in the texts as the model reads them, with prefixes, suffixes and meta fields.
         :raises ValueError: A number is out of range, `cache_dtype` is unknown, or both thresholds are given.
         """
         check_limits(score_threshold, precision)
@@ -150,11 +156,11 @@ class AnswerRanker(CheckpointComponent):
         self.encodings = None if encodings is None else str(encodings)
         self.fuse_scores = fuse_scores
         self.precision = precision
-        self.wordings = file_list(wordings)
+        self.wordings = None if wordings is None else file_list(wordings)
         self.explain = explain
         self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
         self._files = WordingFiles()
-        self._entries: tuple[object, Wordings, dict[int, Candidate]] = (None, NO_WORDINGS, {})
+        self._entries: tuple[tuple[object, ...], dict[int, Candidate]] = ((), {})
         self._warned: set[str] = set()
 
     def _load(self) -> Ranker:
@@ -172,18 +178,18 @@ class AnswerRanker(CheckpointComponent):
         if self.precision is not None:
             decision = ranker.decision(fuse_scores=self.fuse_scores)
             decision.threshold(self.precision, fused=decision.weights.bm25 != 0)
-        self._files.now(self.wordings)  # raises InputError if one cannot be read
+        self._wordings_now()  # raises InputError if a file cannot be read
         return ranker
 
     def add_wordings(self, path: str | Path) -> None:
         """Use the wordings of one more file; InputError if it cannot be read."""
-        wordings = list(dict.fromkeys([*self.wordings, str(path)]))
+        wordings = list(dict.fromkeys([*(self.wordings or []), str(path)]))
         self._files.now(wordings)
         self.wordings = wordings
 
     def encode_ahead(self, queries: list[str]) -> None:
         """Encode together at most 16 queries that `run` is about to be called with, which takes less time."""
-        self._loaded().encode_ahead([self._question(query) for query in queries])
+        self.loaded().encode_ahead([self._question(query) for query in queries])
 
     @property
     def cache_info(self) -> CacheInfo | None:
@@ -196,17 +202,31 @@ class AnswerRanker(CheckpointComponent):
         ranker = self._ranker if self.scale_score else None
         return ranker is not None and ranker.decision(fuse_scores=self.fuse_scores).calibrated
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Create the component from a dictionary, as made by `to_dict` or read from YAML.
-
-        A dictionary of `SentenceTransformersSimilarityRanker` works once it names this class and a checkpoint.
-        """
-        parameters = dict(data.get("init_parameters", {}))
-        for name, default in CROSS_ENCODER_DEFAULTS.items():
-            if not parameters.get(name) or parameters[name] == default:
-                parameters.pop(name, None)
-        return default_from_dict(cls, {**data, "init_parameters": parameters})
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(
+            self,
+            model=self.model,
+            device=self.device,
+            token=self.token,
+            top_k=self.top_k,
+            query_prefix=self.query_prefix,
+            query_suffix=self.query_suffix,
+            document_prefix=self.document_prefix,
+            document_suffix=self.document_suffix,
+            meta_fields_to_embed=self.meta_fields_to_embed,
+            embedding_separator=self.embedding_separator,
+            scale_score=self.scale_score,
+            score_threshold=self.score_threshold,
+            batch_size=self.batch_size,
+            cache_megabytes=self.cache_megabytes,
+            cache_dtype=self.cache_dtype,
+            encodings=self.encodings,
+            fuse_scores=self.fuse_scores,
+            precision=self.precision,
+            wordings=self.wordings,
+            explain=self.explain,
+        )
 
     @component.output_types(documents=list[Document])
     def run(
@@ -236,25 +256,32 @@ class AnswerRanker(CheckpointComponent):
         limits = self._limits(
             top_k=top_k, scale_score=scale_score, score_threshold=score_threshold, precision=precision
         )
+        check_query(query)
         if not documents:
             return {"documents": []}
-        ranker, candidates = self._loaded(), different(documents)
-        entries = self._read(candidates, self._files.now(self.wordings))
+        check_documents(documents)
+        ranker, candidates, key = self.loaded(), different(documents), query_key(query)
+        entries = self._read(candidates, documents, key)
         best = self._best(
-            ranker, query, entries, lambda: self._complete(ranker, *bm25_of(candidates, documents)), limits
+            ranker, query, entries, lambda: self._complete(ranker, *bm25_of(candidates, documents, key)), limits
         )
         ranked = ((candidates[place], score, more) for place, score, more in best)
-        return {"documents": [replace(one, score=score, meta={**one.meta, **more}) for one, score, more in ranked]}
+        return {
+            "documents": [changed(one, score=score, meta=add_query_data(one, key, more)) for one, score, more in ranked]
+        }
 
     run_async = in_thread(run)
 
     def rank_found(self, query: str, found: Found, **limits: Any) -> list[Document]:
-        """As `run`, of what a retriever of our store found: only what is returned is copied, and each of its documents
-        is read once, not for each question."""
+        """
+        As `run`, of what a retriever of our store found.
+
+        Only what is returned is copied, and each document is read once, not for each question.
+        """
         limits = self._limits(**limits)
-        if not found.rows:
+        if not found.order:
             return []
-        ranker, entries, scores = self._ranker or self._loaded(), self._read_once(found), found.columns[BM25_SCORE]
+        ranker, entries, scores = self.loaded(), self._read_once(found), found.columns[BM25_SCORE]
         # All that a small store has stays in its order, so that what is joined for a question serves the next one.
         given, ties = (range(len(found.rows)), found.order) if found.is_whole else (found.order, None)
         entries, scores = [entries[place] for place in given], [scores[place] for place in given]
@@ -305,28 +332,36 @@ class AnswerRanker(CheckpointComponent):
             if self.explain:
                 weights = ranker.attention_weights(question, texts[place])
                 sides = [[asdict(token) for token in tokens] for tokens in weights]
-                more["explanation"] = dict(zip(("question", "answer"), sides, strict=True))
+                more[EXPLANATION] = dict(zip(("question", "answer"), sides, strict=True))
             best.append((place, score, more))
         return best
 
     def exact_matches(self, query: str, documents: list[Document]) -> list[bool]:
         """Whether a query is a known wording of each document, word for word."""
-        entries = self._read(documents, self._files.now(self.wordings))
+        entries = self._read(documents, documents, query_key(query))
         return is_exact_match(self._question(query), [entry.wordings for entry in entries])
 
-    def _read(self, documents: Sequence[Document], files: Wordings) -> list[Candidate]:
-        """The documents as questions are compared with them, with the known wordings of files."""
-        return read_candidates(documents, self._texts.texts(documents), files, self._question)
+    def _wordings_now(self) -> Wordings:
+        """The known wordings of files."""
+        return self._files.now(self.wordings) if self.wordings else NO_WORDINGS
+
+    def _read(self, documents: Sequence[Document], copies: Sequence[Document], key: str) -> list[Candidate]:
+        """The documents as a query is compared with them; all copies of one are asked what a retriever has told."""
+        stored = {one.id for one in copies if self.wordings is not None or has_stored_question(one, key)}
+        is_stored = lambda document: document.id in stored  # noqa: E731
+        return read_candidates(documents, self._texts.texts(documents), self._wordings_now(), self._question, is_stored)
 
     def _read_once(self, found: Found) -> list[Candidate]:
         """As `_read`; a document is read again once a document of the store, or a file of wordings, has changed."""
-        files = self._files.now(self.wordings) if self.wordings else NO_WORDINGS
-        revision, known, entries = self._entries
-        if revision is not found.revision or known is not files or len(entries) > MOST_ANSWERS:
+        told, files = self.wordings is not None or STORED_QUESTION in found.meta, self._wordings_now()
+        sources, (known, entries) = (found.revision, files, told), self._entries
+        if not known or any(map(is_not, known, sources)) or len(entries) > MOST_ANSWERS:
             entries = {}
-            self._entries = found.revision, files, entries
+            self._entries = sources, entries
         if new := {row: one for row, one in zip(found.rows, found.documents, strict=True) if row not in entries}:
-            entries |= zip(new, self._read([*new.values()], files), strict=True)
+            documents, is_stored = [*new.values()], lambda one: told or has_stored_question(one, None)
+            texts = self._texts.texts(documents)
+            entries |= zip(new, read_candidates(documents, texts, files, self._question, is_stored), strict=True)
         return [entries[row] for row in found.rows]
 
     def _complete(self, ranker: Ranker, scores: list[float | None], languages: list[str | None]) -> list[float] | None:
@@ -340,10 +375,10 @@ class AnswerRanker(CheckpointComponent):
             )
         if missing := scores.count(None):
             self._warn_once(
-                "fuse_scores is on, but %d of %d documents have no meta[%r]: BM25's score is not added, and "
-                "probabilities and thresholds are those of the model alone. Retrieve with BM25SRetriever, put "
-                "LuceneScores behind Elasticsearch, or set fuse_scores to false.",
-                *(missing, len(scores), BM25_SCORE),
+                "fuse_scores is on, but %d of %d documents have no meta[%r][%r] of this query: BM25's score is not "
+                "added, and probabilities and thresholds are those of the model alone. Retrieve with BM25SRetriever, "
+                "put LuceneScores behind Elasticsearch, or set fuse_scores to false.",
+                *(missing, len(scores), QUERY_DATA, BM25_SCORE),
             )
             return None
         return cast(list[float], scores)
@@ -359,7 +394,7 @@ class AnswerRanker(CheckpointComponent):
         :raises InputError: The checkpoint cannot be loaded, or its model has no attention weights.
         """
         question, [answer] = self._question(query), self._texts.texts([document])
-        return question, answer, self._loaded().explain(question, answer)
+        return question, answer, self.loaded().explain(question, answer)
 
     def _question(self, query: str) -> str:
         return self.query_prefix + query + self.query_suffix

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from haystack import Document, component
+from haystack import Document, component, default_to_dict
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
 from ap_ranker.threads import in_thread
+from haystack_integrations.common.ap_ranker.found import changed
+from haystack_integrations.common.ap_ranker.parameters import check_documents, check_query
+from haystack_integrations.common.ap_ranker.query_data import add_query_data, query_data, query_key
 from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import with_lucene_score
 
 
@@ -20,12 +22,17 @@ class BM25Scores:
     It asks the keyword retriever for the scores of just these documents, by a filter on their ids, which leaves the
     scores as they are. Elasticsearch's are converted as by `LuceneScores`.
 
-    ```python
-    from haystack_integrations.components.retrievers.ap_ranker import BM25Scores
+    ### Usage example
 
-    BM25Scores(ElasticsearchBM25Retriever(document_store=store, fuzziness="0")).run(
-        query="Where is my parcel?", documents=documents
-    )["documents"]
+    ```python
+    from haystack import Document
+    from haystack_integrations.components.retrievers.ap_ranker import BM25Scores, BM25SRetriever
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+    store = BM25SDocumentStore()
+    store.write_documents([Document(content="Open the tracking link of your parcel.")])
+    scores = BM25Scores(BM25SRetriever(store))  # or ElasticsearchBM25Retriever(document_store=store, fuzziness="0")
+    print(scores.run(query="Where is my parcel?", documents=store.filter_documents())["documents"])
     ```
     """
 
@@ -42,6 +49,10 @@ class BM25Scores:
         self.retriever = retriever
         self.k1 = k1
 
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(self, retriever=self.retriever, k1=self.k1)
+
     def warm_up(self) -> None:
         """Warm up the retriever."""
         if hasattr(self.retriever, "warm_up"):
@@ -54,26 +65,31 @@ class BM25Scores:
         if hasattr(self.retriever, "close"):
             self.retriever.close()
 
+    close_async = in_thread(close)
+
     @component.output_types(documents=list[Document])
     def run(self, query: str, documents: list[Document]) -> dict[str, list[Document]]:
         """Add the missing scores.
 
         :param query: The question of the user, as the keyword retriever gets it.
         :param documents: The candidates of all retrievers.
-        :returns: `documents`: in the same order. Those that have `meta["bm25_score"]` are unchanged. Copies of the
-            others have it: 0 if the document shares no word with the query. Their `meta["bm25_rank"]` is `None`.
+        :returns: `documents`: in the same order. Those that have `bm25_score` of this query in `meta["ap_ranker"]` are
+            unchanged. Copies of the others have it: 0 if the document shares no word with the query. Their `bm25_rank`
+            is `None`.
         """
-        missing = {one.id for one in documents if one.meta.get(BM25_SCORE) is None}
+        check_query(query)
+        check_documents(documents)
+        key = query_key(query)
+        missing = {one.id for one in documents if query_data(one, key).get(BM25_SCORE) is None}
         if not missing:
             return {"documents": documents}
         filters = {"field": "id", "operator": "in", "value": sorted(missing)}
         found = self.retriever.run(query=query, filters=filters, top_k=len(missing))["documents"]
-        scores = {one.id: with_lucene_score(one, self.k1).meta.get(BM25_SCORE) for one in found}
+        scores = {one.id: query_data(with_lucene_score(one, self.k1, key), key).get(BM25_SCORE) for one in found}
+        added = {name: {BM25_SCORE: scores.get(name) or 0.0, BM25_RANK: None} for name in missing}
         return {
             "documents": [
-                replace(one, meta={**one.meta, BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None})
-                if one.meta.get(BM25_SCORE) is None
-                else one
+                changed(one, meta=add_query_data(one, key, added[one.id])) if one.id in missing else one
                 for one in documents
             ]
         }

@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from haystack import Document, component
+from haystack import Document, component, default_to_dict
 from haystack.document_stores.types import FilterPolicy
 
 from ap_ranker.threads import in_thread
-from haystack_integrations.components.rankers.ap_ranker.checkpoint import file_list
+from haystack_integrations.common.ap_ranker.found import Found
+from haystack_integrations.common.ap_ranker.parameters import check_query, file_list
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import KnownWordings, StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.documents import Found, Leg
+from haystack_integrations.document_stores.ap_ranker.documents import Leg
 
 
 @component
@@ -23,10 +24,16 @@ class BM25SRetriever(StoreRetriever):
     and the documents have no embeddings. If Haystack's tracing is on, a run's span has the tags `ap_ranker.top_k` and
     `ap_ranker.found` (number of documents), as those of the other retrievers.
 
-    ```python
-    from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
+    ### Usage example
 
-    BM25SRetriever(store, top_k=100).run(query="Where is my parcel?")["documents"]
+    ```python
+    from haystack import Document
+    from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+    store = BM25SDocumentStore()
+    store.write_documents([Document(content="Open the tracking link of your parcel.")])
+    print(BM25SRetriever(store, top_k=100).run(query="Where is my parcel?")["documents"])
     ```
     """
 
@@ -36,7 +43,7 @@ class BM25SRetriever(StoreRetriever):
         filters: dict[str, Any] | None = None,
         top_k: int = 10,
         scale_score: bool = False,
-        filter_policy: FilterPolicy = FilterPolicy.REPLACE,
+        filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
         wordings: str | Path | list[str] | None = None,
     ) -> None:
         """Create the component.
@@ -47,13 +54,27 @@ class BM25SRetriever(StoreRetriever):
         :param scale_score: Whether to map the scores to the interval from 0.5 to 1, which keeps their order.
         :param filter_policy: Whether filters given to `run` replace the component's filters or are merged with them.
         :param wordings: Files of known wordings, as of `AnswerRanker`. Documents of which the query is one of these,
-            `meta["question"]` or one of `meta["wordings"]`, word for word, are then returned beside the `top_k`. With
+            `meta["question"]` or one of `meta["wordings"]`, word for word, are then among the `top_k` returned. With
             `[]` those of the meta alone; with `None` BM25 alone.
+        :raises InputError: A number is out of range, or there is no policy of this name.
+        :raises TypeError: `document_store` is another store.
         """
         self._search(document_store, filters, top_k, filter_policy)
         self.scale_score = scale_score
         self.wordings = None if wordings is None else file_list(wordings)
         self._wordings = KnownWordings([] if self.wordings is None else self.wordings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(
+            self,
+            document_store=self.document_store,
+            filters=self.filters,
+            top_k=self.top_k,
+            scale_score=self.scale_score,
+            filter_policy=self.filter_policy.value,
+            wordings=self.wordings,
+        )
 
     def add_wordings(self, path: str | Path) -> None:
         """Use the wordings of one more file, unless `wordings` is `None`."""
@@ -80,7 +101,7 @@ class BM25SRetriever(StoreRetriever):
         :param top_k: By default, the component's, as of `scale_score`; may be 0.
         :param scale_score: Whether to map the scores to the interval from 0.5 to 1.
         :returns: `documents`: copies with their scores, best first, without those that share no word with the query.
-            In the meta of each, `bm25_score` is the score before scaling, `bm25_rank` the rank, from 1, and
+            In `meta["ap_ranker"]` of each, `bm25_score` is the score before scaling, `bm25_rank` the rank, from 1, and
             `bm25_language` the language of the store's stemmer, or `None`. A document that was found only by a known
             wording has a `bm25_rank` of `None`.
         """
@@ -96,10 +117,24 @@ class BM25SRetriever(StoreRetriever):
         scale_score: bool | None = None,
     ) -> Found:
         """As `run`, before any document is copied."""
+        return self._find(query, filters, top_k, scale_score).first(self.top_k if top_k is None else top_k)
+
+    def _find(
+        self, query: str, filters: dict[str, Any] | None, top_k: int | None, scale_score: bool | None = None
+    ) -> Found:
+        """As `find`, with the `top_k` best documents by words and as many by known wordings."""
+        check_query(query)
         filters, top_k = self._limits(filters, top_k)
         scale_score = self.scale_score if scale_score is None else scale_score
-        known = self._leg(query)
-        found = self.document_store.find_documents(query, None, filters, top_k, wordings=known, scale_score=scale_score)
+        found = self.document_store.find_documents(
+            query,
+            None,
+            filters,
+            top_k,
+            wordings=self._leg(query),
+            stored_questions=self.wordings is not None,
+            scale_score=scale_score,
+        )
         self._note(len(found.rows), top_k)
         return found
 
@@ -115,12 +150,18 @@ class BM25SEmbeddingRetriever(StoreRetriever):
     A drop-in replacement for `InMemoryEmbeddingRetriever`: same arguments, same behaviour, but on a
     `BM25SDocumentStore`, which scans vectors of 8-bit numbers. The embeddings may be of any embedder.
 
-    ```python
-    from haystack_integrations.components.embedders.ap_ranker import APTextEmbedder
-    from haystack_integrations.components.retrievers.ap_ranker import BM25SEmbeddingRetriever
+    ### Usage example
 
+    ```python
+    from haystack import Document
+    from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder, APTextEmbedder
+    from haystack_integrations.components.retrievers.ap_ranker import BM25SEmbeddingRetriever
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+    store, embedder = BM25SDocumentStore(), APDocumentEmbedder(model="checkpoints/faq")
+    store.write_documents(embedder.run([Document(content="Open the tracking link ...")])["documents"])
     query = APTextEmbedder(model="checkpoints/faq").run("Where is my parcel?")["embedding"]
-    BM25SEmbeddingRetriever(store, top_k=100).run(query_embedding=query)["documents"]
+    print(BM25SEmbeddingRetriever(store, top_k=100).run(query_embedding=query)["documents"])
     ```
     """
 
@@ -131,7 +172,7 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         top_k: int = 10,
         scale_score: bool = False,
         return_embedding: bool = False,
-        filter_policy: FilterPolicy = FilterPolicy.REPLACE,
+        filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
     ) -> None:
         """Create the component. Parameters that are not named here are those of `BM25SRetriever`.
 
@@ -141,6 +182,18 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         self._search(document_store, filters, top_k, filter_policy)
         self.scale_score = scale_score
         self.return_embedding = return_embedding
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(
+            self,
+            document_store=self.document_store,
+            filters=self.filters,
+            top_k=self.top_k,
+            scale_score=self.scale_score,
+            return_embedding=self.return_embedding,
+            filter_policy=self.filter_policy.value,
+        )
 
     def warm_up(self) -> None:
         """As `BM25SRetriever.warm_up`, with the index of embeddings."""
@@ -160,8 +213,8 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         :param query_embedding: The embedding of the query, a list of finite floats.
         :param top_k: The maximum number of documents to return; may be 0.
         :returns: `documents`: copies with their scores, best first, without those that have no embedding. Each score is
-            the cosine of the query with the embedding as 8-bit numbers. In the meta, `embedding_score` is the score
-            before scaling, and `embedding_rank` the rank, from 1.
+            the cosine of the query with the embedding as 8-bit numbers. In `meta["ap_ranker"]`, `embedding_score` is
+            the score before scaling, and `embedding_rank` the rank, from 1.
         :raises DocumentStoreError: The embeddings differ in size from each other or from the query's.
         """
         filters, top_k = self._limits(filters, top_k)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from haystack import Document, component, default_from_dict
+from haystack import Document, component, default_to_dict
 from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.threads import in_thread
-from haystack_integrations.components.rankers.ap_ranker.checkpoint import BasicTypes, check_number, file_list
+from haystack_integrations.common.ap_ranker.found import Found
+from haystack_integrations.common.ap_ranker.parameters import CopiedByParameters, check_number, file_list
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
@@ -21,17 +22,23 @@ from haystack_integrations.document_stores.ap_ranker.documents import Leg
 
 
 @component
-class AnswerSearch(BasicTypes):
-    """Finds the answers to a question: a retriever fetches candidates, a ranker puts the right one on top.
+class AnswerSearch(CopiedByParameters):
+    """
+    Finds the answers to a question: a retriever fetches candidates, a ranker puts the right one on top.
 
     A pipeline of the two gives the same answers, 3 to 5 ms later: it copies each of a hundred candidates on its way
     from one component to the next, as other components might change them.
 
-    ```python
-    from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
+    ### Usage example
 
-    search = AnswerSearch(BM25SRetriever(store, top_k=100), AnswerRanker(model="checkpoints/faq", fuse_scores=True))
-    search.run(query="Where is my parcel?")["documents"]
+    ```python
+    from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
+    from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch, BM25SRetriever
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+    retriever = BM25SRetriever(BM25SDocumentStore(documents="FAQ.csv"), top_k=100, wordings=[])
+    search = AnswerSearch(retriever, AnswerRanker(model="checkpoints/faq", fuse_scores=True))
+    print(search.run(query="Where is my parcel?")["documents"])
     ```
     """
 
@@ -41,6 +48,14 @@ class AnswerSearch(BasicTypes):
             if not hasattr(part, "warm_up"):  # of a YAML file whose `type` is missing
                 raise InputError(f"{name}: expected a component with its type, found {one_line(repr(part), 80)}.")
         self.retriever, self.ranker = retriever, ranker
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(self, retriever=self.retriever, ranker=self.ranker)
+
+    def _get_telemetry_data(self) -> dict[str, Any]:
+        """Data that is sent to Posthog for usage analytics."""
+        return self.ranker._get_telemetry_data()
 
     @component.output_types(documents=list[Document])
     def run(
@@ -61,7 +76,7 @@ class AnswerSearch(BasicTypes):
         :param precision: The target share of right first answers, for which the checkpoint must be calibrated.
         :returns: `documents`: copies with their scores, best first; none if none is found, or none is good enough.
         """
-        if self.ranker._ranker is None:
+        if not self.ranker.is_loaded:
             self.warm_up()
         found = self.retriever.find(query, filters)
         limits = {"top_k": top_k, "score_threshold": score_threshold, "precision": precision}
@@ -81,6 +96,8 @@ class AnswerSearch(BasicTypes):
         self.retriever.close()
         self.ranker.close()
 
+    close_async = in_thread(close)
+
 
 @component
 class FAQSearch(AnswerSearch):
@@ -89,13 +106,16 @@ class FAQSearch(AnswerSearch):
     It combines `BM25SRetriever` and `AnswerRanker`, with BM25's score added. If the checkpoint compares known wordings,
     an entry that shares no word with the question is also fetched by them.
 
+    Loading is lazy: the first `run`, or `warm_up`, reads the checkpoint and the FAQ file, once.
+
+    ### Usage example
+
     ```python
     from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
 
-    FAQSearch(model="checkpoints/faq", documents="FAQ.csv").run(query="Where is my parcel?")["documents"]
+    search = FAQSearch(model="checkpoints/faq", documents="FAQ.csv")
+    print(search.run(query="Where is my parcel?")["documents"])
     ```
-
-    Loading is lazy: the first `run`, or `warm_up`, reads the checkpoint and the FAQ file, once.
     """
 
     def __init__(
@@ -144,18 +164,27 @@ class FAQSearch(AnswerSearch):
             score_threshold=score_threshold,
             precision=precision,
             fuse_scores=True,
-            wordings=wordings,
+            wordings=self.wordings,
         )
         store = BM25SDocumentStore(documents=documents, match=match) if document_store is None else document_store
         retriever = _FAQRetriever(store, ranker, candidates, reads_language=document_store is None)
         AnswerSearch.__init__(self, retriever, ranker)  # no super(): @component recreates the class
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
-        search = default_from_dict(cls, data)
-        search.retriever._is_from_dict = True
-        return search
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(
+            self,
+            model=self.model,
+            documents=self.documents,
+            document_store=self.document_store,
+            match=self.match,
+            candidates=self.candidates,
+            top_k=self.top_k,
+            score_threshold=self.score_threshold,
+            precision=self.precision,
+            wordings=self.wordings,
+            device=self.device,
+        )
 
 
 @component
@@ -163,7 +192,7 @@ class _FAQRetriever(BM25SRetriever):
     """Retrieves by words and by known wordings: by their vectors if the ranker's checkpoint compares them."""
 
     def __init__(self, store: BM25SDocumentStore, ranker: AnswerRanker, top_k: int, reads_language: bool) -> None:
-        BM25SRetriever.__init__(self, store, top_k=top_k, wordings=list(ranker.wordings))
+        BM25SRetriever.__init__(self, store, top_k=top_k, wordings=list(ranker.wordings or []))
         self._ranker = ranker
         self._reads_language = reads_language
 
@@ -174,6 +203,10 @@ class _FAQRetriever(BM25SRetriever):
         if ranker is not None:
             self._wordings.index(self.document_store, ranker)
 
+    def find(self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None) -> Found:  # type: ignore[override]
+        """The best documents by words, and as many by known wordings, for the ranker."""
+        return self._find(query, filters, top_k)
+
     def _leg(self, query: str) -> Leg | None:
         if (ranker := self._embedder()) is None:
             return BM25SRetriever._leg(self, query)
@@ -181,7 +214,7 @@ class _FAQRetriever(BM25SRetriever):
 
     def _embedder(self) -> Ranker | None:
         """The model, if it compares wordings; the store gets the stemmer that its checkpoint names."""
-        ranker = self._ranker._loaded()
+        ranker = self._ranker.loaded()
         if self._reads_language:
             self.document_store.language = ranker.bm25_language
         return ranker if ranker.config and ranker.config.wording_weight and ranker.has_vectors else None

@@ -2,52 +2,39 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from haystack import Document, default_from_dict, default_to_dict, tracing
+from haystack import Document, default_from_dict, tracing
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.threads import in_thread
+from haystack_integrations.common.ap_ranker.parameters import CopiedByParameters
+
+SENTENCE_TRANSFORMERS = {"trust_remote_code": False, "backend": "torch"} | dict.fromkeys(
+    ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
+)
+"""Parameters of Haystack's components for Sentence Transformers that do not apply here, and their defaults."""
+
+SENTENCE_TRANSFORMERS_EMBEDDER = (
+    SENTENCE_TRANSFORMERS
+    | {"normalize_embeddings": True, "local_files_only": False, "precision": "float32"}
+    | dict.fromkeys(("truncate_dim", "encode_kwargs", "revision", "quantization_ranges"))
+)
+"""The same of its embedders. Ours always make vectors of length 1."""
 
 
-class BasicTypes:
-    """Writes a component as basic types, such as YAML has, and makes it from them.
-
-    A copy, also a pickled one, is made anew of the same parameters: it loads and reads for itself, on first use.
-    """
-
-    _is_from_dict = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as basic types."""
-        return default_to_dict(self, **init_parameters(self))
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
-        made = default_from_dict(cls, data)
-        made._is_from_dict = True
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (type(self), init_parameters(self)), {"_is_from_dict": self._is_from_dict}
-
-
-def _made(kind: type[BasicTypes], parameters: dict[str, Any]) -> BasicTypes:
-    return kind(**parameters)
-
-
-class CheckpointComponent(BasicTypes):
+class CheckpointComponent(CopiedByParameters):
     """Loads a checkpoint on first use, once, whichever thread comes first."""
+
+    left_out: ClassVar[Mapping[str, Any]] = SENTENCE_TRANSFORMERS
+    """Parameters of the component that this one replaces, which `from_dict` ignores if they are so, or empty."""
 
     def _name_checkpoint(self, model: str | Path, device: ComponentDevice | None, token: Secret | None) -> None:
         self.model = str(model)
@@ -56,20 +43,44 @@ class CheckpointComponent(BasicTypes):
         self._ranker: Ranker | None = None
         self._loading = threading.RLock()
 
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """
+        Create the component from a dictionary, as made by `to_dict` or read from YAML.
+
+        A dictionary of Haystack's component for Sentence Transformers works once it names this class and a checkpoint.
+        """
+        parameters = dict(data.get("init_parameters", {}))
+        for name, default in cls.left_out.items():
+            if not parameters.get(name) or parameters[name] == default:
+                parameters.pop(name, None)
+        return default_from_dict(cls, {**data, "init_parameters": parameters})
+
+    def _get_telemetry_data(self) -> dict[str, Any]:
+        """Data that is sent to Posthog for usage analytics: not the folders of a machine."""
+        return {"model": Path(self.model).name}
+
     def warm_up(self) -> None:
-        """Load the checkpoint unless it is loaded already; other threads wait for it.
+        """
+        Load the checkpoint unless it is loaded already; other threads wait for it.
 
         :raises InputError: There is no checkpoint at `model`, it is damaged, or the component cannot use it.
         """
-        self._loaded()
+        self.loaded()
 
     warm_up_async = in_thread(warm_up)
 
-    def _loaded(self) -> Ranker:
+    def loaded(self) -> Ranker:
+        """The checkpoint as the library's `Ranker`, loaded on first use."""
         with self._loading:
             if self._ranker is None:
                 self._ranker = self._load()
             return self._ranker
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the checkpoint is loaded."""
+        return self._ranker is not None
 
     def _load(self) -> Ranker:
         """The checkpoint, of which the component takes the vectors of whole texts."""
@@ -85,6 +96,8 @@ class CheckpointComponent(BasicTypes):
     def close(self) -> None:
         """Free the model; a later `run` loads it again."""
         self._ranker = None
+
+    close_async = in_thread(close)
 
 
 @dataclass(frozen=True)
@@ -121,21 +134,3 @@ def trace_run(model: str, ranker: Ranker, question: str, texts: Sequence[str]) -
         tags["cache_hits"] = ranker.cache.count(texts)
     span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})
     span.set_content_tag("ap_ranker.question", question)
-
-
-def init_parameters(instance: object) -> dict[str, Any]:
-    """The constructor's arguments of a component that keeps each of them as an attribute of the same name."""
-    _, *names = inspect.signature(type(instance).__init__).parameters
-    values = {name: getattr(instance, name) for name in names}
-    return {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
-
-
-def file_list(paths: str | Path | Sequence[str | Path] | None) -> list[str]:
-    """The paths of no file, one or several, as a component's parameter names them."""
-    return [str(path) for path in ([paths] if isinstance(paths, (str, Path)) else paths or [])]
-
-
-def check_number(name: str, value: int, minimum: int) -> None:
-    """Raise ValueError unless it is a whole number, and not too small."""
-    if not isinstance(value, int) or value < minimum:
-        raise ValueError(f"{name} must be a whole number >= {minimum}, but got {value!r}")

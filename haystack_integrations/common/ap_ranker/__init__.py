@@ -1,0 +1,1 @@
+"""What the Haystack components and the document store of ap-ranker have in common."""
