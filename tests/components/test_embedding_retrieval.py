@@ -145,6 +145,7 @@ def test_as_haystacks_in_memory_store(store: BM25SDocumentStore, caplog: pytest.
     with refused("query_embedding", by=ValueError):
         store.embedding_retrieval([float("nan")] * SIZE)
     store.delete_all_documents()
+    store.write_documents([Document(content="without an embedding")])
     caplog.set_level(logging.WARNING)
     assert store.embedding_retrieval(QUERY) == []
     assert not absent("embeddings … none", caplog.text)

@@ -125,13 +125,10 @@ def test_to_dict(component: Component) -> None:
             "scale_score": True,
             "score_threshold": None,
             "batch_size": 64,
-            "cache_megabytes": 256,
-            "cache_dtype": None,
-            "encodings": None,
             "fuse_scores": False,
             "precision": None,
             "wordings": None,
-            "explain": False,
+            "cache": {"megabytes": 256, "dtype": None, "encodings": None},
         },
     }
 
@@ -150,13 +147,10 @@ CUSTOM = {
     "scale_score": False,
     "score_threshold": 0.01,
     "batch_size": 32,
-    "cache_megabytes": 5,
-    "cache_dtype": "int8",
-    "encodings": "corpus",
     "fuse_scores": False,
     "precision": None,
     "wordings": ["train.csv", "more.csv"],
-    "explain": True,
+    "cache": {"megabytes": 5, "dtype": "int8", "encodings": "corpus"},
 }
 
 
@@ -175,11 +169,8 @@ def test_to_dict_with_custom_init_parameters(component: Component) -> None:
         scale_score=False,
         score_threshold=0.01,
         batch_size=32,
-        cache_megabytes=5,
-        cache_dtype="int8",
-        encodings=Path("corpus"),
+        cache={"megabytes": 5, "dtype": "int8", "encodings": Path("corpus")},
         wordings=["train.csv", "more.csv"],
-        explain=True,
     )
     assert ranker.to_dict() == {"type": type_of(component), "init_parameters": CUSTOM}
 
@@ -325,7 +316,7 @@ def test_a_document_is_encoded_once(component: Component, checkpoint: Path) -> N
 
 
 def test_without_a_cache(component: Component, checkpoint: Path) -> None:
-    ranker = component(model=checkpoint, device=CPU, cache_megabytes=0)
+    ranker = component(model=checkpoint, device=CPU, cache={"megabytes": 0})
     with_cache = component(model=checkpoint, device=CPU)
     found = ranker.run(query=QUERY, documents=DOCUMENTS)["documents"]
     expected = with_cache.run(query=QUERY, documents=DOCUMENTS)["documents"]
@@ -336,7 +327,7 @@ def test_without_a_cache(component: Component, checkpoint: Path) -> None:
 
 def test_encodings_make_a_restart_warm(component: Component, checkpoint: Path, tmp_path: Path) -> None:
     encode_corpus(checkpoint, [str(d.content) for d in DOCUMENTS], tmp_path / "e", device="cpu")
-    ranker = component(model=checkpoint, device=CPU, encodings=tmp_path / "e")
+    ranker = component(model=checkpoint, device=CPU, cache={"encodings": tmp_path / "e"})
     ranker.warm_up()
     assert ranker._ranker is not None
     with patch.object(ranker._ranker, "encode_answers") as encode:
@@ -349,17 +340,29 @@ def test_encodings_make_a_restart_warm(component: Component, checkpoint: Path, t
 def test_encodings_of_another_checkpoint(component: Component, checkpoint: Path, tmp_path: Path) -> None:
     encode_corpus(write_checkpoint("hyperqa", tmp_path / "other"), ["a"], tmp_path / "e", device="cpu")
     with refused("hyperqa"):
-        component(model=checkpoint, device=CPU, encodings=tmp_path / "e").warm_up()
+        component(model=checkpoint, device=CPU, cache={"encodings": tmp_path / "e"}).warm_up()
 
 
 def test_unknown_cache_dtype(component: Component) -> None:
-    with refused("cache_dtype … float32, float16, int8, int4 … half", by=ValueError):
-        component(model="m", cache_dtype="half")
+    with refused("cache … dtype … float32, float16, int8, int4 … half", by=ValueError):
+        component(model="m", cache={"dtype": "half"})
+
+
+def test_yaml_of_earlier_versions_loads(component: Component, caplog: pytest.LogCaptureFixture) -> None:
+    earlier = {"cache_megabytes": 5, "cache_dtype": "int8", "encodings": "corpus", "explain": False, "wordings": []}
+    data = {"type": type_of(component), "init_parameters": {"model": "m", **earlier}}
+    ranker = component.from_dict(copy.deepcopy(data))
+    assert ranker.cache == {"megabytes": 5, "dtype": "int8", "encodings": "corpus"}
+    assert ranker.wordings == [], "stored questions counted"
+    assert not caplog.records
+    data["init_parameters"] = {"model": "m", "explain": True}
+    assert component.from_dict(data).to_dict() == component(model="m").to_dict()
+    assert "explain" in caplog.text
 
 
 def test_concurrent_runs_share_the_cache(component: Component, checkpoint: Path) -> None:
-    ranker = component(model=checkpoint, device=CPU, cache_megabytes=1)
-    expected = component(model=checkpoint, device=CPU, cache_megabytes=0).run(query=QUERY, documents=DOCUMENTS)
+    ranker = component(model=checkpoint, device=CPU, cache={"megabytes": 1})
+    expected = component(model=checkpoint, device=CPU, cache={"megabytes": 0}).run(query=QUERY, documents=DOCUMENTS)
 
     async def several() -> list[dict[str, list[Document]]]:
         return await asyncio.gather(*(ranker.run_async(query=QUERY, documents=DOCUMENTS) for _ in range(16)))
@@ -607,8 +610,8 @@ async def test_explain_adds_reasons_and_nothing_else(attentive: Path) -> None:
     documents = [replace(document, meta={"stored": number}) for number, document in enumerate(DOCUMENTS)]
     before = copy.deepcopy(documents)
     plain = AnswerRanker(model=attentive, device=CPU).run(query=QUERY, documents=documents)["documents"]
-    explaining = AnswerRanker(model=attentive, device=CPU, explain=True)
-    found = explaining.run(query=QUERY, documents=documents)["documents"]
+    explaining = AnswerRanker(model=attentive, device=CPU)
+    found = explaining.run(query=QUERY, documents=documents, explain=True)["documents"]
     assert documents == before
     assert [(d.id, d.score) for d in found] == [(d.id, d.score) for d in plain]
     for document, without in zip(found, plain, strict=True):
@@ -618,15 +621,15 @@ async def test_explain_adds_reasons_and_nothing_else(attentive: Path) -> None:
         assert reasons == {side: expected[side] for side in ("question", "answer")}
         assert json.loads(json.dumps(reasons)) == reasons
         assert "".join(token["text"] for token in reasons["answer"]) == (document.content or "").replace(" ", "")
-    assert (await explaining.run_async(query=QUERY, documents=documents))["documents"] == found
+    assert (await explaining.run_async(query=QUERY, documents=documents, explain=True))["documents"] == found
 
 
 def test_only_returned_documents_are_explained(tmp_path: Path) -> None:
-    ranker = APRanker(model=write_checkpoint("ap-cnn", tmp_path / "c"), device=CPU, explain=True)
+    ranker = APRanker(model=write_checkpoint("ap-cnn", tmp_path / "c"), device=CPU)
     ranker.warm_up()
     assert ranker._ranker is not None
     with patch.object(ranker._ranker, "attention_weights", wraps=ranker._ranker.attention_weights) as weights:
-        found = ranker.run(query=QUERY, documents=DOCUMENTS, top_k=2)["documents"]
+        found = ranker.run(query=QUERY, documents=DOCUMENTS, top_k=2, explain=True)["documents"]
     assert [call.args for call in weights.call_args_list] == [(QUERY, d.content) for d in found]
 
 
@@ -643,13 +646,12 @@ def test_offsets_are_of_the_texts_that_were_matched(tmp_path: Path) -> None:
     ranker = APRanker(
         model=write_checkpoint("ap-cnn", tmp_path / "c"),
         device=CPU,
-        explain=True,
         query_prefix="Q: ",
         document_prefix="D: ",
         meta_fields_to_embed=["question"],
     )
     document = Document(content="The REFUND", meta={"question": "Money back?"})
-    [found] = ranker.run(query="Where?", documents=[document])["documents"]
+    [found] = ranker.run(query="Where?", documents=[document], explain=True)["documents"]
     for side, text in (("question", "Q: Where?"), ("answer", "D: Money back?\nThe REFUND")):
         tokens = found.meta["ap_ranker"]["explanation"][side]
         assert [token["text"] for token in tokens] == [text[token["start"] : token["end"]] for token in tokens]
@@ -657,12 +659,10 @@ def test_offsets_are_of_the_texts_that_were_matched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", [name for name, spec in MODELS.items() if not spec.attention_over])
-def test_a_model_without_attention_is_refused_when_it_is_loaded(model: str, tmp_path: Path) -> None:
-    folder = write_checkpoint(model, tmp_path / "c")
-    ranker = AnswerRanker(model=folder, device=CPU, explain=True)
-    for load in (ranker.warm_up, lambda: ranker.run(query=QUERY, documents=DOCUMENTS)):
-        with refused(f"{folder} … ap-cnn, ap-bilstm … {model} … explain"):
-            load()
+def test_a_model_without_attention_cannot_explain(model: str, tmp_path: Path) -> None:
+    ranker = AnswerRanker(model=write_checkpoint(model, tmp_path / "c"), device=CPU)
+    with refused(f"ap-cnn, ap-bilstm … {model}"):
+        ranker.run(query=QUERY, documents=DOCUMENTS, explain=True)
 
 
 # --- probabilities ----------------------------------------------------------------------------------------------------

@@ -183,7 +183,7 @@ def test_the_third_leg_is_a_loop_over_all_wordings(
         assert (document.meta["ap_ranker"]["bm25_score"], document.score) == (words.get(key, 0.0), meaning[key])
         other = two_legs.get(key)
         for name in ("bm25_rank", "embedding_rank"):
-            assert document.meta[name] == (other.meta[name] if other else None)
+            assert document.meta["ap_ranker"][name] == (other.meta["ap_ranker"][name] if other else None)
 
 
 @pytest.mark.parametrize("by", ["id", "text"])

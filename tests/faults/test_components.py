@@ -221,7 +221,9 @@ def test_what_only_a_cross_encoder_has_is_named() -> None:
         Pipeline.loads(dumped(backend="onnx"))
 
 
-@pytest.mark.parametrize("wrong", [{"cache_megabytes": "9"}, {"cache_megabytes": -1}, {"batch_size": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"cache": {"megabytes": "9"}}, {"cache": {"megabytes": -1}}, {"cache": {"size": 1}}, {"batch_size": 0}]
+)
 def test_numbers_that_are_none_are_refused_when_the_component_is_made(wrong: dict[str, object]) -> None:
     with refused(f"{next(iter(wrong))}", by=ValueError):
         AnswerRanker(model="m", **wrong)  # type: ignore[arg-type]

@@ -138,7 +138,12 @@ def write_pipeline(folder: Path, **ranker: Any) -> Path:
 
 def _pipeline(name: str, folder: Path) -> None:
     """As the project has it, with all that a ranker may be told, and the short form."""
-    settings: dict[str, Any] = {"batch_size": 8, "cache_megabytes": 16, "score_threshold": 0.0, "scale_score": True}
+    settings: dict[str, Any] = {
+        "batch_size": 8,
+        "cache": {"megabytes": 16},
+        "score_threshold": 0.0,
+        "scale_score": True,
+    }
     path = write_pipeline(folder, **(settings if name == "settings" else {}))
     if name == "store":
         declared = yaml.safe_load(path.read_text())

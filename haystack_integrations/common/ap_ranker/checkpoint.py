@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the components that load a checkpoint have in common."""
 
 from __future__ import annotations
@@ -50,11 +51,16 @@ class CheckpointComponent(CopiedByParameters):
 
         A dictionary of Haystack's component for Sentence Transformers works once it names this class and a checkpoint.
         """
-        parameters = dict(data.get("init_parameters", {}))
+        parameters = cls._known(dict(data.get("init_parameters", {})))
         for name, default in cls.left_out.items():
             if not parameters.get(name) or parameters[name] == default:
                 parameters.pop(name, None)
         return default_from_dict(cls, {**data, "init_parameters": parameters})
+
+    @classmethod
+    def _known(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Parameters of a dictionary, with those of earlier versions as they are called now."""
+        return parameters
 
     def _get_telemetry_data(self) -> dict[str, Any]:
         """Data that is sent to Posthog for usage analytics: not the folders of a machine."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a query finds in a store, before any document is copied, and copies of documents."""
 
 from __future__ import annotations

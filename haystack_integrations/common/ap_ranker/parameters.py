@@ -1,23 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parameters of components: how they are checked and how a component is copied with them."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from haystack import Document, default_from_dict
 from haystack.document_stores.types import FilterPolicy
 
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError, check_known, one_line
+from ap_ranker.ranking.quantization import StateDtype
+
+CACHE = {"megabytes": 256, "dtype": None, "encodings": None}
+"""How a ranker keeps encoded documents, by default."""
 
 
 class CopiedByParameters:
     """
-    A component of which a copy, also a pickled one, is made anew of the same parameters.
+    A component that keeps each parameter of its constructor as an attribute of the same name.
 
-    The copy loads and reads for itself, on first use. Each parameter is kept as an attribute of the same name.
+    A copy, also a pickled one, is made anew of the same parameters: it loads and reads for itself, on first use.
     """
 
     @classmethod
@@ -45,6 +50,17 @@ def check_number(name: str, value: object, minimum: int) -> None:
         raise InputError(f"{name} must be a whole number >= {minimum}, but got {value!r}")
 
 
+def read_cache(cache: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The settings of a cache, complete; InputError if one is unknown or out of range."""
+    for name in cache or ():
+        check_known("settings of the cache", name, CACHE)
+    known = {**CACHE, **(cache or {})}
+    check_number("megabytes of the cache", known["megabytes"], 0)
+    if known["dtype"] is not None:
+        check_known("dtype of the cache", known["dtype"], StateDtype)
+    return {**known, "encodings": None if known["encodings"] is None else str(known["encodings"])}
+
+
 def check_query(query: object) -> None:
     """Raise InputError unless it is a text."""
     if not isinstance(query, str):
@@ -53,12 +69,9 @@ def check_query(query: object) -> None:
 
 def check_documents(documents: object) -> None:
     """Raise InputError unless they are a list of Haystack's documents."""
-    if not isinstance(documents, list):
-        raise InputError(f"Expected documents as a list of Documents, found {one_line(repr(documents), 80)}.")
-    for place, document in enumerate(documents):
-        if not isinstance(document, Document):
-            found = one_line(repr(document), 80)
-            raise InputError(f"Expected documents as a list of Documents, found {found} at place {place}.")
+    wrong = [one for one in documents if not isinstance(one, Document)] if isinstance(documents, list) else [documents]
+    if wrong:
+        raise InputError(f"Expected documents as a list of Documents, found {one_line(repr(wrong[0]), 80)}.")
 
 
 def read_policy(policy: str | FilterPolicy) -> FilterPolicy:

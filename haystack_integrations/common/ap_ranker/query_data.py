@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a document has for one query alone, under one key of its meta, so that no later query takes it for its own.
 
 It is a dictionary: `query`, the query's hash, and what retrievers and rankers have found: `bm25_score`, `bm25_rank`,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An embedded document store. It is defined here because Haystack loads YAML only from `haystack_integrations`."""
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ from haystack_integrations.document_stores.ap_ranker.folder_documents import Fol
 from haystack_integrations.document_stores.ap_ranker.stored_documents import StoredDocuments, checked
 
 logger = logging.getLogger(__name__)
+
+PARAMETERS = ("path", "k1", "b", "language", "documents", "match", "synonyms")
+"""Parameters of the store that its copies have, too."""
 
 _SCALE = 8  # InMemoryDocumentStore's: a score of 8 becomes 0.73
 T = TypeVar("T")
@@ -171,7 +175,7 @@ class BM25SDocumentStore(StoredDocuments):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy of a store in memory has its own documents; a copy of a store with a path reads the same folder."""
-        settings = (self.path, self.k1, self.b, self.language, self.documents, self.match, self.synonyms)
+        settings = tuple(getattr(self, name) for name in PARAMETERS)
         return type(self), settings, self._shared if self.path is None else None
 
     def __setstate__(self, shared: SharedDocuments) -> None:
@@ -179,17 +183,7 @@ class BM25SDocumentStore(StoredDocuments):
 
     def to_dict(self) -> dict[str, Any]:
         """The store as basic types, without its documents."""
-        return default_to_dict(
-            self,
-            path=self.path,
-            k1=self.k1,
-            b=self.b,
-            language=self.language,
-            documents=self.documents,
-            match=self.match,
-            synonyms=self.synonyms,
-            index=self.index,
-        )
+        return default_to_dict(self, **{name: getattr(self, name) for name in PARAMETERS}, index=self.index)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -225,7 +219,8 @@ class BM25SDocumentStore(StoredDocuments):
     def bm25_retrieval(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int = 10, scale_score: bool = False
     ) -> list[Document]:
-        """As `BM25SRetriever.run`; `scale_score` is by 1 / (1 + exp(-score / 8)), ties are in the order of writing.
+        """
+        As `BM25SRetriever.run`; `scale_score` is by 1 / (1 + exp(-score / 8)), ties are in the order of writing.
 
         BM25's statistics are those of all documents, whatever the filters.
         """
@@ -306,7 +301,8 @@ class BM25SDocumentStore(StoredDocuments):
             return self._latest(compute)
 
     def exchange_documents(self, new: Sequence[Document], removed: Collection[str]) -> None:
-        """Write those documents that are new, and delete those of some ids, in one step, in memory.
+        """
+        Write those documents that are new, and delete those of some ids, in one step, in memory.
 
         Queries meet all of the old documents or all of the new ones, and do not wait while the indexes are built.
         """

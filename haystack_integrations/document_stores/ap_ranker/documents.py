@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A store's documents in memory, what those in a folder have in common with them, and what a query finds in them.
 
 A query has legs, by words, by meaning and by known wordings; it finds the union of what each finds.
@@ -46,7 +47,8 @@ class Index(Generic[Kind]):
 
 @dataclass(frozen=True)
 class Leg:
-    """The (N,) scores of N documents for one query, and their (N,) rows, ascending.
+    """
+    The (N,) scores of N documents for one query, and their (N,) rows, ascending.
 
     Of a document's query data, `rank_field` is its rank, from 1, among those that the leg finds, `score_field` its
     score there; the fields of `meta` are those of all. Only what has a higher score than `nothing` is found, which is
@@ -93,7 +95,8 @@ class Leg:
 
 
 class Documents:
-    """Documents by id and by row, in the order of writing, in memory. Every call but `close` needs a `transaction`.
+    """
+    Documents by id and by row, in the order of writing, in memory. Every call but `close` needs a `transaction`.
 
     The number of a document's row stays while the document does; a new document has a higher one than all before.
     Embeddings are kept beside the documents, because few who read these need them. The caller must not change them.
@@ -207,7 +210,8 @@ class Documents:
         return self._kept(name, lambda folder: BM25.load(folder, language), lambda: _index(build, self.contents()))
 
     def vectors(self) -> Index[Vectors]:
-        """The embeddings of the current revision, of the documents that have one; an empty one counts as none.
+        """
+        The embeddings of the current revision, of the documents that have one; an empty one counts as none.
 
         :raises EmbeddingSizeError: They differ in size.
         """
@@ -250,7 +254,8 @@ def asks_for_embeddings(filters: object) -> bool:
 
 
 def to_array(embedding: Sequence[float] | np.ndarray) -> np.ndarray:
-    """(C,) numbers, in float32 if it holds all of them exactly, as it does a model's, and otherwise in float64.
+    """
+    (C,) numbers, in float32 if it holds all of them exactly, as it does a model's, and otherwise in float64.
 
     :raises ValueError: They are not finite numbers.
     """
@@ -279,7 +284,8 @@ def find(
     scale: Callable[[float], float] = float,
     embedding: bool = False,
 ) -> Found:
-    """The documents that any of the legs finds, at most `top_k` each; if `rank_all` or fewer, all documents.
+    """
+    The documents that any of the legs finds, at most `top_k` each; if `rank_all` or fewer, all documents.
 
     The first leg gives documents their score, after `scale`, which is `None` for those that it does not know; these
     come last. `wordings` are a further leg, older than this query: only documents that the others know count. `meta`

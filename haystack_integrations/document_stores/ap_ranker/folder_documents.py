@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A store's documents in a folder, which keeps them and their indexes between runs.
 
 It contains one SQLite database, `documents.sqlite`, whose transactions make writes atomic, at most one index,
@@ -65,7 +66,8 @@ class Version(NamedTuple):
 
 
 class FolderDocuments(Documents):
-    """The same in a folder, which is read on demand. Every method raises `InputError` if it is another or damaged.
+    """
+    The same in a folder, which is read on demand. Every method raises `InputError` if it is another or damaged.
 
     Several processes may use a folder; a write waits until no other process is in a transaction.
     """
@@ -153,7 +155,8 @@ class FolderDocuments(Documents):
         return sorted(versions)
 
     def keep_version(self, spared: Version | None = None) -> None:
-        """Keep the documents as they are, unless there are none or the last version is the same.
+        """
+        Keep the documents as they are, unless there are none or the last version is the same.
 
         Of the versions before, the last ones stay, and the one that is spared.
         """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a store does with its documents, whatever finds them: Haystack's protocol of document stores, and embedding."""
 
 from __future__ import annotations
@@ -126,7 +127,8 @@ class StoredDocuments(ABC):
         replace_others: bool = True,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> str | None:
-        """Embed the documents that have no embedding of this origin, in batches, which an interrupted call keeps.
+        """
+        Embed the documents that have no embedding of this origin, in batches, which an interrupted call keeps.
 
         Others may read and write meanwhile: a document that they have changed is left out.
 

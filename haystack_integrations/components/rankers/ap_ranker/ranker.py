@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Haystack rankers. They are defined here because Haystack loads YAML only from `haystack_integrations`.
 
 `AnswerRanker` loads any checkpoint; its subclasses load only the checkpoints of one family of models.
@@ -9,41 +10,39 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
-from operator import is_not
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from haystack import Document, component, default_to_dict, tracing
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.data.wordings import MOST_ANSWERS, NO_WORDINGS, WordingFiles, Wordings
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo
-from ap_ranker.ranking.explanation import Explanation, no_attention
+from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.rule import check_limits
 from ap_ranker.ranking.wordings import MATCHED, is_exact_match
 from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.checkpoint import CheckpointComponent, DocumentTexts, trace_run
-from haystack_integrations.common.ap_ranker.entries import (
+from haystack_integrations.common.ap_ranker.found import Found, changed
+from haystack_integrations.common.ap_ranker.parameters import (
+    check_documents,
+    check_number,
+    check_query,
+    file_list,
+    read_cache,
+)
+from haystack_integrations.common.ap_ranker.query_data import EXPLANATION, add_query_data, query_key
+from haystack_integrations.components.rankers.ap_ranker.candidates import (
+    BM25Fusion,
     Candidate,
+    CandidateReader,
     bm25_of,
     different,
-    has_stored_question,
-    read_candidates,
-)
-from haystack_integrations.common.ap_ranker.found import Found, changed
-from haystack_integrations.common.ap_ranker.parameters import check_documents, check_number, check_query, file_list
-from haystack_integrations.common.ap_ranker.query_data import (
-    EXPLANATION,
-    QUERY_DATA,
-    STORED_QUESTION,
-    add_query_data,
-    query_key,
 )
 
 logger = logging.getLogger(__name__)
@@ -51,7 +50,8 @@ logger = logging.getLogger(__name__)
 
 @component
 class AnswerRanker(CheckpointComponent):
-    """Ranks documents with a trained answer-selection model: how well does each answer the query?
+    """
+    Ranks documents with a trained answer-selection model: how well does each answer the query?
 
     A drop-in replacement for `SentenceTransformersSimilarityRanker`: same arguments, same behaviour, but a checkpoint
     of `ap-ranker train`, with any model, instead of a cross-encoder. The first `run`, or `warm_up`, reads it.
@@ -91,15 +91,13 @@ class AnswerRanker(CheckpointComponent):
         scale_score: bool = True,
         score_threshold: float | None = None,
         batch_size: int = BATCH_SIZE,
-        cache_megabytes: int = 256,
-        cache_dtype: str | None = None,
-        encodings: str | Path | None = None,
         fuse_scores: bool = False,
         precision: float | None = None,
         wordings: str | Path | list[str] | None = None,
-        explain: bool = False,
+        cache: dict[str, Any] | None = None,
     ) -> None:
-        """Create the component without loading the checkpoint.
+        """
+        Create the component without loading the checkpoint.
 
         The parameters that are not listed are those of Haystack's `SentenceTransformersSimilarityRanker`.
 
@@ -110,11 +108,6 @@ class AnswerRanker(CheckpointComponent):
             (cosine: (1 + s) / 2; fused scores: 1/2 + arctan(s) / pi).
         :param score_threshold: The minimum score of a returned document, after scaling; not beside `precision`.
         :param batch_size: The number of documents to encode at once; more need more memory.
-        :param cache_megabytes: The device memory, in megabytes, that encoded documents may take; the least recently
-            used are dropped first. 0: no cache.
-        :param cache_dtype: The dtype of the cached states: `float32`, `float16`, `int8` or `int4`. By default the
-            smallest by which the model loses nothing: `int4` for `ap-transformer`, `float32` for most.
-        :param encodings: A folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
         :param fuse_scores: Whether to add BM25's score, with the weight that training found best: `bm25_score` of
             `meta["ap_ranker"]`, as `BM25SRetriever` and, for Elasticsearch, `LuceneScores` set it for a query. If any
             document has none of this query, it is not added; a warning says so once, as it does of another stemmer.
@@ -128,18 +121,15 @@ class AnswerRanker(CheckpointComponent):
             score; if it is more like it than the document itself, `matched_wording` of `meta["ap_ranker"]` names it.
             A document of which one is the query itself, whatever its case, white space and final punctuation, comes
             first and is never left out.
-        :param explain: Whether to add `explanation`, the attention weight of each word, to `meta["ap_ranker"]` of each
-            returned document, which is encoded once more: `{"question": [{"text", "start", "end", "weight"}, ...],
-            "answer": [...]}`. The weights of a side sum to 1, or are `None` if the model has none for it. `start` and
-            `end` are character offsets in the texts as the model reads them, with prefixes, suffixes and meta fields.
-        :raises ValueError: A number is out of range, `cache_dtype` is unknown, or both thresholds are given.
+        :param cache: How encoded documents are kept. `megabytes` (256; 0: not) is the device memory that they may take;
+            the least recently used are dropped first. `dtype` is `float32`, `float16`, `int8` or `int4`; by default the
+            smallest by which the model loses nothing: `int4` for `ap-transformer`, `float32` for most. `encodings` is a
+            folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
+        :raises ValueError: A number is out of range, a setting is unknown, or both thresholds are given.
         """
         check_limits(score_threshold, precision)
         check_number("top_k", top_k, 1)
-        if cache_dtype is not None and cache_dtype not in list(StateDtype):
-            raise ValueError(f"cache_dtype must be one of {', '.join(StateDtype)}, but got {cache_dtype}")
         check_number("batch_size", batch_size, 1)
-        check_number("cache_megabytes", cache_megabytes, 0)
         self._name_checkpoint(model, device, token)
         self.top_k = top_k
         self.query_prefix = query_prefix
@@ -151,56 +141,12 @@ class AnswerRanker(CheckpointComponent):
         self.scale_score = scale_score
         self.score_threshold = score_threshold
         self.batch_size = batch_size
-        self.cache_megabytes = cache_megabytes
-        self.cache_dtype = cache_dtype
-        self.encodings = None if encodings is None else str(encodings)
         self.fuse_scores = fuse_scores
         self.precision = precision
         self.wordings = None if wordings is None else file_list(wordings)
-        self.explain = explain
+        self.cache = read_cache(cache)
         self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
-        self._files = WordingFiles()
-        self._entries: tuple[tuple[object, ...], dict[int, Candidate]] = ((), {})
-        self._warned: set[str] = set()
-
-    def _load(self) -> Ranker:
-        ranker = self._read_checkpoint(encodings=self.encodings)
-        if self.cache_megabytes:
-            ranker.use_cache(self.cache_megabytes * 10**6, StateDtype(self.cache_dtype) if self.cache_dtype else None)
-        spec = MODELS[ranker.name]
-        if self.family not in (None, spec.family):
-            raise InputError(
-                f"{self.model}: expected a checkpoint of the {self.family} family, found {spec.name} of the "
-                f"{spec.family} family. Use AnswerRanker, which loads any."
-            )
-        if self.explain and not spec.attention_over:
-            raise InputError(f"{self.model}: {no_attention(spec.name)} Or set explain to false.")
-        if self.precision is not None:
-            decision = ranker.decision(fuse_scores=self.fuse_scores)
-            decision.threshold(self.precision, fused=decision.weights.bm25 != 0)
-        self._wordings_now()  # raises InputError if a file cannot be read
-        return ranker
-
-    def add_wordings(self, path: str | Path) -> None:
-        """Use the wordings of one more file; InputError if it cannot be read."""
-        wordings = list(dict.fromkeys([*(self.wordings or []), str(path)]))
-        self._files.now(wordings)
-        self.wordings = wordings
-
-    def encode_ahead(self, queries: list[str]) -> None:
-        """Encode together at most 16 queries that `run` is about to be called with, which takes less time."""
-        self.loaded().encode_ahead([self._question(query) for query in queries])
-
-    @property
-    def cache_info(self) -> CacheInfo | None:
-        """Of the cache; `None` without one or before the checkpoint is loaded."""
-        return self._ranker.cache.info() if self._ranker and self._ranker.cache else None
-
-    @property
-    def calibrated(self) -> bool:
-        """Whether scores are probabilities by default; `False` before the checkpoint is loaded."""
-        ranker = self._ranker if self.scale_score else None
-        return ranker is not None and ranker.decision(fuse_scores=self.fuse_scores).calibrated
+        self._candidates, self._bm25 = CandidateReader(self._texts, self._question), BM25Fusion()
 
     def to_dict(self) -> dict[str, Any]:
         """The component as a dictionary of basic types."""
@@ -219,14 +165,57 @@ class AnswerRanker(CheckpointComponent):
             scale_score=self.scale_score,
             score_threshold=self.score_threshold,
             batch_size=self.batch_size,
-            cache_megabytes=self.cache_megabytes,
-            cache_dtype=self.cache_dtype,
-            encodings=self.encodings,
             fuse_scores=self.fuse_scores,
             precision=self.precision,
             wordings=self.wordings,
-            explain=self.explain,
+            cache=self.cache,
         )
+
+    def _load(self) -> Ranker:
+        megabytes, dtype, encodings = (self.cache[name] for name in ("megabytes", "dtype", "encodings"))
+        ranker = self._read_checkpoint(encodings=encodings)
+        if megabytes:
+            ranker.use_cache(megabytes * 10**6, StateDtype(dtype) if dtype else None)
+        spec = MODELS[ranker.name]
+        if self.family not in (None, spec.family):
+            raise InputError(
+                f"{self.model}: expected a checkpoint of the {self.family} family, found {spec.name} of the "
+                f"{spec.family} family. Use AnswerRanker, which loads any."
+            )
+        if self.precision is not None:
+            decision = ranker.decision(fuse_scores=self.fuse_scores)
+            decision.threshold(self.precision, fused=decision.weights.bm25 != 0)
+        self._candidates.wordings(self.wordings)  # raises InputError if a file cannot be read
+        return ranker
+
+    def add_wordings(self, path: str | Path) -> None:
+        """Use the wordings of one more file; InputError if it cannot be read."""
+        wordings = list(dict.fromkeys([*(self.wordings or []), str(path)]))
+        self._candidates.wordings(wordings)
+        self.wordings = wordings
+
+    def encode_ahead(self, queries: list[str]) -> None:
+        """Encode together at most 16 queries that `run` is about to be called with, which takes less time."""
+        self.loaded().encode_ahead([self._question(query) for query in queries])
+
+    @property
+    def cache_info(self) -> CacheInfo | None:
+        """Of the cache; `None` without one or before the checkpoint is loaded."""
+        return self._ranker.cache.info() if self._ranker and self._ranker.cache else None
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether scores are probabilities by default; `False` before the checkpoint is loaded."""
+        ranker = self._ranker if self.scale_score else None
+        return ranker is not None and ranker.decision(fuse_scores=self.fuse_scores).calibrated
+
+    @classmethod
+    def _known(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        if parameters.pop("explain", False):
+            logger.warning("%s: explain is an argument of run; as a parameter of YAML it is ignored.", cls.__name__)
+        earlier = {"cache_megabytes": "megabytes", "cache_dtype": "dtype", "encodings": "encodings"}
+        cache = {name: parameters.pop(former) for former, name in earlier.items() if former in parameters}
+        return {"cache": cache, **parameters} if cache else parameters
 
     @component.output_types(documents=list[Document])
     def run(
@@ -238,8 +227,10 @@ class AnswerRanker(CheckpointComponent):
         scale_score: bool | None = None,
         score_threshold: float | None = None,
         precision: float | None = None,
+        explain: bool = False,
     ) -> dict[str, list[Document]]:
-        """Rank documents; of several with the same id, only the one with the highest score is ranked.
+        """
+        Rank documents; of several with the same id, only the one with the highest score is ranked.
 
         :param query: The question of the user.
         :param documents: The candidates. Their content is matched with the query; missing content counts as empty.
@@ -249,9 +240,13 @@ class AnswerRanker(CheckpointComponent):
             default, the component's.
         :param precision: The target share of right first answers, such as 0.9: documents below the threshold that
             `ap-ranker calibrate` found for it are left out. By default, the component's.
+        :param explain: Whether to add `explanation`, the attention weight of each word, to `meta["ap_ranker"]` of each
+            returned document, which is encoded once more: `{"question": [{"text", "start", "end", "weight"}, ...],
+            "answer": [...]}`. The weights of a side sum to 1, or are `None` if the model has none for it. `start` and
+            `end` are character offsets in the texts as the model reads them, with prefixes, suffixes and meta fields.
         :returns: `documents`: copies with their new scores, best first; ties keep the given order.
         :raises ValueError: `top_k` is not positive, or both `score_threshold` and `precision` are given.
-        :raises InputError: The checkpoint cannot be loaded, or was not calibrated for `precision`.
+        :raises InputError: The checkpoint cannot be loaded, was not calibrated for `precision`, or has no attention.
         """
         limits = self._limits(
             top_k=top_k, scale_score=scale_score, score_threshold=score_threshold, precision=precision
@@ -261,14 +256,15 @@ class AnswerRanker(CheckpointComponent):
             return {"documents": []}
         check_documents(documents)
         ranker, candidates, key = self.loaded(), different(documents), query_key(query)
-        entries = self._read(candidates, documents, key)
+        entries = self._candidates.read(candidates, documents, key, self.wordings)
         best = self._best(
-            ranker, query, entries, lambda: self._complete(ranker, *bm25_of(candidates, documents, key)), limits
+            ranker, query, entries, lambda: self._bm25.complete(ranker, *bm25_of(candidates, documents, key)), limits
         )
-        ranked = ((candidates[place], score, more) for place, score, more in best)
-        return {
-            "documents": [changed(one, score=score, meta=add_query_data(one, key, more)) for one, score, more in ranked]
-        }
+        found = []
+        for place, score, more in best:
+            meta = add_query_data(candidates[place], key, more)
+            found.append(changed(candidates[place], score=score, meta=meta))
+        return {"documents": self.explained(query, found) if explain else found}
 
     run_async = in_thread(run)
 
@@ -281,11 +277,11 @@ class AnswerRanker(CheckpointComponent):
         limits = self._limits(**limits)
         if not found.order:
             return []
-        ranker, entries, scores = self.loaded(), self._read_once(found), found.columns[BM25_SCORE]
+        ranker, entries = self.loaded(), self._candidates.read_once(found, self.wordings)
         # All that a small store has stays in its order, so that what is joined for a question serves the next one.
         given, ties = (range(len(found.rows)), found.order) if found.is_whole else (found.order, None)
-        entries, scores = [entries[place] for place in given], [scores[place] for place in given]
-        bm25 = partial(self._complete, ranker, scores, [found.meta[BM25_LANGUAGE]])
+        entries, scores = [entries[place] for place in given], [found.columns[BM25_SCORE][place] for place in given]
+        bm25 = partial(self._bm25.complete, ranker, scores, [found.meta[BM25_LANGUAGE]])
         best = self._best(ranker, query, entries, bm25, limits, ties)
         return [found.copy(given[place], score, more) for place, score, more in best]
 
@@ -329,67 +325,27 @@ class AnswerRanker(CheckpointComponent):
             more: dict[str, Any] = {}
             if (wording := signals.matched[place]) is not None:
                 more[MATCHED] = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
-            if self.explain:
-                weights = ranker.attention_weights(question, texts[place])
-                sides = [[asdict(token) for token in tokens] for tokens in weights]
-                more[EXPLANATION] = dict(zip(("question", "answer"), sides, strict=True))
             best.append((place, score, more))
         return best
 
     def exact_matches(self, query: str, documents: list[Document]) -> list[bool]:
         """Whether a query is a known wording of each document, word for word."""
-        entries = self._read(documents, documents, query_key(query))
+        entries = self._candidates.read(documents, documents, query_key(query), self.wordings)
         return is_exact_match(self._question(query), [entry.wordings for entry in entries])
 
-    def _wordings_now(self) -> Wordings:
-        """The known wordings of files."""
-        return self._files.now(self.wordings) if self.wordings else NO_WORDINGS
-
-    def _read(self, documents: Sequence[Document], copies: Sequence[Document], key: str) -> list[Candidate]:
-        """The documents as a query is compared with them; all copies of one are asked what a retriever has told."""
-        stored = {one.id for one in copies if self.wordings is not None or has_stored_question(one, key)}
-        is_stored = lambda document: document.id in stored  # noqa: E731
-        return read_candidates(documents, self._texts.texts(documents), self._wordings_now(), self._question, is_stored)
-
-    def _read_once(self, found: Found) -> list[Candidate]:
-        """As `_read`; a document is read again once a document of the store, or a file of wordings, has changed."""
-        told, files = self.wordings is not None or STORED_QUESTION in found.meta, self._wordings_now()
-        sources, (known, entries) = (found.revision, files, told), self._entries
-        if not known or any(map(is_not, known, sources)) or len(entries) > MOST_ANSWERS:
-            entries = {}
-            self._entries = sources, entries
-        if new := {row: one for row, one in zip(found.rows, found.documents, strict=True) if row not in entries}:
-            documents, is_stored = [*new.values()], lambda one: told or has_stored_question(one, None)
-            texts = self._texts.texts(documents)
-            entries |= zip(new, read_candidates(documents, texts, files, self._question, is_stored), strict=True)
-        return [entries[row] for row in found.rows]
-
-    def _complete(self, ranker: Ranker, scores: list[float | None], languages: list[str | None]) -> list[float] | None:
-        """The scores of BM25 of these languages; if any is missing, `None` and, the first time, a warning."""
-        expected = ranker.bm25_language
-        for language in (one for one in languages if one != expected):
-            self._warn_once(
-                "fuse_scores is on, but BM25's scores are those of language: %s, and %s was trained with language: "
-                "%s. Set the document store's language to that.",
-                *(language or "null", self.model, expected or "null"),
-            )
-        if missing := scores.count(None):
-            self._warn_once(
-                "fuse_scores is on, but %d of %d documents have no meta[%r][%r] of this query: BM25's score is not "
-                "added, and probabilities and thresholds are those of the model alone. Retrieve with BM25SRetriever, "
-                "put LuceneScores behind Elasticsearch, or set fuse_scores to false.",
-                *(missing, len(scores), QUERY_DATA, BM25_SCORE),
-            )
-            return None
-        return cast(list[float], scores)
-
-    def _warn_once(self, message: str, *values: object) -> None:
-        if message not in self._warned:
-            self._warned.add(message)
-            logger.warning(f"{message} This warning is not repeated.", *values)
+    def explained(self, query: str, documents: list[Document]) -> list[Document]:
+        """Copies of documents with the attention weights of their words, as with `explain` of `run`."""
+        ranker, question, key, copies = self.loaded(), self._question(query), query_key(query), []
+        for document, text in zip(documents, self._texts.texts(documents), strict=True):
+            weights = ranker.attention_weights(question, text)
+            sides = [[asdict(token) for token in tokens] for tokens in weights]
+            data = {EXPLANATION: dict(zip(("question", "answer"), sides, strict=True))}
+            copies.append(changed(document, meta=add_query_data(document, key, data)))
+        return copies
 
     def explanation(self, query: str, document: Document) -> tuple[str, str, Explanation]:
-        """The question and the answer as the model reads them, with the attention weight of each word.
+        """
+        The question and the answer as the model reads them, with the attention weight of each word.
 
         :raises InputError: The checkpoint cannot be loaded, or its model has no attention weights.
         """
@@ -402,7 +358,8 @@ class AnswerRanker(CheckpointComponent):
 
 @component
 class APRanker(AnswerRanker):
-    """An `AnswerRanker` for the attentive-pooling family (dos Santos, Tan, Xiang & Zhou 2016) alone.
+    """
+    An `AnswerRanker` for the attentive-pooling family (dos Santos, Tan, Xiang & Zhou 2016) alone.
 
     The question and the answer together determine the weights of the words of both.
     """
@@ -412,7 +369,8 @@ class APRanker(AnswerRanker):
 
 @component
 class GlobalLocalRanker(AnswerRanker):
-    """An `AnswerRanker` for the global-local family (Tan et al. 2016, Bachrach et al. 2017) alone.
+    """
+    An `AnswerRanker` for the global-local family (Tan et al. 2016, Bachrach et al. 2017) alone.
 
     The question determines the weights of the answer's words; the full model also uses all words of the answer.
     """
@@ -422,7 +380,8 @@ class GlobalLocalRanker(AnswerRanker):
 
 @component
 class ABCNNRanker(AnswerRanker):
-    """An `AnswerRanker` for the ABCNN family (Yin, Schütze, Xiang & Zhou 2016) alone.
+    """
+    An `AnswerRanker` for the ABCNN family (Yin, Schütze, Xiang & Zhou 2016) alone.
 
     Convolutions over both texts use the similarity of each word of one to each word of the other.
     """

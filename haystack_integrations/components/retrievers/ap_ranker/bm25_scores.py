@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """BM25's scores of documents that were found otherwise. It is here because Haystack loads YAML only from there."""
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import 
 
 @component
 class BM25Scores:
-    """Adds BM25's scores to documents that an embedding retriever found, for a ranker with `fuse_scores: true`.
+    """
+    Adds BM25's scores to documents that an embedding retriever found, for a ranker with `fuse_scores: true`.
 
     It asks the keyword retriever for the scores of just these documents, by a filter on their ids, which leaves the
     scores as they are. Elasticsearch's are converted as by `LuceneScores`.
@@ -37,7 +39,8 @@ class BM25Scores:
     """
 
     def __init__(self, retriever: Any, k1: float = K1) -> None:
-        """Create the component.
+        """
+        Create the component.
 
         :param retriever: The keyword retriever, with the settings of the one in the pipeline. Its `run` takes `query`,
             `filters` and `top_k`.
@@ -69,7 +72,8 @@ class BM25Scores:
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, documents: list[Document]) -> dict[str, list[Document]]:
-        """Add the missing scores.
+        """
+        Add the missing scores.
 
         :param query: The question of the user, as the keyword retriever gets it.
         :param documents: The candidates of all retrievers.
@@ -80,18 +84,20 @@ class BM25Scores:
         check_query(query)
         check_documents(documents)
         key = query_key(query)
-        missing = {one.id for one in documents if query_data(one, key).get(BM25_SCORE) is None}
+        missing = [one.id for one in documents if query_data(one, key).get(BM25_SCORE) is None]
         if not missing:
             return {"documents": documents}
-        filters = {"field": "id", "operator": "in", "value": sorted(missing)}
-        found = self.retriever.run(query=query, filters=filters, top_k=len(missing))["documents"]
+        ids = sorted(set(missing))
+        filters = {"field": "id", "operator": "in", "value": ids}
+        found = self.retriever.run(query=query, filters=filters, top_k=len(ids))["documents"]
         scores = {one.id: query_data(with_lucene_score(one, self.k1, key), key).get(BM25_SCORE) for one in found}
-        added = {name: {BM25_SCORE: scores.get(name) or 0.0, BM25_RANK: None} for name in missing}
-        return {
-            "documents": [
-                changed(one, meta=add_query_data(one, key, added[one.id])) if one.id in missing else one
-                for one in documents
-            ]
-        }
+
+        def completed(one: Document) -> Document:
+            if query_data(one, key).get(BM25_SCORE) is not None:
+                return one
+            data = {BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None}
+            return changed(one, meta=add_query_data(one, key, data))
+
+        return {"documents": list(map(completed, documents))}
 
     run_async = in_thread(run)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The retrievers of `BM25SDocumentStore`. They are here because Haystack loads YAML only from this namespace."""
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from haystack_integrations.document_stores.ap_ranker.documents import Leg
 
 @component
 class BM25SRetriever(StoreRetriever):
-    """Finds the documents that share words with a query, by BM25.
+    """
+    Finds the documents that share words with a query, by BM25.
 
     A drop-in replacement for `InMemoryBM25Retriever`: same arguments, same behaviour, but on a `BM25SDocumentStore`,
     and the documents have no embeddings. If Haystack's tracing is on, a run's span has the tags `ap_ranker.top_k` and
@@ -37,6 +39,8 @@ class BM25SRetriever(StoreRetriever):
     ```
     """
 
+    _keeps_all = False  # also those that known wordings find beyond the `top_k`
+
     def __init__(
         self,
         document_store: BM25SDocumentStore,
@@ -46,7 +50,8 @@ class BM25SRetriever(StoreRetriever):
         filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
         wordings: str | Path | list[str] | None = None,
     ) -> None:
-        """Create the component.
+        """
+        Create the component.
 
         :param document_store: The store to search.
         :param filters: Haystack filters on the documents' meta; only documents that match are returned.
@@ -94,7 +99,8 @@ class BM25SRetriever(StoreRetriever):
         top_k: int | None = None,
         scale_score: bool | None = None,
     ) -> dict[str, list[Document]]:
-        """Find documents.
+        """
+        Find documents.
 
         :param query: The question of the user. Must not be empty.
         :param filters: Replace the component's, or are merged with them, as its `filter_policy` says.
@@ -117,15 +123,8 @@ class BM25SRetriever(StoreRetriever):
         scale_score: bool | None = None,
     ) -> Found:
         """As `run`, before any document is copied."""
-        return self._find(query, filters, top_k, scale_score).first(self.top_k if top_k is None else top_k)
-
-    def _find(
-        self, query: str, filters: dict[str, Any] | None, top_k: int | None, scale_score: bool | None = None
-    ) -> Found:
-        """As `find`, with the `top_k` best documents by words and as many by known wordings."""
         check_query(query)
         filters, top_k = self._limits(filters, top_k)
-        scale_score = self.scale_score if scale_score is None else scale_score
         found = self.document_store.find_documents(
             query,
             None,
@@ -133,10 +132,10 @@ class BM25SRetriever(StoreRetriever):
             top_k,
             wordings=self._leg(query),
             stored_questions=self.wordings is not None,
-            scale_score=scale_score,
+            scale_score=self.scale_score if scale_score is None else scale_score,
         )
         self._note(len(found.rows), top_k)
-        return found
+        return found if self._keeps_all else found.first(top_k)
 
     def _leg(self, query: str) -> Leg | None:
         """What known wordings find."""
@@ -145,7 +144,8 @@ class BM25SRetriever(StoreRetriever):
 
 @component
 class BM25SEmbeddingRetriever(StoreRetriever):
-    """Finds the documents whose embeddings are most like a query's, by their cosine.
+    """
+    Finds the documents whose embeddings are most like a query's, by their cosine.
 
     A drop-in replacement for `InMemoryEmbeddingRetriever`: same arguments, same behaviour, but on a
     `BM25SDocumentStore`, which scans vectors of 8-bit numbers. The embeddings may be of any embedder.
@@ -174,7 +174,8 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         return_embedding: bool = False,
         filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
     ) -> None:
-        """Create the component. Parameters that are not named here are those of `BM25SRetriever`.
+        """
+        Create the component. Parameters that are not named here are those of `BM25SRetriever`.
 
         :param scale_score: Whether to map the cosines to the interval from 0 to 1, which keeps their order.
         :param return_embedding: Whether the documents returned have their embeddings.
@@ -208,7 +209,8 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         scale_score: bool | None = None,
         return_embedding: bool | None = None,
     ) -> dict[str, list[Document]]:
-        """Find documents. Parameters that are not named here are those of the component, by default as it has them.
+        """
+        Find documents. Parameters that are not named here are those of the component, by default as it has them.
 
         :param query_embedding: The embedding of the query, a list of finite floats.
         :param top_k: The maximum number of documents to return; may be 0.

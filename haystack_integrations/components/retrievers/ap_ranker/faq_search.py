@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A retriever and a ranker as one component. It is here because Haystack loads YAML only from this namespace."""
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.found import Found
 from haystack_integrations.common.ap_ranker.parameters import CopiedByParameters, check_number, file_list
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
@@ -66,21 +66,25 @@ class AnswerSearch(CopiedByParameters):
         top_k: int | None = None,
         score_threshold: float | None = None,
         precision: float | None = None,
+        explain: bool = False,
     ) -> dict[str, list[Document]]:
-        """Find answers. The parameters and errors are those of the retriever and of the ranker, as their defaults are.
+        """
+        Find answers. The parameters and errors are those of the retriever and of the ranker, as their defaults are.
 
         :param query: The question of the user. Must not be empty.
         :param filters: Haystack filters on the documents' meta; only documents that match are searched.
         :param top_k: The maximum number of documents to return.
         :param score_threshold: The minimum score, from 0 to 1, of a returned document; not beside `precision`.
         :param precision: The target share of right first answers, for which the checkpoint must be calibrated.
+        :param explain: Whether to add the attention weight of each word, as of `AnswerRanker`.
         :returns: `documents`: copies with their scores, best first; none if none is found, or none is good enough.
         """
         if not self.ranker.is_loaded:
             self.warm_up()
         found = self.retriever.find(query, filters)
         limits = {"top_k": top_k, "score_threshold": score_threshold, "precision": precision}
-        return {"documents": self.ranker.rank_found(query, found, **limits)}
+        documents = self.ranker.rank_found(query, found, **limits)
+        return {"documents": self.ranker.explained(query, documents) if explain else documents}
 
     run_async = in_thread(run)
 
@@ -101,7 +105,8 @@ class AnswerSearch(CopiedByParameters):
 
 @component
 class FAQSearch(AnswerSearch):
-    """Finds the answers to a question: BM25 and known wordings fetch candidates, a trained model ranks them.
+    """
+    Finds the answers to a question: BM25 and known wordings fetch candidates, a trained model ranks them.
 
     It combines `BM25SRetriever` and `AnswerRanker`, with BM25's score added. If the checkpoint compares known wordings,
     an entry that shares no word with the question is also fetched by them.
@@ -132,7 +137,8 @@ class FAQSearch(AnswerSearch):
         wordings: str | Path | list[str] | None = None,
         device: ComponentDevice | None = None,
     ) -> None:
-        """Create the component without loading anything. Parameters not named here are those of `AnswerRanker`.
+        """
+        Create the component without loading anything. Parameters not named here are those of `AnswerRanker`.
 
         :param documents: A FAQ file with columns question and answer, a document, or a folder of documents and tables,
             which is kept in memory. The meta of a returned document contains `question`, `answer` and the file's other
@@ -191,6 +197,8 @@ class FAQSearch(AnswerSearch):
 class _FAQRetriever(BM25SRetriever):
     """Retrieves by words and by known wordings: by their vectors if the ranker's checkpoint compares them."""
 
+    _keeps_all = True  # the ranker will choose
+
     def __init__(self, store: BM25SDocumentStore, ranker: AnswerRanker, top_k: int, reads_language: bool) -> None:
         BM25SRetriever.__init__(self, store, top_k=top_k, wordings=list(ranker.wordings or []))
         self._ranker = ranker
@@ -202,10 +210,6 @@ class _FAQRetriever(BM25SRetriever):
         BM25SRetriever.warm_up(self)
         if ranker is not None:
             self._wordings.index(self.document_store, ranker)
-
-    def find(self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None) -> Found:  # type: ignore[override]
-        """The best documents by words, and as many by known wordings, for the ranker."""
-        return self._find(query, filters, top_k)
 
     def _leg(self, query: str) -> Leg | None:
         if (ranker := self._embedder()) is None:

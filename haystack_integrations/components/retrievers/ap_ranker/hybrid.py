@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Retrieval by words, by meaning and by known wordings, and what all retrievers of our store have in common.
 
 It is here because Haystack loads YAML only from this namespace.
@@ -43,7 +44,8 @@ Pairs = Iterable[tuple[int, str]]
 
 
 class KnownWordings:
-    """The known wordings of a store's documents: those in their meta and those of files (`paths`), which are followed.
+    """
+    The known wordings of a store's documents: those in their meta and those of files (`paths`), which are followed.
 
     A model reads them, as it does a question, between `prefix` and `suffix`. Threads may share them.
     """
@@ -191,7 +193,8 @@ class StoreRetriever(CopiedByParameters):
 
 @component
 class HybridRetriever(StoreRetriever, CheckpointComponent):
-    """Finds the documents that share words with a query, by BM25, those that mean the same, by a model's vectors, and
+    """
+    Finds the documents that share words with a query, by BM25, those that mean the same, by a model's vectors, and
     those that a similar question is known to ask for.
 
     The model of the checkpoint has vectors of whole texts, as `ap-transformer` has. Give the ranker behind it the same
@@ -229,7 +232,8 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         batch_size: int = BATCH_SIZE,
         wordings: str | Path | list[str] | None = None,
     ) -> None:
-        """Create the component without loading the checkpoint.
+        """
+        Create the component without loading the checkpoint.
 
         Parameters that are not named here are those of the `AnswerRanker` behind it, or of `BM25SRetriever`.
 
@@ -304,7 +308,8 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         StoreRetriever.close(self)
 
     def embed_documents(self, on_progress: Callable[[int, int], None] = lambda done, total: None) -> None:
-        """Embed the documents that this checkpoint has not embedded yet; other threads wait for it.
+        """
+        Embed the documents that this checkpoint has not embedded yet; other threads wait for it.
 
         :param on_progress: Called with the number of embedded documents and the number of those to embed.
         :raises InputError: Another program has replaced the embeddings by those of another checkpoint.
@@ -339,7 +344,8 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     def run(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
     ) -> dict[str, list[Document]]:
-        """Find documents; the parameters are those of `BM25SRetriever.run`.
+        """
+        Find documents; the parameters are those of `BM25SRetriever.run`.
 
         :returns: `documents`: copies of all that were found, without embeddings. The score of each is the cosine of its
             vector with the query's; the highest comes first. In `meta["ap_ranker"]` of each, `embedding_score` is that

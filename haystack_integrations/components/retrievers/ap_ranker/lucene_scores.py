@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion of Elasticsearch's scores to the scale of Lucene's BM25, to which training fits `fuse_scores`."""
 
 from __future__ import annotations
