@@ -146,6 +146,7 @@ def test_nothing_pickled_is_loaded() -> None:
 def test_components_live_in_a_namespace_package() -> None:
     for folder in (
         "haystack_integrations",
+        "haystack_integrations/common",
         "haystack_integrations/components",
         "haystack_integrations/components/embedders",
         "haystack_integrations/components/rankers",
@@ -172,6 +173,6 @@ for name, home in ap_ranker._HOMES.items():
 
 
 def test_the_packages_are_typed() -> None:
-    leaves = ("components/embedders", "components/rankers", "components/retrievers", "document_stores")
+    leaves = ("common", "components/embedders", "components/rankers", "components/retrievers", "document_stores")
     for package in (ROOT / "ap_ranker", *(ROOT / "haystack_integrations" / leaf / "ap_ranker" for leaf in leaves)):
         assert (package / "py.typed").is_file()

@@ -8,8 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 from weakref import WeakValueDictionary
@@ -26,8 +25,7 @@ from ap_ranker.text.synonyms import Synonyms, read_synonyms
 from ap_ranker.threads import in_thread
 from ap_ranker.watched_file import Watched
 from haystack_integrations.common.ap_ranker.entries import to_document
-from haystack_integrations.common.ap_ranker.found import Found
-from haystack_integrations.common.ap_ranker.query_data import STORED_QUESTION, query_key
+from haystack_integrations.common.ap_ranker.query_data import STORED_QUESTION, Found, query_key
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Leg, find, to_array
 from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments
 from haystack_integrations.document_stores.ap_ranker.stored_documents import StoredDocuments, checked
@@ -46,17 +44,10 @@ def _mark(documents: Documents) -> object:
     return object()
 
 
-@dataclass(frozen=True)
-class Words:
-    """Makes the BM25 index of documents, with these settings."""
-
-    k1: float
-    b: float
-    language: str | None
-
-    def __call__(self, documents: Documents) -> Index[BM25]:
-        """The index of the content."""
-        return documents.index(self.k1, self.b, self.language)
+@cache
+def _words(k1: float, b: float, language: str | None) -> Callable[[Documents], Index[BM25]]:
+    """What makes the BM25 index of documents; the same for the same settings."""
+    return lambda documents: documents.index(k1, b, language)
 
 
 class SharedDocuments:
@@ -344,8 +335,8 @@ class BM25SDocumentStore(StoredDocuments):
         return computed[compute][1]
 
     @property
-    def _words(self) -> Words:
-        return Words(self.k1, self.b, self.language)
+    def _words(self) -> Callable[[Documents], Index[BM25]]:
+        return _words(self.k1, self.b, self.language)
 
     bm25_retrieval_async = in_thread(bm25_retrieval)
     embedding_retrieval_async = in_thread(embedding_retrieval)

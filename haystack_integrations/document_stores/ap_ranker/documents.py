@@ -25,7 +25,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, best_rows
 from ap_ranker.ranking.wordings import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, WORDING_RANK, Vectors
 from ap_ranker.text.reading import READING_VERSION
-from haystack_integrations.common.ap_ranker.found import Found
+from haystack_integrations.common.ap_ranker.query_data import Found
 
 
 class EmbeddingSizeError(InputError, DocumentStoreError):

@@ -26,7 +26,7 @@ _KINDS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
 }
 
 
-def dumps(value: Any) -> str:
+def to_json(value: Any) -> str:
     """
     Write a value as text that UTF-8 can hold; a TypeError if it has a part that JSON cannot hold, not even so.
 
@@ -41,8 +41,8 @@ def dumps(value: Any) -> str:
     return text
 
 
-def loads(text: str) -> Any:
-    """Read what `dumps` wrote."""
+def from_json(text: str) -> Any:
+    """Read what `to_json` wrote."""
     return json.loads(text, object_hook=_decoded if _TYPE in text else None)
 
 

@@ -26,8 +26,8 @@ from haystack import Document
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import WriteError, atomic_directory, atomic_file, make_folder
 from ap_ranker.ranking.wordings import EMBEDDED_BY
-from haystack_integrations.document_stores.ap_ranker import exact_json
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Kind, to_array
+from haystack_integrations.document_stores.ap_ranker.exact_json import from_json, to_json
 
 logger = logging.getLogger(__name__)
 
@@ -241,7 +241,7 @@ class FolderDocuments(Documents):
             with self._reading(document_id):
                 if not isinstance(content, str | None):  # SQLite keeps any type that another program writes
                     raise TypeError(f"content of {type(content).__name__}")
-                fields = {**exact_json.loads(rest), "id": document_id, "content": content, "embedding": None}
+                fields = {**from_json(rest), "id": document_id, "content": content, "embedding": None}
                 document = Document.from_dict(fields)
             yield row, document
 
@@ -259,7 +259,7 @@ class FolderDocuments(Documents):
         try:
             fields = document.to_dict(flatten=False)
             del fields["id"], fields["content"], fields["embedding"]
-            return exact_json.dumps(fields)
+            return to_json(fields)
         except (TypeError, ValueError, RecursionError) as error:
             found = f"found {one_line(repr(document.meta))} ({one_line(error)}), which {self.folder} cannot keep"
             raise InputError(f"Document {document.id!r}: expected meta of plain values, {found}.") from error

@@ -19,8 +19,7 @@ from haystack.document_stores.types import DuplicatePolicy
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.found import changed, own_meta
-from haystack_integrations.common.ap_ranker.query_data import QUERY_DATA
+from haystack_integrations.common.ap_ranker.query_data import QUERY_DATA, changed, own_meta
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, to_array
 
 _BATCH = 512  # documents embedded before they are written: an interrupted run loses as many

@@ -13,13 +13,13 @@ from tqdm import tqdm
 from ap_ranker.ranking.ranker import BATCH_SIZE
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.checkpoint import (
+from haystack_integrations.common.ap_ranker.component import (
     SENTENCE_TRANSFORMERS_EMBEDDER,
     CheckpointComponent,
     DocumentTexts,
+    check_number,
 )
-from haystack_integrations.common.ap_ranker.found import changed
-from haystack_integrations.common.ap_ranker.parameters import check_number
+from haystack_integrations.common.ap_ranker.query_data import changed
 
 _TOGETHER = 4  # batches between two steps of the progress bar: texts of similar length are encoded together
 

@@ -10,7 +10,7 @@ from haystack import component, default_to_dict
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.checkpoint import SENTENCE_TRANSFORMERS_EMBEDDER, CheckpointComponent
+from haystack_integrations.common.ap_ranker.component import SENTENCE_TRANSFORMERS_EMBEDDER, CheckpointComponent
 
 
 @component

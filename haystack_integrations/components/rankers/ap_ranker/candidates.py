@@ -15,10 +15,9 @@ from ap_ranker.data.wordings import MOST_ANSWERS, NO_WORDINGS, WordingFiles, Wor
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.ranker import Ranker
-from haystack_integrations.common.ap_ranker.checkpoint import DocumentTexts
+from haystack_integrations.common.ap_ranker.component import DocumentTexts
 from haystack_integrations.common.ap_ranker.entries import has_stored_question, names_in_files, own_wordings
-from haystack_integrations.common.ap_ranker.found import Found
-from haystack_integrations.common.ap_ranker.query_data import QUERY_DATA, STORED_QUESTION, query_data
+from haystack_integrations.common.ap_ranker.query_data import QUERY_DATA, STORED_QUESTION, Found, query_data
 
 logger = logging.getLogger(__name__)
 

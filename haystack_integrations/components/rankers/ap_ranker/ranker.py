@@ -27,16 +27,17 @@ from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.rule import check_limits
 from ap_ranker.ranking.wordings import MATCHED, is_exact_match
 from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.checkpoint import CheckpointComponent, DocumentTexts, trace_run
-from haystack_integrations.common.ap_ranker.found import Found, changed
-from haystack_integrations.common.ap_ranker.parameters import (
+from haystack_integrations.common.ap_ranker.component import (
+    CheckpointComponent,
+    DocumentTexts,
     check_documents,
     check_number,
     check_query,
     file_list,
     read_cache,
+    trace_run,
 )
-from haystack_integrations.common.ap_ranker.query_data import EXPLANATION, add_query_data, query_key
+from haystack_integrations.common.ap_ranker.query_data import EXPLANATION, Found, add_query_data, changed, query_key
 from haystack_integrations.components.rankers.ap_ranker.candidates import (
     BM25Fusion,
     Candidate,

@@ -10,9 +10,8 @@ from haystack import Document, component, default_to_dict
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
 from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.found import changed
-from haystack_integrations.common.ap_ranker.parameters import check_documents, check_query
-from haystack_integrations.common.ap_ranker.query_data import add_query_data, query_data, query_key
+from haystack_integrations.common.ap_ranker.component import check_documents, check_query
+from haystack_integrations.common.ap_ranker.query_data import add_query_data, changed, query_data, query_key
 from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import with_lucene_score
 
 

@@ -10,8 +10,8 @@ from haystack import Document, component, default_to_dict
 from haystack.document_stores.types import FilterPolicy
 
 from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.found import Found
-from haystack_integrations.common.ap_ranker.parameters import check_query, file_list
+from haystack_integrations.common.ap_ranker.component import check_query, file_list
+from haystack_integrations.common.ap_ranker.query_data import Found
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import KnownWordings, StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.documents import Leg

@@ -13,7 +13,7 @@ from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.parameters import CopiedByParameters, check_number, file_list
+from haystack_integrations.common.ap_ranker.component import CopiedByParameters, check_number, file_list
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever

@@ -25,16 +25,17 @@ from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.wordings import EMBEDDED_BY, WordingIndex
 from ap_ranker.text.reading import normalized, question_key
 from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.checkpoint import CheckpointComponent, DocumentTexts
-from haystack_integrations.common.ap_ranker.entries import names_in_files, own_wordings
-from haystack_integrations.common.ap_ranker.found import Found, changed
-from haystack_integrations.common.ap_ranker.parameters import (
+from haystack_integrations.common.ap_ranker.component import (
+    CheckpointComponent,
     CopiedByParameters,
+    DocumentTexts,
     check_number,
     check_query,
     file_list,
     read_policy,
 )
+from haystack_integrations.common.ap_ranker.entries import names_in_files, own_wordings
+from haystack_integrations.common.ap_ranker.query_data import Found, changed
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Leg
 

@@ -8,9 +8,8 @@ from typing import Any
 from haystack import Document, component, default_to_dict
 
 from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
-from haystack_integrations.common.ap_ranker.found import changed
-from haystack_integrations.common.ap_ranker.parameters import check_documents
-from haystack_integrations.common.ap_ranker.query_data import add_query_data, query_data, query_key
+from haystack_integrations.common.ap_ranker.component import check_documents
+from haystack_integrations.common.ap_ranker.query_data import add_query_data, changed, query_data, query_key
 
 
 @component
