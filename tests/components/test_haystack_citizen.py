@@ -164,7 +164,7 @@ def test_an_empty_store_finds_nothing_and_says_so_once(checkpoint: Path, caplog:
         for part in (built, again.get_component(name)):
             caplog.clear()
             for _ in range(3):
-                assert part.run(query=QUERY) == {"documents": []}
+                assert part.run(query=QUERY)["documents"] == []
             assert len(caplog.records) == 1, name
     caplog.clear()
     meaning = BM25SEmbeddingRetriever(store)

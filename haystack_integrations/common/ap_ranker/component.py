@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from ap_ranker.errors import InputError, check_known, one_line
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.threads import in_thread
+
+logger = logging.getLogger(__name__)
 
 CACHE = {"megabytes": 256, "dtype": None, "encodings": None}
 """How a ranker keeps encoded documents, by default."""
@@ -66,6 +69,15 @@ def read_cache(cache: Mapping[str, Any] | None) -> dict[str, Any]:
     if known["dtype"] is not None:
         check_known("dtype of the cache", known["dtype"], StateDtype)
     return {**known, "encodings": None if known["encodings"] is None else str(known["encodings"])}
+
+
+def with_earlier_names(parameters: dict[str, Any]) -> dict[str, Any]:
+    """A ranker's parameters in YAML, those of earlier versions as they are called now."""
+    if parameters.pop("explain", False):
+        logger.warning("explain is an argument of a ranker's run; as a parameter in YAML it is ignored.")
+    earlier = {"cache_megabytes": "megabytes", "cache_dtype": "dtype", "encodings": "encodings"}
+    cache = {name: parameters.pop(former) for former, name in earlier.items() if former in parameters}
+    return {"cache": cache, **parameters} if cache else parameters
 
 
 def check_query(query: object) -> None:
@@ -129,9 +141,9 @@ class CheckpointComponent(CopiedByParameters):
                 parameters.pop(name, None)
         return default_from_dict(cls, {**data, "init_parameters": parameters})
 
-    @classmethod
-    def _known(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Parameters of a dictionary, with those of earlier versions as they are called now."""
+    @staticmethod
+    def _known(parameters: dict[str, Any]) -> dict[str, Any]:
+        """Parameters of a dictionary, those of earlier versions as they are called now."""
         return parameters
 
     def _get_telemetry_data(self) -> dict[str, Any]:

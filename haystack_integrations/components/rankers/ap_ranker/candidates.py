@@ -41,6 +41,7 @@ class CandidateReader:
         self._texts, self._as_question = texts, as_question
         self._files = WordingFiles()
         self._known: tuple[tuple[object, ...], dict[int, Candidate]] = ((), {})
+        self._warned: set[str] = set()
 
     def wordings(self, paths: Sequence[str] | None) -> Wordings:
         """The known wordings of files as they are now; InputError if one cannot be read."""
@@ -73,54 +74,21 @@ class CandidateReader:
             )
         return [candidates[row] for row in found.rows]
 
+    def bm25_of(
+        self, ranker: Ranker, documents: Sequence[Document], copies: Sequence[Document], key: str
+    ) -> list[float] | None:
+        """
+        BM25's score of each document for a query, as far as retrievers tell; otherwise as `complete`.
 
-def different(documents: Sequence[Document]) -> list[Document]:
-    """The documents by id: of several with the same one, that with the highest score, the first of equal ones."""
-    best = {document.id: document for document in documents}
-    if len(best) < len(documents):
-        falling = sorted(documents, key=lambda one: math.inf if one.score is None else -one.score)
-        best |= {document.id: document for document in reversed(falling)}
-    return list(best.values())
-
-
-def bm25_of(
-    candidates: Sequence[Document], copies: Iterable[Document], key: str
-) -> tuple[list[float | None], list[str | None]]:
-    """
-    BM25's score of each candidate for a query, and the languages of their stemmers, as far as a retriever tells.
-
-    All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
-
-    :raises InputError: What stands in place of a score is no number.
-    """
-    scores: dict[str, float] = {}
-    languages: dict[str | None, None] = {}
-    for copy in copies:
-        data = query_data(copy, key)
-        if (score := data.get(BM25_SCORE)) is None:
-            continue
-        if not (isinstance(score, (int, float)) and math.isfinite(score)):
-            place = f"meta[{QUERY_DATA!r}][{BM25_SCORE!r}]"
-            raise InputError(
-                f"Document {copy.id!r}: expected a retriever's number in {place}, found {score!r}. "
-                "Remove that field of the documents, or set fuse_scores to false."
-            )
-        scores[copy.id] = float(score)
-        if BM25_LANGUAGE in data:
-            languages[data[BM25_LANGUAGE]] = None
-    return [scores.get(candidate.id) for candidate in candidates], list(languages)
-
-
-class BM25Fusion:
-    """Tells whether BM25's scores can be added to a ranker's, and warns once of each trouble."""
-
-    def __init__(self) -> None:
-        self._warned: set[str] = set()
+        All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
+        """
+        scores, languages = _told(copies, key)
+        return self.complete(ranker, [scores.get(document.id) for document in documents], languages)
 
     def complete(
         self, ranker: Ranker, scores: list[float | None], languages: Sequence[str | None]
     ) -> list[float] | None:
-        """The scores, by the stemmers of these languages; `None` if any is missing."""
+        """The scores of BM25, by the stemmers of these languages; `None`, and one warning, if any is missing."""
         expected = ranker.bm25_language
         for language in (one for one in languages if one != expected):
             self._warn_once(
@@ -142,3 +110,32 @@ class BM25Fusion:
         if message not in self._warned:
             self._warned.add(message)
             logger.warning(f"{message} This warning is not repeated.", *values)
+
+
+def different(documents: Sequence[Document]) -> list[Document]:
+    """The documents by id: of several with the same one, that with the highest score, the first of equal ones."""
+    best = {document.id: document for document in documents}
+    if len(best) < len(documents):
+        falling = sorted(documents, key=lambda one: math.inf if one.score is None else -one.score)
+        best |= {document.id: document for document in reversed(falling)}
+    return list(best.values())
+
+
+def _told(copies: Iterable[Document], key: str) -> tuple[dict[str, float], list[str | None]]:
+    """BM25's scores for a query by id, and the languages of their stemmers; InputError if one is no number."""
+    scores: dict[str, float] = {}
+    languages: dict[str | None, None] = {}
+    for copy in copies:
+        data = query_data(copy, key)
+        if (score := data.get(BM25_SCORE)) is None:
+            continue
+        if not (isinstance(score, (int, float)) and math.isfinite(score)):
+            place = f"meta[{QUERY_DATA!r}][{BM25_SCORE!r}]"
+            raise InputError(
+                f"Document {copy.id!r}: expected a retriever's number in {place}, found {score!r}. "
+                "Remove that field of the documents, or set fuse_scores to false."
+            )
+        scores[copy.id] = float(score)
+        if BM25_LANGUAGE in data:
+            languages[data[BM25_LANGUAGE]] = None
+    return scores, list(languages)

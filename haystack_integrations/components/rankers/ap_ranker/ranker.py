@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -21,10 +20,11 @@ from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo
+from ap_ranker.ranking.decision import Decision, check_limits
 from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
-from ap_ranker.ranking.rule import check_limits
+from ap_ranker.ranking.rule import Signals
 from ap_ranker.ranking.wordings import MATCHED, is_exact_match
 from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import (
@@ -36,17 +36,10 @@ from haystack_integrations.common.ap_ranker.component import (
     file_list,
     read_cache,
     trace_run,
+    with_earlier_names,
 )
 from haystack_integrations.common.ap_ranker.query_data import EXPLANATION, Found, add_query_data, changed, query_key
-from haystack_integrations.components.rankers.ap_ranker.candidates import (
-    BM25Fusion,
-    Candidate,
-    CandidateReader,
-    bm25_of,
-    different,
-)
-
-logger = logging.getLogger(__name__)
+from haystack_integrations.components.rankers.ap_ranker.candidates import Candidate, CandidateReader, different
 
 
 @component
@@ -61,9 +54,6 @@ class AnswerRanker(CheckpointComponent):
     lead over the best different one: a pipeline should give the ranker all that it fetches. A document that is there
     twice, also with another id or meta or a slightly different text, counts once.
 
-    In Haystack's tracing, a run's span has the tags `ap_ranker.model`, `ap_ranker.architecture` (`ap-cnn`, ...),
-    `ap_ranker.candidates`, `ap_ranker.cache_hits` and, if content may be traced, `ap_ranker.question`.
-
     ```python
     from haystack import Document
     from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
@@ -75,6 +65,8 @@ class AnswerRanker(CheckpointComponent):
 
     family: ClassVar[Family | None] = None
     """The models whose checkpoints this class loads; `None` for all."""
+
+    _known = staticmethod(with_earlier_names)
 
     def __init__(
         self,
@@ -116,12 +108,11 @@ class AnswerRanker(CheckpointComponent):
             `ap-ranker calibrate` found for it are left out. It replaces `score_threshold`.
         :param wordings: A file, or several, with questions that are known to ask for an entry of the FAQ: training
             questions (question, answer_ids, which are compared with `meta["aid"]`) or pairs (question, answer). Changes
-            are followed. Unless it is `None`, `meta["question"]` and `meta["wordings"]` of the documents are known
-            wordings, too; with `None` only of those that `ap-ranker index` wrote, that a store read from its file
-            `documents`, or that a retriever found by known wordings. The one most like the query raises a document's
-            score; if it is more like it than the document itself, `matched_wording` of `meta["ap_ranker"]` names it.
-            A document of which one is the query itself, whatever its case, white space and final punctuation, comes
-            first and is never left out.
+            are followed. Unless it is `None`, `meta["question"]` and `meta["wordings"]` of the documents count, too;
+            with `None` only of those that `ap-ranker index` wrote, that a store read from its file `documents`, or that
+            a retriever found by known wordings. The one most like the query raises a document's score; if it is more
+            like it than the document itself, `matched_wording` of `meta["ap_ranker"]` names it. A document of which one
+            is the query itself, but for case, white space and final punctuation, comes first and is never left out.
         :param cache: How encoded documents are kept. `megabytes` (256; 0: not) is the device memory that they may take;
             the least recently used are dropped first. `dtype` is `float32`, `float16`, `int8` or `int4`; by default the
             smallest by which the model loses nothing: `int4` for `ap-transformer`, `float32` for most. `encodings` is a
@@ -147,7 +138,7 @@ class AnswerRanker(CheckpointComponent):
         self.wordings = None if wordings is None else file_list(wordings)
         self.cache = read_cache(cache)
         self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
-        self._candidates, self._bm25 = CandidateReader(self._texts, self._question), BM25Fusion()
+        self._candidates = CandidateReader(self._texts, self._question)
 
     def to_dict(self) -> dict[str, Any]:
         """The component as a dictionary of basic types."""
@@ -184,8 +175,8 @@ class AnswerRanker(CheckpointComponent):
                 f"{spec.family} family. Use AnswerRanker, which loads any."
             )
         if self.precision is not None:
-            decision = ranker.decision(fuse_scores=self.fuse_scores)
-            decision.threshold(self.precision, fused=decision.weights.bm25 != 0)
+            decider = ranker.decider(fuse_scores=self.fuse_scores)
+            decider.threshold(self.precision, fused=decider.weights.bm25 != 0)
         self._candidates.wordings(self.wordings)  # raises InputError if a file cannot be read
         return ranker
 
@@ -208,15 +199,7 @@ class AnswerRanker(CheckpointComponent):
     def calibrated(self) -> bool:
         """Whether scores are probabilities by default; `False` before the checkpoint is loaded."""
         ranker = self._ranker if self.scale_score else None
-        return ranker is not None and ranker.decision(fuse_scores=self.fuse_scores).calibrated
-
-    @classmethod
-    def _known(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        if parameters.pop("explain", False):
-            logger.warning("%s: explain is an argument of run; as a parameter of YAML it is ignored.", cls.__name__)
-        earlier = {"cache_megabytes": "megabytes", "cache_dtype": "dtype", "encodings": "encodings"}
-        cache = {name: parameters.pop(former) for former, name in earlier.items() if former in parameters}
-        return {"cache": cache, **parameters} if cache else parameters
+        return ranker is not None and ranker.decider(fuse_scores=self.fuse_scores).calibrated
 
     @component.output_types(documents=list[Document])
     def run(
@@ -257,10 +240,8 @@ class AnswerRanker(CheckpointComponent):
             return {"documents": []}
         check_documents(documents)
         ranker, candidates, key = self.loaded(), different(documents), query_key(query)
-        entries = self._candidates.read(candidates, documents, key, self.wordings)
-        best = self._best(
-            ranker, query, entries, lambda: self._bm25.complete(ranker, *bm25_of(candidates, documents, key)), limits
-        )
+        entries, signals = self._compared(ranker, query, candidates, documents)
+        best, _ = self._best(ranker, entries, signals, limits)
         found = []
         for place, score, more in best:
             meta = add_query_data(candidates[place], key, more)
@@ -269,25 +250,46 @@ class AnswerRanker(CheckpointComponent):
 
     run_async = in_thread(run)
 
-    def rank_found(self, query: str, found: Found, **limits: Any) -> list[Document]:
+    def decide(
+        self,
+        query: str,
+        documents: list[Document],
+        *,
+        precision: float | None = None,
+        score_threshold: float | None = None,
+    ) -> Decision:
         """
-        As `run`, of what a retriever of our store found.
+        Whether the query has an answer among the documents, which may be those that `run` returned.
 
-        Only what is returned is copied, and each document is read once, not for each question.
+        The parameters and errors are those of `run`; the two best different documents are enough.
+        """
+        limits = self._limits(precision=precision, score_threshold=score_threshold)
+        check_query(query)
+        check_documents(documents)
+        _, signals = self._compared(self.loaded(), query, different(documents), documents)
+        return self.loaded().decider(fuse_scores=self.fuse_scores).answer(signals, **limits)[1]
+
+    def rank_found(
+        self, query: str, found: Found, *, offer: bool = False, **limits: Any
+    ) -> tuple[list[Document], Decision]:
+        """
+        As `run` and `decide`, of what a retriever of our store found.
+
+        Only what is returned is copied, and each document is read once, not for each question. To `offer` is to leave
+        nothing out where there is no answer.
         """
         limits = self._limits(**limits)
-        if not found.order:
-            return []
         ranker, entries = self.loaded(), self._candidates.read_once(found, self.wordings)
         # All that a small store has stays in its order, so that what is joined for a question serves the next one.
         given, ties = (range(len(found.rows)), found.order) if found.is_whole else (found.order, None)
         entries, scores = [entries[place] for place in given], [found.columns[BM25_SCORE][place] for place in given]
-        bm25 = partial(self._bm25.complete, ranker, scores, [found.meta[BM25_LANGUAGE]])
-        best = self._best(ranker, query, entries, bm25, limits, ties)
-        return [found.copy(given[place], score, more) for place, score, more in best]
+        bm25 = partial(self._candidates.complete, ranker, scores, [found.meta[BM25_LANGUAGE]])
+        signals = self._signals(ranker, query, entries, bm25)
+        best, decision = self._best(ranker, entries, signals, limits | {"offer": offer}, ties)
+        return [found.copy(given[place], score, more) for place, score, more in best], decision
 
     def _limits(self, **given: Any) -> dict[str, Any]:
-        """The arguments of `Decision.answers`: those of a run that are not `None`, for others the component's."""
+        """The arguments of `Decider.answer`: those of a run that are not `None`, for others the component's."""
         chosen = {name: value for name, value in given.items() if value is not None}
         if "top_k" in chosen:
             check_number("top_k", chosen["top_k"], 1)
@@ -297,37 +299,50 @@ class AnswerRanker(CheckpointComponent):
             names += ["score_threshold", "precision"]
         return {name: getattr(self, name) for name in names} | chosen
 
-    def _best(
-        self,
-        ranker: Ranker,
-        query: str,
-        entries: Sequence[Candidate],
-        bm25: Callable[[], list[float] | None],
-        limits: dict[str, Any],
-        order: Sequence[int] | None = None,
-    ) -> list[tuple[int, float, dict[str, Any]]]:
-        """The places of entries to return, best first, their scores, and what their meta gets; ties are in `order`."""
+    def _compared(
+        self, ranker: Ranker, query: str, candidates: Sequence[Document], documents: Sequence[Document]
+    ) -> tuple[list[Candidate], Signals]:
+        """The candidates, which are the different ones of the documents, as they are read, and their signals."""
+        key = query_key(query)
+        entries = self._candidates.read(candidates, documents, key, self.wordings)
+        bm25 = partial(self._candidates.bm25_of, ranker, candidates, documents, key)
+        return entries, self._signals(ranker, query, entries, bm25)
+
+    def _signals(
+        self, ranker: Ranker, query: str, entries: Sequence[Candidate], bm25: Callable[[], list[float] | None]
+    ) -> Signals:
         question, texts = self._question(query), [entry.text for entry in entries]
         if tracing.is_tracing_enabled():
             trace_run(self.model, ranker, question, texts)
-        decision = ranker.decision(fuse_scores=self.fuse_scores)
-        signals = ranker.score_entries(
+        return ranker.score_entries(
             question,
             texts,
             [entry.wordings for entry in entries],
-            bm25() if decision.weights.bm25 else None,
+            bm25() if ranker.decider(fuse_scores=self.fuse_scores).weights.bm25 else None,
             batch_size=self.batch_size,
             parts=[entry.parts for entry in entries],
         )
-        order = range(len(entries)) if order is None else order
+
+    def _best(
+        self,
+        ranker: Ranker,
+        entries: Sequence[Candidate],
+        signals: Signals,
+        limits: dict[str, Any],
+        order: Sequence[int] | None = None,
+    ) -> tuple[list[tuple[int, float, dict[str, Any]]], Decision]:
+        """The places of entries to return, best first, their scores, and what their meta gets; ties are in `order`.
+        With them, the decision."""
         best = []
-        for row, score in decision.answers(signals.ordered(order), **limits):
+        order = range(len(entries)) if order is None else order
+        selected, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(signals.ordered(order), **limits)
+        for row, score in selected:
             place = order[row]
             more: dict[str, Any] = {}
             if (wording := signals.matched[place]) is not None:
                 more[MATCHED] = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
             best.append((place, score, more))
-        return best
+        return best, decision
 
     def exact_matches(self, query: str, documents: list[Document]) -> list[bool]:
         """Whether a query is a known wording of each document, word for word."""
@@ -336,20 +351,15 @@ class AnswerRanker(CheckpointComponent):
 
     def explained(self, query: str, documents: list[Document]) -> list[Document]:
         """Copies of documents with the attention weights of their words, as with `explain` of `run`."""
-        ranker, question, key, copies = self.loaded(), self._question(query), query_key(query), []
+        question, copies = self._question(query), []
         for document, text in zip(documents, self._texts.texts(documents), strict=True):
-            weights = ranker.attention_weights(question, text)
-            sides = [[asdict(token) for token in tokens] for tokens in weights]
-            data = {EXPLANATION: dict(zip(("question", "answer"), sides, strict=True))}
-            copies.append(changed(document, meta=add_query_data(document, key, data)))
+            weights = zip(("question", "answer"), self.loaded().attention_weights(question, text), strict=True)
+            data = {EXPLANATION: {side: [asdict(token) for token in tokens] for side, tokens in weights}}
+            copies.append(changed(document, meta=add_query_data(document, query_key(query), data)))
         return copies
 
     def explanation(self, query: str, document: Document) -> tuple[str, str, Explanation]:
-        """
-        The question and the answer as the model reads them, with the attention weight of each word.
-
-        :raises InputError: The checkpoint cannot be loaded, or its model has no attention weights.
-        """
+        """The question and the answer as the model reads them, with the weight of each word; InputError without any."""
         question, [answer] = self._question(query), self._texts.texts([document])
         return question, answer, self.loaded().explain(question, answer)
 

@@ -11,6 +11,7 @@ from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import CopiedByParameters, check_number, file_list
@@ -57,7 +58,7 @@ class AnswerSearch(CopiedByParameters):
         """Data that is sent to Posthog for usage analytics."""
         return self.ranker._get_telemetry_data()
 
-    @component.output_types(documents=list[Document])
+    @component.output_types(documents=list[Document], decision=dict[str, Any])
     def run(
         self,
         *,
@@ -67,7 +68,7 @@ class AnswerSearch(CopiedByParameters):
         score_threshold: float | None = None,
         precision: float | None = None,
         explain: bool = False,
-    ) -> dict[str, list[Document]]:
+    ) -> dict[str, Any]:
         """
         Find answers. The parameters and errors are those of the retriever and of the ranker, as their defaults are.
 
@@ -78,15 +79,23 @@ class AnswerSearch(CopiedByParameters):
         :param precision: The target share of right first answers, for which the checkpoint must be calibrated.
         :param explain: Whether to add the attention weight of each word, as of `AnswerRanker`.
         :returns: `documents`: copies with their scores, best first; none if none is found, or none is good enough.
+            `decision`: the `outcome` (`answer`, `maybe` or `none`), the `probability` that the first is right, and the
+            `basis` of both.
         """
-        if not self.ranker.is_loaded:
-            self.warm_up()
-        found = self.retriever.find(query, filters)
         limits = {"top_k": top_k, "score_threshold": score_threshold, "precision": precision}
-        documents = self.ranker.rank_found(query, found, **limits)
-        return {"documents": self.ranker.explained(query, documents) if explain else documents}
+        documents, decision = self.search(query, filters, **limits)
+        documents = self.ranker.explained(query, documents) if explain else documents
+        return {"documents": documents, "decision": decision.as_json()}
 
     run_async = in_thread(run)
+
+    def search(
+        self, query: str, filters: dict[str, Any] | None = None, *, offer: bool = False, **limits: Any
+    ) -> tuple[list[Document], Decision]:
+        """As `run`; to `offer` is to return the best documents also where none is good enough."""
+        if not self.ranker.is_loaded:
+            self.warm_up()
+        return self.ranker.rank_found(query, self.retriever.find(query, filters), offer=offer, **limits)
 
     def warm_up(self) -> None:
         """Load the checkpoint and the documents unless this is done already."""
