@@ -54,12 +54,14 @@ class AnswerRanker(CheckpointComponent):
     lead over the best different one: a pipeline should give the ranker all that it fetches. A document that is there
     twice, also with another id or meta or a slightly different text, counts once.
 
+    ### Usage example
+
     ```python
     from haystack import Document
     from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 
     ranker = AnswerRanker(model="checkpoints/faq", top_k=3)
-    ranker.run(query="Where is my parcel?", documents=[Document(content="Open the tracking link ...")])["documents"]
+    print(ranker.run(query="Where is my parcel?", documents=[Document(content="Open the tracking link ...")]))
     ```
     """
 
@@ -106,13 +108,13 @@ class AnswerRanker(CheckpointComponent):
             document has none of this query, it is not added; a warning says so once, as it does of another stemmer.
         :param precision: The target share of right first answers, such as 0.9: documents below the threshold that
             `ap-ranker calibrate` found for it are left out. It replaces `score_threshold`.
-        :param wordings: A file, or several, with questions that are known to ask for an entry of the FAQ: training
-            questions (question, answer_ids, which are compared with `meta["aid"]`) or pairs (question, answer). Changes
-            are followed. Unless it is `None`, `meta["question"]` and `meta["wordings"]` of the documents count, too;
-            with `None` only of those that `ap-ranker index` wrote, that a store read from its file `documents`, or that
-            a retriever found by known wordings. The one most like the query raises a document's score; if it is more
-            like it than the document itself, `matched_wording` of `meta["ap_ranker"]` names it. A document of which one
-            is the query itself, but for case, white space and final punctuation, comes first and is never left out.
+        :param wordings: Files of questions that are known to ask for an entry of the FAQ: training questions (question,
+            answer_ids, which are compared with `meta["aid"]`) or pairs (question, answer); changes count. Unless it is
+            `None`, `meta["question"]` and `meta["wordings"]` of the documents count, too; with `None` only of those
+            that `ap-ranker index` wrote, that a store read from its file `documents`, or that a retriever found by
+            known wordings. The one most like the query raises a document's score; if it is more like it than the
+            document itself, `matched_wording` of `meta["ap_ranker"]` names it. A document of which one is the query
+            itself, but for case, white space and final punctuation, comes first and is never left out.
         :param cache: How encoded documents are kept. `megabytes` (256; 0: not) is the device memory that they may take;
             the least recently used are dropped first. `dtype` is `float32`, `float16`, `int8` or `int4`; by default the
             smallest by which the model loses nothing: `int4` for `ap-transformer`, `float32` for most. `encodings` is a
@@ -229,8 +231,8 @@ class AnswerRanker(CheckpointComponent):
             "answer": [...]}`. The weights of a side sum to 1, or are `None` if the model has none for it. `start` and
             `end` are character offsets in the texts as the model reads them, with prefixes, suffixes and meta fields.
         :returns: `documents`: copies with their new scores, best first; ties keep the given order.
-        :raises ValueError: `top_k` is not positive, or both `score_threshold` and `precision` are given.
-        :raises InputError: The checkpoint cannot be loaded, was not calibrated for `precision`, or has no attention.
+        :raises InputError: The checkpoint cannot be loaded, was not calibrated for `precision`, or has no attention; an
+            argument is of another kind or out of range, or both `score_threshold` and `precision` are given.
         """
         limits = self._limits(
             top_k=top_k, scale_score=scale_score, score_threshold=score_threshold, precision=precision
@@ -331,8 +333,7 @@ class AnswerRanker(CheckpointComponent):
         limits: dict[str, Any],
         order: Sequence[int] | None = None,
     ) -> tuple[list[tuple[int, float, dict[str, Any]]], Decision]:
-        """The places of entries to return, best first, their scores, and what their meta gets; ties are in `order`.
-        With them, the decision."""
+        """The places to return, best first, with scores and query data, and the decision; ties are in `order`."""
         best = []
         order = range(len(entries)) if order is None else order
         selected, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(signals.ordered(order), **limits)

@@ -10,13 +10,13 @@ from haystack import Document, component, default_to_dict
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
 from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.component import check_documents, check_query
+from haystack_integrations.common.ap_ranker.component import CopiedByParameters, check_documents, check_query
 from haystack_integrations.common.ap_ranker.query_data import add_query_data, changed, query_data, query_key
 from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import with_lucene_score
 
 
 @component
-class BM25Scores:
+class BM25Scores(CopiedByParameters):
     """
     Adds BM25's scores to documents that an embedding retriever found, for a ranker with `fuse_scores: true`.
 
@@ -54,6 +54,10 @@ class BM25Scores:
     def to_dict(self) -> dict[str, Any]:
         """The component as a dictionary of basic types."""
         return default_to_dict(self, retriever=self.retriever, k1=self.k1)
+
+    def _get_telemetry_data(self) -> dict[str, Any]:
+        """Data that is sent to Posthog for usage analytics."""
+        return {"retriever": type(self.retriever).__name__}
 
     def warm_up(self) -> None:
         """Warm up the retriever."""

@@ -210,10 +210,13 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         return_embedding: bool | None = None,
     ) -> dict[str, list[Document]]:
         """
-        Find documents. Parameters that are not named here are those of the component, by default as it has them.
+        Find documents.
 
         :param query_embedding: The embedding of the query, a list of finite floats.
-        :param top_k: The maximum number of documents to return; may be 0.
+        :param filters: Replace the component's, or are merged with them, as its `filter_policy` says.
+        :param top_k: The maximum number of documents to return; may be 0. By default, the component's.
+        :param scale_score: Whether to map the cosines to the interval from 0 to 1. By default, as the component.
+        :param return_embedding: Whether the documents returned have their embeddings. By default, as the component.
         :returns: `documents`: copies with their scores, best first, without those that have no embedding. Each score is
             the cosine of the query with the embedding as 8-bit numbers. In `meta["ap_ranker"]`, `embedding_score` is
             the score before scaling, and `embedding_rank` the rank, from 1.

@@ -346,8 +346,11 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
     ) -> dict[str, list[Document]]:
         """
-        Find documents; the parameters are those of `BM25SRetriever.run`.
+        Find documents.
 
+        :param query: The question of the user. Must not be empty.
+        :param filters: Replace the component's, or are merged with them, as its `filter_policy` says.
+        :param top_k: The maximum number of documents to find by each of the three. By default, the component's.
         :returns: `documents`: copies of all that were found, without embeddings. The score of each is the cosine of its
             vector with the query's; the highest comes first. In `meta["ap_ranker"]` of each, `embedding_score` is that
             cosine and `bm25_score` BM25's score, 0 if it shares no word with the query; `embedding_rank`, `bm25_rank`

@@ -8,12 +8,12 @@ from typing import Any
 from haystack import Document, component, default_to_dict
 
 from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
-from haystack_integrations.common.ap_ranker.component import check_documents
+from haystack_integrations.common.ap_ranker.component import CopiedByParameters, check_documents
 from haystack_integrations.common.ap_ranker.query_data import add_query_data, changed, query_data, query_key
 
 
 @component
-class LuceneScores:
+class LuceneScores(CopiedByParameters):
     """
     Converts scores between `ElasticsearchBM25Retriever` and a ranker with `fuse_scores: true`.
 
