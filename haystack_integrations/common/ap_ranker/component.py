@@ -204,6 +204,8 @@ class DocumentTexts:
         return [self.prefix + self._text(document) + self.suffix for document in documents]
 
     def _text(self, document: Document) -> str:
+        if not self.meta_fields:
+            return document.content or ""
         values = (document.meta.get(name) for name in self.meta_fields)
         return self.separator.join([*(str(value) for value in values if value is not None), document.content or ""])
 

@@ -56,10 +56,15 @@ def as_query_data(key: str | None, data: Mapping[str, Any]) -> dict[str, Any]:
 
 def add_query_data(document: Document, key: str | None, data: Mapping[str, Any]) -> dict[str, Any]:
     """The meta of a copy of a document that has further data for a query, and none for another one."""
-    known = {**query_data(document, key), **data}
-    if known:
-        return {**document.meta, **as_query_data(key, {name: known[name] for name in known if name != _QUERY})}
-    return {name: value for name, value in document.meta.items() if name != QUERY_DATA}
+    meta = document.meta.copy()
+    if QUERY_DATA not in meta and not data:
+        return meta
+    known = {**query_data(document, key), **data, _QUERY: key}
+    if len(known) > 1:
+        meta[QUERY_DATA] = known
+    else:
+        del meta[QUERY_DATA]
+    return meta
 
 
 @dataclass(frozen=True)

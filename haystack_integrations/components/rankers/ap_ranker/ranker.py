@@ -115,10 +115,9 @@ class AnswerRanker(CheckpointComponent):
             known wordings. The one most like the query raises a document's score; if it is more like it than the
             document itself, `matched_wording` of `meta["ap_ranker"]` names it. A document of which one is the query
             itself, but for case, white space and final punctuation, comes first and is never left out.
-        :param cache: How encoded documents are kept. `megabytes` (256; 0: not) is the device memory that they may take;
-            the least recently used are dropped first. `dtype` is `float32`, `float16`, `int8` or `int4`; by default the
-            smallest by which the model loses nothing: `int4` for `ap-transformer`, `float32` for most. `encodings` is a
-            folder that `ap-ranker encode` wrote with this checkpoint: documents in it need no encoding.
+        :param cache: How encoded documents are kept: `megabytes` (256; 0: not) of device memory, the least recently
+            used are dropped first; `dtype`: `float32`, `float16`, `int8` or `int4`, by default the smallest by which
+            the model loses nothing; `encodings`: a folder of `ap-ranker encode`, whose documents need no encoding.
         :raises ValueError: A number is out of range, a setting is unknown, or both thresholds are given.
         """
         check_limits(score_threshold, precision)
