@@ -8,7 +8,6 @@ more: the sample of its texts that another FAQ with the same texts draws, too.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Annotated, Self
 
@@ -20,43 +19,37 @@ from ap_ranker.settings import checked, settings
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.reading import bare
 
-KEPT = 1_024
-"""Maximum number of hashes, 4 bytes each: 5.5 KB of text. Most FAQs are kept whole."""
+KEPT = 512
+"""Maximum number of hashes, 4 KB. Most FAQs are kept whole."""
 
 SAME_FAQ = 0.2
 """Minimum overlap of a FAQ with what it was before.
 
-Measured by `examples/same_faq.py`: after a year of changes (three in ten entries rewritten, as many added,
-typing errors mended) FAQs overlap by .42 or more; those of other publishers about the same subject by at most .11.
+Measured on 41 FAQs by `examples/same_faq.py`: a year later (three in ten entries rewritten, as many added, typing
+errors mended) they overlap by .4 or more; two that are about the same, partly copied from each other, by at most .14.
 """
 
-_WINDOW = 32  # characters; 16 are found in any other FAQ about the subject
-_READ = 4_000  # characters of a text, so that a batch of long ones stays small
+_WINDOW = 32  # characters; 16 are also found in other FAQs about the subject
+_READ = 4_000  # characters of a text, so that a batch of long ones takes little memory
 _BATCH = 1_000
-_FACTOR, _OTHER_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # of SplitMix64
-
-
-def _is_sample(text: str) -> bool:
-    try:
-        return len(b64decode(text, validate=True)) % 4 == 0
-    except ValueError:
-        return False
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_POWERS = _FACTOR ** np.arange(_WINDOW, dtype=np.uint64)  # of a polynomial hash modulo 2**64 (Karp & Rabin 1987)
 
 
 @settings
 class FAQSketch:
-    """What is kept of a FAQ in a checkpoint's `config.json`."""
+    """What a checkpoint's `config.json` keeps of a FAQ."""
 
     texts: Annotated[int, Field(ge=0)]  # their number
     language: Annotated[str, checked(LANGUAGES.__contains__, f"one of {', '.join(LANGUAGES)}")] | None
-    hashes: Annotated[str, checked(_is_sample, "numbers of 4 bytes in Base64")]  # the smallest ones, ascending
+    hashes: Annotated[str, Field(pattern="^([0-9a-f]{8})*$")]  # the smallest ones, ascending, little-endian
 
     @classmethod
     def of(cls, texts: Sequence[str], language: str | None = None) -> Self:
-        """The sketch of a FAQ by the texts that questions are matched with, in any order; a second for 30,000."""
+        """The sketch of a FAQ by the texts that questions are matched with, in any order; a second for 15,000."""
         numbers = [_smallest_hashes(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
         kept = np.unique(np.concatenate(numbers))[:KEPT] if numbers else np.empty(0)
-        return cls(len(texts), language, b64encode(kept.astype("<u4").tobytes()).decode())
+        return cls(len(texts), language, kept.astype("<u4").tobytes().hex())
 
     @classmethod
     def with_language(cls, texts: Sequence[str]) -> Self:
@@ -65,7 +58,7 @@ class FAQSketch:
 
     def overlap(self, other: FAQSketch) -> float:
         """The share of the smaller FAQ's texts that both have, from 0 to 1 (Szymkiewicz-Simpson), an estimate."""
-        samples = [np.frombuffer(b64decode(each.hashes), "<u4") for each in (self, other)]
+        samples = [np.frombuffer(bytes.fromhex(each.hashes), "<u4") for each in (self, other)]
         # Beyond the last number of a full sample, nothing is known of its FAQ.
         end = min((sample[-1] for sample in samples if len(sample) >= KEPT), default=np.uint32(0xFFFFFFFF))
         ours, theirs = (sample[sample <= end] for sample in samples)
@@ -80,20 +73,9 @@ def _smallest_hashes(texts: Sequence[str]) -> NDArray[np.uint32]:
     """(N,) the smallest hash of the windows of each of N texts, hashed once more."""
     padded = [bare(text[:_READ]).ljust(_WINDOW) for text in texts]
     codes = np.frombuffer("".join(padded).encode("utf-32-le", "surrogatepass"), np.uint32)
-    hashes, width = codes.astype(np.uint64), 1
-    while width < _WINDOW:  # of windows twice as wide, from those of their halves
-        hashes = hashes[:-width] * _FACTOR + hashes[width:]
-        hashes ^= hashes >> np.uint64(32)
-        width *= 2
-    lengths = np.array([len(text) for text in padded])
-    ends = np.cumsum(lengths)
-    bounds = np.stack([ends - lengths, ends - _WINDOW + 1], axis=1)  # of the windows within each text
-    smallest = np.minimum.reduceat(np.append(_mixed(hashes), np.uint64(0)), bounds.ravel())[::2]
-    return (_mixed(smallest) >> np.uint64(32)).astype(np.uint32)
-
-
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The values with their bits mixed, as SplitMix64 does (Steele, Lea & Flood 2014)."""
-    values = (values ^ (values >> np.uint64(30))) * _FACTOR
-    values = (values ^ (values >> np.uint64(27))) * _OTHER_FACTOR
-    return values ^ (values >> np.uint64(31))
+    hashes = np.convolve(codes.astype(np.uint64), _POWERS, "valid")
+    ends = np.cumsum([len(text) for text in padded])
+    # From the first to the last window within a text; every second interval is of windows across two texts.
+    bounds = np.stack([np.append(0, ends[:-1]), ends - _WINDOW + 1], axis=1)
+    smallest = np.minimum.reduceat(np.append(hashes, np.uint64(0)), bounds.ravel())[::2]
+    return (smallest * _FACTOR >> np.uint64(32)).astype(np.uint32)

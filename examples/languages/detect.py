@@ -2,16 +2,13 @@
 
 python examples/languages/detect.py                 # sentences.csv, the FAQs of this folder, the example's questions
 python examples/languages/detect.py --shared DATA   # also DATA/faq_public/covid-faq-multilingual.csv.gz
-
-Beside lingua, if it is installed: pip install lingua-language-detector
 """
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
@@ -21,11 +18,10 @@ import typer
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.data.tables import read_table
 from ap_ranker.evaluation.markdown import markdown_table
-from ap_ranker.text.language_detection import LANGUAGES, MIN_CONFIDENCE, detect_language
+from ap_ranker.text.language_detection import LANGUAGES, detect_language
 
 FOLDER = Path(__file__).resolve().parent
 COVID = Path("faq_public") / "covid-faq-multilingual.csv.gz"
-Detector = Callable[[str], str | None]
 
 
 def read_texts(shared: Path | None) -> Iterator[tuple[str, str, str]]:
@@ -42,43 +38,22 @@ def read_texts(shared: Path | None) -> Iterator[tuple[str, str, str]]:
         yield from ((row.get("lang"), f"{kind}s", row.get(kind)) for kind in ("question", "answer"))
 
 
-def lingua() -> Detector:
-    """Its choice among the same languages with the same minimum confidence."""
-    from lingua import IsoCode639_1, LanguageDetectorBuilder
-
-    names = {"no": "NB"}  # it tells Bokmål from Nynorsk
-    wanted = [getattr(IsoCode639_1, names.get(code, code.upper()), None) for code in LANGUAGES]
-    codes = [code for code in wanted if code is not None]
-    detector = LanguageDetectorBuilder.from_iso_codes_639_1(*codes).with_preloaded_language_models().build()
-
-    def detect(text: str) -> str | None:
-        best = detector.compute_language_confidence_values(text)[0]
-        code = best.language.iso_code_639_1.name.lower().replace("nb", "no")
-        return code if best.value >= MIN_CONFIDENCE else None
-
-    return detect
-
-
 def command(shared: Annotated[Path | None, typer.Option(help=f"A folder with {COVID}.")] = None) -> None:
     """Print the texts of each kind in which the language was told, those told wrongly, and the time it took."""
     texts: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for code, kind, text in read_texts(shared):
         texts[kind].append((code, text))
-    detectors: dict[str, Detector] = {"py3langid": detect_language}
-    if importlib.util.find_spec("lingua"):
-        detectors["lingua"] = lingua()
+    detect_language("Which language is this?")  # loads its model
     lines = []
-    for name, detect in detectors.items():
-        detect("Which language is this?")  # loads its model
-        for kind, pairs in texts.items():
-            start = perf_counter()
-            told = [(code, detect(text)) for code, text in pairs]
-            seconds = perf_counter() - start
-            known = [(code, found) for code, found in told if found is not None]
-            wrong = sum(code != found for code, found in known)
-            each = f"{1000 * seconds / len(pairs):.2f}"
-            lines.append([name, kind, f"{len(pairs):,}", f"{len(known) / len(pairs):.3f}", f"{wrong}", each])
-    titles = ["library", "texts", "number", "told", "wrong", "ms each"]
+    for kind, pairs in texts.items():
+        start = perf_counter()
+        told = [(code, detect_language(text)) for code, text in pairs]
+        seconds = perf_counter() - start
+        known = [(code, found) for code, found in told if found is not None]
+        wrong = sum(code != found for code, found in known)
+        each = f"{1000 * seconds / len(pairs):.2f}"
+        lines.append([kind, f"{len(pairs):,}", f"{len(known) / len(pairs):.3f}", f"{wrong}", each])
+    titles = ["texts", "number", "told", "wrong", "ms each"]
     sys.stdout.write(markdown_table(titles, lines) + "\n")
 
 
