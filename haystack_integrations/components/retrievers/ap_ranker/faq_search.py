@@ -105,10 +105,10 @@ def compare_faq(component: AnswerRanker, *stores: BM25SDocumentStore) -> None:
         return
     language, languages = main_language(texts), ""
     if language and trained.language and language != trained.language:
-        languages = f" It learnt from texts in {LANGUAGES[trained.language]}, and these are in {LANGUAGES[language]}."
+        languages = f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}."
     component._warn_once(
-        "%s knows another FAQ than the one that is searched.%s%s Train it on this one, or calibrate it on questions to "
-        "this one: ap-ranker calibrate %s DEV.",
+        "%s was made for another FAQ than the one that is searched.%s%s Train it on this one, or calibrate it on "
+        "questions to this one: ap-ranker calibrate %s DEV.",
         *(component.model, languages, " Its calibration is not applied." if ranker.config.calibration else ""),
         component.model,
     )
