@@ -10,6 +10,7 @@ from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.language_detection import LANGUAGES, main_language
@@ -47,7 +48,7 @@ class AnswerSearch(BasicTypes):
                 raise InputError(f"{name}: expected a component with its type, found {one_line(repr(part), 80)}.")
         self.retriever, self.ranker = retriever, ranker
 
-    @component.output_types(documents=list[Document])
+    @component.output_types(documents=list[Document], decision=dict[str, Any])
     def run(
         self,
         *,
@@ -65,14 +66,22 @@ class AnswerSearch(BasicTypes):
         :param score_threshold: The minimum score, from 0 to 1, of a returned document; not beside `precision`.
         :param precision: The target share of right first answers, for which the checkpoint must be calibrated.
         :returns: `documents`: copies with their scores, best first; none if none is found, or none is good enough.
+            `decision`: the `outcome` (`answer`, `maybe` or `none`), the `probability` that the first is right, and the
+            `basis` of both.
         """
-        if self.ranker._ranker is None:
-            self.warm_up()
-        found = self.retriever.find(query, filters)
         limits = {"top_k": top_k, "score_threshold": score_threshold, "precision": precision}
-        return {"documents": self.ranker.rank_found(query, found, **limits)}
+        documents, decision = self.search(query, filters, **limits)
+        return {"documents": documents, "decision": decision.as_json()}
 
     run_async = in_thread(run)
+
+    def search(
+        self, query: str, filters: dict[str, Any] | None = None, *, offer: bool = False, **limits: Any
+    ) -> tuple[list[Document], Decision]:
+        """As `run`; to `offer` is to return the best documents also where none is good enough."""
+        if self.ranker._ranker is None:
+            self.warm_up()
+        return self.ranker.rank_found(query, self.retriever.find(query, filters), offer=offer, **limits)
 
     def warm_up(self) -> None:
         """Load the checkpoint and the documents unless this is done already."""
