@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 from weakref import WeakValueDictionary
@@ -290,6 +291,11 @@ class BM25SDocumentStore(StoredDocuments):
         """What a function computes from the documents; the same object until a document changes."""
         with self._transaction():
             return self._latest(compute)
+
+    def contents(self, limit: int) -> list[str]:
+        """The contents of the first `limit` of the documents that have some."""
+        with self._transaction() as documents:
+            return [content for _, content in islice(documents.contents(), limit)]
 
     def exchange_documents(self, new: Sequence[Document], removed: Collection[str]) -> None:
         """

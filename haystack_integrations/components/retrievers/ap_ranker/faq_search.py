@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from haystack.utils import ComponentDevice
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.decision import Decision
+from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import CopiedByParameters, check_number, file_list
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
@@ -20,6 +23,11 @@ from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRet
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.documents import Leg
+
+logger = logging.getLogger(__name__)
+
+COMPARED = 10_000
+"""Maximum number of a search's texts that are compared with the FAQ of its checkpoint, in a third of a second."""
 
 
 @component
@@ -101,6 +109,7 @@ class AnswerSearch(CopiedByParameters):
         """Load the checkpoint and the documents unless this is done already."""
         self.ranker.warm_up()  # first: its cache keeps what a retriever encodes
         self.retriever.warm_up()
+        compare_faq(self.ranker, self.retriever.document_store)
 
     warm_up_async = in_thread(warm_up)
 
@@ -110,6 +119,33 @@ class AnswerSearch(CopiedByParameters):
         self.ranker.close()
 
     close_async = in_thread(close)
+
+
+def compare_faq(component: AnswerRanker, *stores: BM25SDocumentStore) -> None:
+    """
+    Compare what is searched with the FAQ that a ranker's checkpoint knows; of clearly another one, warn once.
+
+    What was calibrated there is not applied here (`Ranker.knows_faq`). Nothing happens if that is decided already, if
+    the checkpoint is older than sketches of FAQs, or while the stores are empty.
+    """
+    ranker = component.loaded()
+    config = ranker.config
+    if config is None or (trained := config.faq) is None or ranker.knows_faq is not None:
+        return
+    if not (texts := [text for store in stores for text in store.contents(COMPARED)]):
+        return
+    ranker.knows_faq = trained.is_same(FAQSketch.of(texts))
+    if ranker.knows_faq:
+        return
+    language, languages = main_language(texts), ""
+    if language and trained.language and language != trained.language:
+        languages = f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}."
+    logger.warning(
+        "%s was made for another FAQ than the one that is searched.%s%s Train it on this one, or calibrate it on "
+        "questions to this one: ap-ranker calibrate %s DEV. This warning is not repeated.",
+        *(component.model, languages, " Its calibration is not applied." if config.calibration else ""),
+        component.model,
+    )
 
 
 @component
