@@ -28,6 +28,19 @@ CACHE = {"megabytes": 256, "dtype": None, "encodings": None}
 """How a ranker keeps encoded documents, by default."""
 
 
+class WarnOnce:
+    """Logs each message once, whatever its values."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def __call__(self, message: str, *values: object) -> None:
+        """Log the message with these values unless it was logged before."""
+        if message not in self._told:
+            self._told.add(message)
+            logger.warning(f"{message} This warning is not repeated.", *values)
+
+
 class CopiedByParameters:
     """
     A component that keeps each parameter of its constructor as an attribute of the same name.

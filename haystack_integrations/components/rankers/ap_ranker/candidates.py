@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 from operator import is_not
@@ -15,11 +14,9 @@ from ap_ranker.data.wordings import MOST_ANSWERS, NO_WORDINGS, WordingFiles, Wor
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.ranker import Ranker
-from haystack_integrations.common.ap_ranker.component import DocumentTexts
+from haystack_integrations.common.ap_ranker.component import DocumentTexts, WarnOnce
 from haystack_integrations.common.ap_ranker.entries import has_stored_question, names_in_files, own_wordings
 from haystack_integrations.common.ap_ranker.query_data import QUERY_DATA, STORED_QUESTION, Found, query_data
-
-logger = logging.getLogger(__name__)
 
 
 class Candidate(NamedTuple):
@@ -41,7 +38,7 @@ class CandidateReader:
         self._texts, self._as_question = texts, as_question
         self._files = WordingFiles()
         self._known: tuple[tuple[object, ...], dict[int, Candidate]] = ((), {})
-        self._warned: set[str] = set()
+        self.warn_once = WarnOnce()
 
     def wordings(self, paths: Sequence[str] | None) -> Wordings:
         """The known wordings of files as they are now; InputError if one cannot be read."""
@@ -91,13 +88,13 @@ class CandidateReader:
         """The scores of BM25, by the stemmers of these languages; `None`, and one warning, if any is missing."""
         expected = ranker.bm25_language
         for language in (one for one in languages if one != expected):
-            self._warn_once(
+            self.warn_once(
                 "fuse_scores is on, but BM25's scores are those of language: %s, and %s was trained with language: "
                 "%s. Set the document store's language to that.",
                 *(language or "null", ranker.source, expected or "null"),
             )
         if missing := scores.count(None):
-            self._warn_once(
+            self.warn_once(
                 "fuse_scores is on, but %d of %d documents have no meta[%r][%r] of this query: BM25's score is not "
                 "added, and probabilities and thresholds are those of the model alone. Retrieve with BM25SRetriever, "
                 "put LuceneScores behind Elasticsearch, or set fuse_scores to false.",
@@ -105,11 +102,6 @@ class CandidateReader:
             )
             return None
         return cast(list[float], scores)
-
-    def _warn_once(self, message: str, *values: object) -> None:
-        if message not in self._warned:
-            self._warned.add(message)
-            logger.warning(f"{message} This warning is not repeated.", *values)
 
 
 def different(documents: Sequence[Document]) -> list[Document]:

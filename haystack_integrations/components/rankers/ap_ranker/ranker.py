@@ -51,8 +51,7 @@ class AnswerRanker(CheckpointComponent):
     of `ap-ranker train`, with any model, instead of a cross-encoder. The first `run`, or `warm_up`, reads it.
 
     A calibrated score is the probability that a document is a right answer, given all candidates, as it depends on the
-    lead over the best different one: a pipeline should give the ranker all that it fetches. A document that is there
-    twice, also with another id or meta or a slightly different text, counts once.
+    lead over the best different one: a pipeline should give the ranker all that it fetches. Copies count once.
 
     ### Usage example
 
@@ -140,6 +139,7 @@ class AnswerRanker(CheckpointComponent):
         self.cache = read_cache(cache)
         self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
         self._candidates = CandidateReader(self._texts, self._question)
+        self.warn_once = self._candidates.warn_once
 
     def to_dict(self) -> dict[str, Any]:
         """The component as a dictionary of basic types."""

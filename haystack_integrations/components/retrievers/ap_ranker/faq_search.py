@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,6 @@ from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRet
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.documents import Leg
-
-logger = logging.getLogger(__name__)
 
 COMPARED = 10_000
 """Maximum number of a search's texts that are compared with the FAQ of its checkpoint, in a third of a second."""
@@ -140,9 +137,9 @@ def compare_faq(component: AnswerRanker, *stores: BM25SDocumentStore) -> None:
     language, languages = main_language(texts), ""
     if language and trained.language and language != trained.language:
         languages = f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}."
-    logger.warning(
+    component.warn_once(
         "%s was made for another FAQ than the one that is searched.%s%s Train it on this one, or calibrate it on "
-        "questions to this one: ap-ranker calibrate %s DEV. This warning is not repeated.",
+        "questions to this one: ap-ranker calibrate %s DEV.",
         *(component.model, languages, " Its calibration is not applied." if config.calibration else ""),
         component.model,
     )
