@@ -322,6 +322,16 @@ def test_a_folder_keeps_what_memory_keeps(tmp_path: Path, name: str) -> None:
     assert [type(value) for value in kept] == [type(VALUES[name])] * 2
 
 
+def test_a_folder_embeds_documents_with_arrays(tmp_path: Path, checkpoint: Path) -> None:
+    store = BM25SDocumentStore(tmp_path / "folder")
+    meta = {"array": np.arange(3, dtype=np.int16)}
+    store.write_documents([replace(one, meta=meta) for one in DOCUMENTS])
+    found = HybridRetriever(store, model=checkpoint, device=CPU).run(query=QUERY)["documents"]
+    assert len(found) == len(TEXTS)
+    kept = found[0].meta["array"]
+    assert (kept.dtype, kept.tolist()) == (np.int16, [0, 1, 2])
+
+
 def test_a_folder_filters_by_dates(tmp_path: Path) -> None:
     store = BM25SDocumentStore(tmp_path / "folder")
     days = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]

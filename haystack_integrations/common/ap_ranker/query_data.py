@@ -49,11 +49,6 @@ def query_data(document: Document, key: str | None) -> Mapping[str, Any]:
     return found if isinstance(found, dict) and found.get(_QUERY) in (None, key) else {}
 
 
-def as_query_data(key: str | None, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The field of the meta that holds data of a query; `None` if nobody has told which query it is."""
-    return {QUERY_DATA: {_QUERY: key, **data}}
-
-
 def add_query_data(document: Document, key: str | None, data: Mapping[str, Any]) -> dict[str, Any]:
     """The meta of a copy of a document that has further data for a query, and none for another one."""
     meta = document.meta.copy()
@@ -100,8 +95,8 @@ class Found:
         """A copy of a document with a score, with all that is known of it, and more, as query data in its meta."""
         document, data = self.documents[place], {name: values[place] for name, values in self.columns.items()}
         embedding = document.embedding if self.has_embeddings else None
-        own = as_query_data(self.key, {**self.meta, **data, **more})
-        return changed(document, meta=own_meta(document) | own, score=score, embedding=embedding)
+        meta = own_meta(document) | {QUERY_DATA: {_QUERY: self.key, **self.meta, **data, **more}}
+        return changed(document, meta=meta, score=score, embedding=embedding)
 
     def copies(self) -> list[Document]:
         """A copy of each document, the best first."""

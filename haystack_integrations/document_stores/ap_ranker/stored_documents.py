@@ -149,10 +149,10 @@ class StoredDocuments(ABC):
         for start in range(0, len(rows), _BATCH):
             on_progress(start, len(rows))
             with self._transaction() as documents:
-                before = documents.fetch(rows[start : start + _BATCH])
+                revision, before = documents.revision(), documents.fetch(rows[start : start + _BATCH])
             embeddings = embed(list(before.values()))
             with self._transaction(write=True) as documents:
-                now = documents.fetch(before)
+                now = before if documents.revision() == revision else documents.fetch(before)
                 for (row, document), embedding in zip(before.items(), embeddings, strict=True):
                     if now.get(row) is document or now.get(row) == document:  # in memory it is the same object
                         meta = {**document.meta, EMBEDDED_BY: origin}
