@@ -151,6 +151,7 @@ def test_components_live_in_a_namespace_package() -> None:
         "haystack_integrations/components/embedders",
         "haystack_integrations/components/rankers",
         "haystack_integrations/components/retrievers",
+        "haystack_integrations/components/routers",
         "haystack_integrations/document_stores",
     ):
         assert not (ROOT / folder / "__init__.py").exists()
@@ -173,6 +174,13 @@ for name, home in ap_ranker._HOMES.items():
 
 
 def test_the_packages_are_typed() -> None:
-    leaves = ("common", "components/embedders", "components/rankers", "components/retrievers", "document_stores")
+    leaves = (
+        "common",
+        "components/embedders",
+        "components/rankers",
+        "components/retrievers",
+        "components/routers",
+        "document_stores",
+    )
     for package in (ROOT / "ap_ranker", *(ROOT / "haystack_integrations" / leaf / "ap_ranker" for leaf in leaves)):
         assert (package / "py.typed").is_file()
