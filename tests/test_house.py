@@ -174,13 +174,7 @@ for name, home in ap_ranker._HOMES.items():
 
 
 def test_the_packages_are_typed() -> None:
-    leaves = (
-        "common",
-        "components/embedders",
-        "components/rankers",
-        "components/retrievers",
-        "components/routers",
-        "document_stores",
-    )
+    kinds = ("embedders", "rankers", "retrievers", "routers")
+    leaves = ("common", "document_stores", *(f"components/{kind}" for kind in kinds))
     for package in (ROOT / "ap_ranker", *(ROOT / "haystack_integrations" / leaf / "ap_ranker" for leaf in leaves)):
         assert (package / "py.typed").is_file()
