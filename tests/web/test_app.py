@@ -24,6 +24,7 @@ from starlette.types import Message
 
 from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.search import declared_pipeline as search_module
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
@@ -363,9 +364,9 @@ async def test_searches_that_nobody_waits_for_do_not_pile_up(
 ) -> None:
     """However many are given up, no more than a few run at once, and those that wait for a thread never run."""
     enough, lock, running, begun = threading.Event(), threading.Lock(), 0, []
-    run = search.run
+    answer = search.answer
 
-    def slow(question: str) -> list[Document]:
+    def slow(question: str) -> tuple[list[Document], Decision]:
         nonlocal running
         with lock:
             running += 1
@@ -373,9 +374,9 @@ async def test_searches_that_nobody_waits_for_do_not_pile_up(
         enough.wait(120)
         with lock:
             running -= 1
-        return run(question)
+        return answer(question)
 
-    monkeypatch.setattr(DeclaredPipeline, "run", lambda _, question, limits: slow(question))
+    monkeypatch.setattr(DeclaredPipeline, "answer", lambda _, question, limits: slow(question))
     monkeypatch.setattr(limits, "ANSWER_SECONDS", 0.3)
     app = build_app(search, judgements_of(search))
     transport = httpx.ASGITransport(app)

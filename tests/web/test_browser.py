@@ -181,7 +181,7 @@ def test_in_german(browser_path: str, address: str) -> None:
     with opened(browser_path, address, "de-DE") as page:
         expect(page).to_have_title("Fragen und Antworten")
         ask(page, "zebra crossing")
-        expect(page.get_by_role("status").first).to_contain_text("Keine gute Antwort gefunden.")
+        expect(page.get_by_role("status").first).to_contain_text("Darauf haben wir keine Antwort.")
         ask(page, "where is my refund")
         first = page.locator("#answers article").first
         expect(first.locator(".source")).to_contain_text("manual.pdf, Seite 3")

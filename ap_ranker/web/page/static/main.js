@@ -54,7 +54,7 @@ function showAnswers(question, { outcome, answers }, category) {
   const isMaybe = outcome === "maybe";
   const items = group(answers).map((each) => ({ category: each.answer.category, element: card(question, each) }));
   list.replaceChildren(...items.map(({ element }) => element));
-  for (const { element } of items) isMaybe ? close(element) : fold(element);
+  items.map(({ element }) => element).forEach(isMaybe ? close : fold);
   categories.offer(items, category, (chosen, count) => {
     if (isMaybe) say(texts.perhaps, true);
     else say(chosen ? texts.foundIn(count, items.length) : texts.found(count));
