@@ -88,12 +88,6 @@ class FeedbackRequest(ExplainRequest):
         return self
 
 
-def shown(found: list[Document], decision: Decision) -> list[Document]:
-    """What visitors see of what was found, with this decision."""
-    most = {Outcome.ANSWER: len(found), Outcome.MAYBE: MAX_MAYBES, Outcome.NONE: 0}
-    return found[: most[decision.outcome]]
-
-
 def add_search_routes(
     app: FastAPI,
     declared: DeclaredPipeline,
@@ -117,15 +111,16 @@ def add_search_routes(
         """Whether the scores are probabilities."""
         return scales and decision.probability is not None
 
-    def answered(question: str) -> tuple[list[Document], Decision]:
+    def answered(question: str) -> tuple[list[Document], list[Document], Decision]:
         with report_store_errors(declared.path, place):
-            documents, decision = search.answer(question, limits)
+            found, decision = search.answer(question, limits)
+        shown = found[: {Outcome.MAYBE: MAX_MAYBES, Outcome.NONE: 0}.get(decision.outcome)]
         if evidence:  # it orders what is shown, and has no part in the decision
-            documents = evidence.ordered(question, documents, calibrated=is_calibrated(decision))
-        return documents, decision
+            shown = evidence.ordered(question, shown, calibrated=is_calibrated(decision))
+        return found, shown, decision
 
-    async def find(question: str) -> tuple[list[Document], Decision]:
-        """Search in a search thread; its failure is the server's fault, not the client's."""
+    async def find(question: str) -> tuple[list[Document], list[Document], Decision]:
+        """What is found, what visitors see of it, and the decision; that a search fails is not the client's fault."""
         try:
             return await asyncio.to_thread(answered, question)
         except InputError as error:
@@ -134,7 +129,7 @@ def add_search_routes(
 
     async def find_answer(question: str, key: str) -> Document:
         """Search again: the server keeps no state, and only answers that were shown can be asked about."""
-        for document in shown(*await find(question)):
+        for document in (await find(question))[1]:
             if document.id == key:
                 return document
         raise HTTPException(404, "Expected the id of an answer to this question, found another. Ask again.")
@@ -143,15 +138,15 @@ def add_search_routes(
     async def api_search(asked: SearchRequest, request: Request) -> JSONResponse:
         """The decision, and the answers or maybes, best first."""
         question = asked.question
-        found, decision = await find(question)
+        found, shown, decision = await find(question)
         outcomes.labels(decision.outcome).inc()
         if question_log is not None:
-            question_log.add(question, judgements.visitors.network_of(request), decision.outcome, found)
+            question_log.add(question, judgements.visitors.network_of(request), decision.outcome, shown or found)
         is_rated = is_calibrated(decision) and decision.outcome is Outcome.ANSWER  # of a maybe, the heading says it
         answers = [
             presented(question, document, calibrated=is_rated, category=category)
             | {"receipt": receipts.sign(question, document.id, ShownAnswer.of(document))}
-            for document in shown(found, decision)
+            for document in shown
         ]
         # Not a dictionary, which FastAPI would walk through first: its values are basic types already.
         return JSONResponse({"question": question, **decision.as_json(), "answers": answers})

@@ -166,6 +166,15 @@ def test_many_clicks_make_no_answer_of_a_maybe(search: DeclaredPipeline) -> None
     assert len(kept(search)) == 20
 
 
+def test_clicks_show_no_maybe_that_was_not_shown(search: DeclaredPipeline) -> None:
+    many = [0.5 - row / 100 for row in range(MAX_MAYBES + 1)]
+    for number in range(20):
+        said = {"question": QUESTION, "answer": f"answer {MAX_MAYBES}", "stored_question": ""}
+        judgements_of(search).keep(**said, helped=True, network=f"n{number}", visit=f"v{number}")
+    client = client_of(search, workers=FixedSearch(many, Outcome.MAYBE), learn_from_clicks=3)
+    assert [one["id"] for one in answers(client)] == [f"d{row}" for row in range(MAX_MAYBES)]
+
+
 def test_questions_are_counted_by_outcome(search: DeclaredPipeline) -> None:
     def counted() -> dict[str, float]:
         text = client.get("/metrics").text
