@@ -95,7 +95,7 @@ class Decider:
                 assert ranking.probabilities is not None  # without a calibration there is no threshold
                 kept = exact | (ranking.probabilities >= least)
             elif score_threshold is not None:
-                kept = exact | reached
+                kept = exact | (scores >= score_threshold)
                 raised = min(score_threshold, 1.0) if scale_score else score_threshold
                 returned = np.where(exact, np.maximum(scores, raised), scores)
         return [(row, float(returned[row])) for row in ranking.order.tolist() if kept[row]][:top_k], decision
