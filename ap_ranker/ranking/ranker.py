@@ -50,6 +50,9 @@ class Ranker(TextEncoder):
     source = "CHECKPOINT"
     """The checkpoint's name, for messages."""
 
+    knows_faq: bool | None = None
+    """Whether its FAQ is the checkpoint's, for which the calibration holds; `None` before a search compares them."""
+
     @classmethod
     def from_pretrained(
         cls,
@@ -168,7 +171,8 @@ class Ranker(TextEncoder):
         if self.config is None:
             return Decider(self.source, Weights(), {}, self.model.scale)
         weights = Weights(self.config.wording_weight, self.config.bm25_weight if fuse_scores else 0.0)
-        return Decider(self.source, weights, self.config.calibration, self.model.scale)
+        calibrations = {} if self.knows_faq is False else self.config.calibration
+        return Decider(self.source, weights, calibrations, self.model.scale)
 
     def score(self, question: str, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
         """(N,) the model's scores of one question with N answers, on the CPU; an InputError if one is not finite."""

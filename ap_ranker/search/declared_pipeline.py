@@ -27,6 +27,7 @@ from ap_ranker.search.load_pipeline import components_of, describe_store, find_s
 from ap_ranker.text.synonyms import read_synonyms
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
+from haystack_integrations.components.retrievers.ap_ranker.faq_search import compare_faq
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
@@ -135,6 +136,9 @@ class DeclaredPipeline:
             if (ranker := self.ranker()) is not None:
                 ranker.warm_up()  # first: its cache keeps what a retriever encodes
             self.pipeline.warm_up()
+            if ranker is not None:  # of an `AnswerSearch`, this has been done
+                stores = (store for store in find_stores(self.pipeline) if isinstance(store, BM25SDocumentStore))
+                compare_faq(ranker, *stores)
         except InputError:
             raise
         except Exception as error:  # components raise any type

@@ -108,6 +108,7 @@ def test_a_small_faq_is_encoded_before_the_server_begins(
     assert started.cache_info is not None
     assert started.cache_info.misses == info.misses
     assert "BM25" not in log.text
+    assert log.messages.count(search.describe_decisions()) == 1
 
 
 def test_progress_is_said(setup: SearchSetup, monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture) -> None:

@@ -11,7 +11,9 @@ from haystack.utils import ComponentDevice
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.decision import Decision
+from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import BasicTypes, check_number, file_list
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
@@ -19,6 +21,9 @@ from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRet
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.documents import Leg
+
+COMPARED = 10_000
+"""Maximum number of a search's texts that are compared with the FAQ of its checkpoint, in a third of a second."""
 
 
 @component
@@ -82,6 +87,7 @@ class AnswerSearch(BasicTypes):
         """Load the checkpoint and the documents unless this is done already."""
         self.ranker.warm_up()  # first: its cache keeps what a retriever encodes
         self.retriever.warm_up()
+        compare_faq(self.ranker, self.retriever.document_store)
 
     warm_up_async = in_thread(warm_up)
 
@@ -89,6 +95,32 @@ class AnswerSearch(BasicTypes):
         """Free the model; a later `run` loads it again."""
         self.retriever.close()
         self.ranker.close()
+
+
+def compare_faq(component: AnswerRanker, *stores: BM25SDocumentStore) -> None:
+    """Compare what is searched with the FAQ that a ranker's checkpoint knows; of clearly another one, warn once.
+
+    What was calibrated there is not applied here (`Ranker.knows_faq`). Nothing happens if that is decided already, if
+    the checkpoint is older than sketches of FAQs, or while the stores are empty.
+    """
+    ranker = component._loaded()
+    assert ranker.config is not None
+    if (trained := ranker.config.faq) is None or ranker.knows_faq is not None:
+        return
+    if not (texts := [text for store in stores for text in store.contents(COMPARED)]):
+        return
+    ranker.knows_faq = trained.is_same(FAQSketch.of(texts))
+    if ranker.knows_faq:
+        return
+    language, languages = main_language(texts), ""
+    if language and trained.language and language != trained.language:
+        languages = f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}."
+    component._warn_once(
+        "%s was made for another FAQ than the one that is searched.%s%s Train it on this one, or calibrate it on "
+        "questions to this one: ap-ranker calibrate %s DEV.",
+        *(component.model, languages, " Its calibration is not applied." if ranker.config.calibration else ""),
+        component.model,
+    )
 
 
 @component
