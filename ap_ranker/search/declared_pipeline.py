@@ -137,8 +137,7 @@ class DeclaredPipeline:
                 ranker.warm_up()  # first: its cache keeps what a retriever encodes
             self.pipeline.warm_up()
             if ranker is not None:  # of an `AnswerSearch`, this has been done
-                stores = (store for store in find_stores(self.pipeline) if isinstance(store, BM25SDocumentStore))
-                compare_faq(ranker, *stores)
+                self._compare_faq(ranker)
         except InputError:
             raise
         except Exception as error:  # components raise any type
@@ -198,6 +197,7 @@ class DeclaredPipeline:
         """One sentence on what is an answer with these limits, and what that rests on; InputError as `prepare`."""
         if (ranker := self.ranker()) is None:
             return "No ranker of ap-ranker is there to decide, so whatever is found is an answer."
+        self._compare_faq(ranker)  # another FAQ than the checkpoint's has no calibration
         basis, chosen = ranker._loaded().decider(fuse_scores=ranker.fuse_scores).basis, _effective(limits, ranker)
         if (score := chosen.get("score_threshold")) is not None:
             return f"What scores at least {score:g} is an answer, all else a maybe."
@@ -206,6 +206,10 @@ class DeclaredPipeline:
             return f"Nothing tells how probably an answer is right, so all but known questions get maybes. {advice}"
         precision = chosen.get("precision", PRECISION)
         return f"Target precision of answers: {precision:g}, by {_ORIGINS[basis]}; all else is a maybe, or nothing."
+
+    def _compare_faq(self, ranker: AnswerRanker) -> None:
+        stores = (store for store in find_stores(self.pipeline) if isinstance(store, BM25SDocumentStore))
+        compare_faq(ranker, *stores)
 
     def run(self, question: str, limits: Limits = NO_LIMITS, top_k: int | None = None) -> list[Document]:
         """Retrieve and rank the documents for a question, best first; without `top_k`, as many as the pipeline says."""
