@@ -91,7 +91,7 @@ class Decider:
         returned, kept = scores, np.ones(len(scores), bool)
         if not offer or decision.outcome is Outcome.ANSWER:
             exact = signals.is_exact
-            if precision is not None:
+            if least is not None:
                 assert ranking.probabilities is not None  # without a calibration there is no threshold
                 kept = exact | (ranking.probabilities >= least)
             elif score_threshold is not None:

@@ -179,7 +179,8 @@ class DeclaredPipeline:
         as many as the pipeline says.
         """
         if (search := self._search()) is not None:
-            return self._failing_as_haystack(search, lambda: search.search(question, offer=True, top_k=top_k, **limits))
+            settings: dict[str, Any] = {**limits, "top_k": top_k}
+            return self._failing_as_haystack(search, lambda: search.search(question, offer=True, **settings))
         if (ranker := self.ranker()) is None:
             documents = self.run(question, limits, top_k)
             return documents, Decision(Outcome.ANSWER if documents else Outcome.NONE, None, Basis.NOTHING)
