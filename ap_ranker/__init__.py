@@ -7,6 +7,7 @@ from ap_ranker import BM25SDocumentStore, BM25SRetriever    # fetch the candidat
 from ap_ranker import HybridRetriever                       # fetch them by words and by meaning
 from ap_ranker import APTextEmbedder, APDocumentEmbedder    # for other document stores
 from ap_ranker import FAQSearch       # both in one component
+from ap_ranker import faq_search_tool    # that as a tool for agents
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever as HybridRetriever
     from haystack_integrations.components.retrievers.ap_ranker import LuceneScores as LuceneScores
     from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore as BM25SDocumentStore
+    from haystack_integrations.tools.ap_ranker import faq_search_tool as faq_search_tool
 
 _COMPONENTS = "haystack_integrations.components"
 _HOMES = {
@@ -68,6 +70,7 @@ _HOMES = {
             "AnswerSearch BM25Scores BM25SEmbeddingRetriever BM25SRetriever FAQSearch HybridRetriever LuceneScores"
         ),
         "haystack_integrations.document_stores.ap_ranker": "BM25SDocumentStore",
+        "haystack_integrations.tools.ap_ranker": "faq_search_tool",
     }.items()
     for name in names.split()
 }
