@@ -1,6 +1,7 @@
 """ap-ranker: small neural answer-selection rankers that put the right FAQ answer on top.
 
 from ap_ranker import train, TrainingConfig, read_dataset, evaluate, calibrate    # what the commands do, as functions
+from ap_ranker import write_untrained    # a checkpoint that ranks as its pretrained encoder does
 from ap_ranker import Ranker          # without Haystack
 from ap_ranker import AnswerRanker    # the Haystack component for any checkpoint; APRanker and others for one family
 from ap_ranker import BM25SDocumentStore, BM25SRetriever    # fetch the candidates
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ap_ranker.training.distill import distill as distill
     from ap_ranker.training.train import TrainingResult as TrainingResult
     from ap_ranker.training.train import train as train
+    from ap_ranker.training.untrained import write_untrained as write_untrained
     from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder as APDocumentEmbedder
     from haystack_integrations.components.embedders.ap_ranker import APTextEmbedder as APTextEmbedder
     from haystack_integrations.components.rankers.ap_ranker import ABCNNRanker as ABCNNRanker
@@ -64,6 +66,7 @@ _HOMES = {
         "ap_ranker.training.config": "TrainingConfig",
         "ap_ranker.training.distill": "distill",
         "ap_ranker.training.train": "TrainingResult train",
+        "ap_ranker.training.untrained": "write_untrained",
         f"{_COMPONENTS}.embedders.ap_ranker": "APDocumentEmbedder APTextEmbedder",
         f"{_COMPONENTS}.rankers.ap_ranker": "ABCNNRanker AnswerRanker APRanker GlobalLocalRanker",
         f"{_COMPONENTS}.retrievers.ap_ranker": (
