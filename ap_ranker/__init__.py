@@ -9,6 +9,7 @@ from ap_ranker import HybridRetriever                       # fetch them by word
 from ap_ranker import APTextEmbedder, APDocumentEmbedder    # for other document stores
 from ap_ranker import FAQSearch       # both in one component
 from ap_ranker import faq_search_tool    # that as a tool for agents
+from ap_ranker import AnswerRouter    # an answer, a maybe, or none
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ap_ranker.errors import InputError as InputError
     from ap_ranker.evaluation.evaluate import evaluate as evaluate
     from ap_ranker.evaluation.evaluation_report import EvaluationReport as EvaluationReport
+    from ap_ranker.ranking.decision import Decision as Decision
     from ap_ranker.ranking.explanation import Explanation as Explanation
     from ap_ranker.ranking.ranker import RankedAnswer as RankedAnswer
     from ap_ranker.ranking.ranker import Ranker as Ranker
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from haystack_integrations.components.retrievers.ap_ranker import FAQSearch as FAQSearch
     from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever as HybridRetriever
     from haystack_integrations.components.retrievers.ap_ranker import LuceneScores as LuceneScores
+    from haystack_integrations.components.routers.ap_ranker import AnswerRouter as AnswerRouter
     from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore as BM25SDocumentStore
     from haystack_integrations.tools.ap_ranker import faq_search_tool as faq_search_tool
 
@@ -60,6 +63,7 @@ _HOMES = {
         "ap_ranker.errors": "InputError",
         "ap_ranker.evaluation.evaluate": "evaluate",
         "ap_ranker.evaluation.evaluation_report": "EvaluationReport",
+        "ap_ranker.ranking.decision": "Decision",
         "ap_ranker.ranking.explanation": "Explanation",
         "ap_ranker.ranking.ranker": "RankedAnswer Ranker",
         "ap_ranker.training.calibrate": "CalibrationReport calibrate",
@@ -72,6 +76,7 @@ _HOMES = {
         f"{_COMPONENTS}.retrievers.ap_ranker": (
             "AnswerSearch BM25Scores BM25SEmbeddingRetriever BM25SRetriever FAQSearch HybridRetriever LuceneScores"
         ),
+        f"{_COMPONENTS}.routers.ap_ranker": "AnswerRouter",
         "haystack_integrations.document_stores.ap_ranker": "BM25SDocumentStore",
         "haystack_integrations.tools.ap_ranker": "faq_search_tool",
     }.items()

@@ -58,7 +58,7 @@ class TopAnswers:
 def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     """`model` and, if BM25 has a weight, `fused` -> all questions, with the candidates that `evaluate` uses."""
     evaluation_set = EvaluationSet(dataset, unanswerable=True, language=ranker.bm25_language)
-    signals, weights = evaluation_set.signals(evaluation_set.scores(ranker)), ranker.decision().weights
+    signals, weights = evaluation_set.signals(evaluation_set.scores(ranker)), ranker.decider().weights
     kinds = {MODEL: replace(weights, bm25=0.0)} | ({FUSED: weights} if weights.bm25 else {})
     answerable = np.array([bool(question.positives) for question in evaluation_set.questions])
     rest = evaluation_set.right, answerable, np.ones(len(signals))

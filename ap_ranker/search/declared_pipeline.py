@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from haystack import Document, Pipeline, tracing
 from haystack.core.errors import PipelineRuntimeError
@@ -18,14 +18,18 @@ from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo
+from ap_ranker.ranking.decision import Decision, Outcome
 from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.search.default_pipelines import find_pipeline
 from ap_ranker.search.load_pipeline import components_of, describe_store, find_stores, load_pipeline, safe_line
 from ap_ranker.text.synonyms import read_synonyms
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
+from haystack_integrations.components.retrievers.ap_ranker.faq_search import compare_faq
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
+
+T = TypeVar("T")
 
 Limits = Mapping[str, float | None]  # `precision` or `score_threshold` of the ranker; `None` leaves it to the pipeline
 
@@ -129,6 +133,9 @@ class DeclaredPipeline:
             if (ranker := self.ranker()) is not None:
                 ranker.warm_up()  # first: its cache keeps what a retriever encodes
             self.pipeline.warm_up()
+            if ranker is not None:  # of an `AnswerSearch`, this has been done
+                stores = (store for store in find_stores(self.pipeline) if isinstance(store, BM25SDocumentStore))
+                compare_faq(ranker, *stores)
         except InputError:
             raise
         except Exception as error:  # components raise any type
@@ -161,6 +168,24 @@ class DeclaredPipeline:
             precision, threshold = limits.get("precision"), limits.get("score_threshold")
             ranker.run(query=QUESTION, documents=scored, precision=precision, score_threshold=threshold)
 
+    def answer(
+        self, question: str, limits: Limits = NO_LIMITS, top_k: int | None = None
+    ) -> tuple[list[Document], Decision | None]:
+        """The documents for a question, best first, and whether they answer it; `None` if no ranker of ours decides.
+
+        Where they do not, the limits leave nothing out: the best ones may be worth showing. Without `top_k`, there are
+        as many as the pipeline says.
+        """
+        if (search := self._search()) is not None:
+            return self._failing_as_haystack(search, lambda: search.search(question, offer=True, top_k=top_k, **limits))
+        documents = self.run(question, NO_THRESHOLD if self.takes_threshold else limits, top_k)
+        if (ranker := self.ranker()) is None:
+            return documents, None
+        decision = ranker.decide(question, documents, **limits)
+        if decision.outcome is Outcome.ANSWER and self.takes_threshold:
+            documents = self.run(question, limits, top_k)
+        return documents, decision
+
     def run(self, question: str, limits: Limits = NO_LIMITS, top_k: int | None = None) -> list[Document]:
         """Retrieve and rank the documents for a question, best first; without `top_k`, as many as the pipeline says."""
         settings = {name: value for name, value in {**limits, "top_k": top_k}.items() if value is not None}
@@ -177,11 +202,19 @@ class DeclaredPipeline:
         return documents
 
     def _outputs(self, data: dict[str, dict[str, Any]]) -> Mapping[str, Any]:
-        search = self.pipeline.get_component(self.last)
-        if not isinstance(search, AnswerSearch) or len(self.pipeline.graph) > 1 or tracing.is_tracing_enabled():
+        if (search := self._search()) is None:
             return self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {})
-        try:  # as Haystack runs it, but without its bookkeeping, which takes as long as BM25
-            return cast(Mapping[str, Any], search.run(**data[self.last]))
+        return self._failing_as_haystack(search, lambda: cast(Mapping[str, Any], search.run(**data[self.last])))
+
+    def _search(self) -> AnswerSearch | None:
+        """The pipeline's one component, if it is ours: Haystack's bookkeeping would take as long as BM25."""
+        search = self.pipeline.get_component(self.last)
+        alone = isinstance(search, AnswerSearch) and len(self.pipeline.graph) == 1 and not tracing.is_tracing_enabled()
+        return search if alone else None
+
+    def _failing_as_haystack(self, search: AnswerSearch, work: Callable[[], T]) -> T:
+        try:
+            return work()
         except Exception as error:
             raise PipelineRuntimeError.from_exception(self.last, type(search), error) from error
 

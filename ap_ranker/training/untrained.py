@@ -9,6 +9,7 @@ import numpy as np
 
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
+from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
 from ap_ranker.training.card import untrained_card
@@ -44,6 +45,7 @@ def write_untrained(
         bm25_language=language,
         wording_weight=DEFAULT_WEIGHT,
         encoder=inputs.encoder,
+        faq=FAQSketch.with_language(texts),
     )
     card = untrained_card(checkpoint, f"{len(texts):,} texts of {source or 'the documents'}")
     save_checkpoint(Path(folder), checkpoint, model, tokenizer, card)

@@ -17,6 +17,7 @@ from searches import ENTRIES, filled, in_two
 
 import ap_ranker
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.decision import Decision
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
@@ -73,7 +74,7 @@ def test_neither_part_changes_what_it_is_given(
     assert ranker is not None
     rank = ranker.rank_found
 
-    def spied(query: str, found: Found, **limits: Any) -> list[Document]:
+    def spied(query: str, found: Found, **limits: Any) -> tuple[list[Document], Decision]:
         seen.append((found.documents, deepcopy([asdict(one) for one in found.documents])))
         return rank(query, found, **limits)
 

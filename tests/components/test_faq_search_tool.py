@@ -77,7 +77,9 @@ def test_an_agent_finds_what_the_search_finds(search: FAQSearch) -> None:
     model, result = told(search, {"query": "the link in my e-mail", "top_k": 2}, filter_fields=FIELDS)
     expected = search.run(query="the link in my e-mail", top_k=2)["documents"]
     assert len(expected) == 2
-    assert [(one["question"], one["answer"], one["score"]) for one in json.loads(result)] == [
+    read = json.loads(result)
+    assert read["outcome"] == search.run(query="the link in my e-mail", top_k=2)["decision"]["outcome"]
+    assert [(one["question"], one["answer"], one["score"]) for one in read["entries"]] == [
         (document.meta["question"], document.meta["answer"], pytest.approx(document.score, abs=1e-3))
         for document in expected
     ]
@@ -131,7 +133,7 @@ def test_an_empty_question_is_an_error_that_the_model_reads(search: FAQSearch) -
 
 
 def test_no_answer_is_an_empty_list(search: FAQSearch) -> None:
-    assert told(search, {"query": "xyzzy"})[1] == "[]"
+    assert json.loads(told(search, {"query": "xyzzy"})[1]) == {"outcome": "none", "entries": []}
 
 
 def test_without_fields_the_model_is_told_of_no_filters(search: FAQSearch) -> None:

@@ -15,8 +15,9 @@ from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
 
 DESCRIPTION = (
     "Search the FAQ for the answers to a question. Use it before answering a question that the FAQ may answer. "
-    "Returns a list of entries, best first, each with the question that it answers, its answer, and a score from 0 "
-    "to 1. If the list is empty, the FAQ has no answer to the question: say so and do not guess."
+    "Returns an outcome and a list of entries, best first, each with the question that it answers, its answer, and a "
+    "score from 0 to 1. The outcome is answer: the first entry answers the question; maybe: read the entries before "
+    "you use one; or none: the FAQ has no answer, say so and do not guess."
 )
 
 _QUERY = "One question as a complete sentence, in the user's words and language, such as: How do I return a bicycle?"
@@ -39,7 +40,7 @@ class AgentSearch:
     from haystack_integrations.tools.ap_ranker import AgentSearch
 
     search = AgentSearch(FAQSearch(model="checkpoints/faq", documents="FAQ.csv"))
-    print(search.run(query="Where is my parcel?", filters={"category": "Delivery"})["entries"])
+    print(search.run(query="Where is my parcel?", filters={"category": "Delivery"})["text"])
     ```
     """
 
@@ -53,7 +54,7 @@ class AgentSearch:
             raise InputError(f"Expected an AnswerSearch or a FAQSearch, found {one_line(repr(search), 80)}.")
         self.search = search
 
-    @component.output_types(documents=list[Document], entries=str)
+    @component.output_types(documents=list[Document], text=str)
     def run(self, *, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None) -> dict[str, Any]:
         """
         Find the entries that answer a question.
@@ -62,14 +63,16 @@ class AgentSearch:
         :param filters: The value that a field of the documents' meta must have, or a list of values of which it must
             have one: `{"category": "Delivery"}`. Several fields must all match. Haystack's own filters work, too.
         :param top_k: The maximum number of entries.
-        :returns: `documents`, best first, and the same as `entries`, a list in JSON of `question` (if the entry has
-            one), `answer` and `score`.
+        :returns: `documents`, best first, and as JSON in `text` the `outcome` of the search's decision (`answer`,
+            `maybe` or `none`) and the `entries`, each with its `question` (if it has one), `answer` and `score`.
         :raises ValueError: The query is empty, a filter is no value or list, or no document has its field.
         """
-        documents = self.search.run(query=query, filters=as_filters(filters), top_k=top_k)["documents"]
+        found = self.search.run(query=query, filters=as_filters(filters), top_k=top_k)
+        documents: list[Document] = found["documents"]
         if filters and not documents:
             self._check_fields(filters)
-        return {"documents": documents, "entries": json.dumps(list(map(_entry, documents)), ensure_ascii=False)}
+        told = {"outcome": found["decision"]["outcome"], "entries": list(map(_entry, documents))}
+        return {"documents": documents, "text": json.dumps(told, ensure_ascii=False)}
 
     run_async = in_thread(run)
 
@@ -158,7 +161,7 @@ def faq_search_tool(
             "required": ["query"],
             "additionalProperties": False,
         },
-        outputs_to_string={"source": "entries"},
+        outputs_to_string={"source": "text"},
         outputs_to_state=outputs_to_state,
     )
 
