@@ -1,6 +1,6 @@
 """How much do the core and the extras take on the disk, beside torch?
 
-python -m benchmarks.install_size            # the core, and what the core was before `train` was an extra
+python -m benchmarks.install_size            # the core, and the core with `train`, as it was before that extra
 python -m benchmarks.install_size train serve
 
 Sizes are those of the installed distributions that an installation needs, by their metadata; files of compiled Python

@@ -139,3 +139,26 @@ def test_what_trains_and_measures_names_its_extra(line: list[str], folder: Path)
     assert done.returncode == 2, done.stderr
     assert not absent('pip install "ap-ranker[train]"', done.stderr)
     assert "Traceback" not in done.stderr
+
+
+def test_a_component_loads_nothing_large_before_it_needs_it(folder: Path) -> None:
+    """Its import takes little longer than Haystack's, as `python -m benchmarks.import_time` measures."""
+    code = """
+import sys
+import haystack
+before = set(sys.modules)
+from ap_ranker import APRanker
+print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
+"""
+    loaded = set(run(code, folder).stdout.split())
+    assert "ap_ranker" in loaded
+    assert not loaded & {
+        "accelerate",
+        "bm25s",
+        "huggingface_hub",
+        "numba",
+        "pandas",
+        "scipy",
+        "sklearn",
+        "transformers",
+    }

@@ -67,7 +67,7 @@ class AgentSearch:
             `maybe` or `none`) and the `entries`, each with its `question` (if it has one), `answer` and `score`.
         :raises ValueError: The query is empty, a filter is no value or list, or no document has its field.
         """
-        found = self.search.run(query=query, filters=as_filters(filters), top_k=top_k)
+        found: dict[str, Any] = self.search.run(query=query, filters=as_filters(filters), top_k=top_k)
         documents: list[Document] = found["documents"]
         if filters and not documents:
             self._check_fields(filters)
