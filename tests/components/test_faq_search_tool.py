@@ -118,9 +118,11 @@ def test_filters_as_a_model_writes_them(search: FAQSearch, filters: dict[str, An
         ({"meta.colour": "red"}, "colour … category"),
         ({"category": {"name": "Delivery"}}, "category … Delivery"),
         ({"category": None}, "category … None"),
+        (["Delivery"], "filters … ['Delivery']"),
+        ("Delivery", "filters … 'Delivery'"),
     ],
 )
-def test_filters_that_can_find_nothing_are_refused(search: FAQSearch, filters: dict[str, Any], facts: str) -> None:
+def test_filters_that_can_find_nothing_are_refused(search: FAQSearch, filters: Any, facts: str) -> None:
     with refused(facts):
         AgentSearch(search).run(query="link", filters=filters)
     _, result = told(search, {"query": "the link", "filters": filters})

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Filters as users write them."""
 
 from __future__ import annotations

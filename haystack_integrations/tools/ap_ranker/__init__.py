@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tools of ap-ranker for agents."""
 
 from .faq_search_tool import AgentSearch, faq_search_tool

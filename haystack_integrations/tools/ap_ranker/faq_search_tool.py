@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A FAQ search as a language model calls it. It is here because Haystack loads YAML only from this namespace."""
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class AgentSearch:
     from haystack_integrations.tools.ap_ranker import AgentSearch
 
     search = AgentSearch(FAQSearch(model="checkpoints/faq", documents="FAQ.csv"))
-    print(search.run(query="Where is my parcel?", filters={"category": "Delivery"})["text"])
+    print(search.run(query="Where is my parcel?")["text"])
     ```
     """
 
@@ -53,6 +54,10 @@ class AgentSearch:
         if not isinstance(search, AnswerSearch):
             raise InputError(f"Expected an AnswerSearch or a FAQSearch, found {one_line(repr(search), 80)}.")
         self.search = search
+
+    def _get_telemetry_data(self) -> dict[str, Any]:
+        """Data that is sent to Posthog for usage analytics."""
+        return {"search": type(self.search).__name__}
 
     @component.output_types(documents=list[Document], text=str)
     def run(self, *, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None) -> dict[str, Any]:
@@ -92,6 +97,8 @@ class AgentSearch:
     def close(self) -> None:
         """Free the model; a later `run` loads it again."""
         self.search.close()
+
+    close_async = in_thread(close)
 
     def to_dict(self) -> dict[str, Any]:
         """The component as a dictionary of basic types."""
@@ -173,8 +180,13 @@ def is_haystacks(filters: Mapping[str, Any]) -> bool:
 
 def as_filters(filters: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Haystack's filters for fields and values, all of which must match; InputError for what is no value or list."""
-    if not filters or is_haystacks(filters):
-        return dict(filters) if filters else None
+    if not filters:
+        return None
+    if not isinstance(filters, Mapping):
+        expected = 'filters: expected fields and values such as {"category": "Delivery"}'
+        raise InputError(f"{expected}, found {one_line(repr(filters), 80)}.")
+    if is_haystacks(filters):
+        return dict(filters)
     conditions = []
     for field, value in filters.items():
         values = value if isinstance(value, list) else [value]
