@@ -153,6 +153,7 @@ def test_components_live_in_a_namespace_package() -> None:
         "haystack_integrations/components/retrievers",
         "haystack_integrations/components/routers",
         "haystack_integrations/document_stores",
+        "haystack_integrations/tools",
     ):
         assert not (ROOT / folder / "__init__.py").exists()
 
@@ -175,6 +176,6 @@ for name, home in ap_ranker._HOMES.items():
 
 def test_the_packages_are_typed() -> None:
     kinds = ("embedders", "rankers", "retrievers", "routers")
-    leaves = ("common", "document_stores", *(f"components/{kind}" for kind in kinds))
+    leaves = ("common", "document_stores", "tools", *(f"components/{kind}" for kind in kinds))
     for package in (ROOT / "ap_ranker", *(ROOT / "haystack_integrations" / leaf / "ap_ranker" for leaf in leaves)):
         assert (package / "py.typed").is_file()

@@ -21,7 +21,7 @@ SAMPLE = 200
 
 
 def write_untrained(
-    folder: Path, texts: Sequence[str], language: str | None = None, encoder: str | None = None, source: str = ""
+    folder: str | Path, texts: Sequence[str], language: str | None = None, encoder: str | None = None, source: str = ""
 ) -> None:
     """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
 
@@ -48,4 +48,4 @@ def write_untrained(
         faq=FAQSketch.with_language(texts),
     )
     card = untrained_card(checkpoint, f"{len(texts):,} texts of {source or 'the documents'}")
-    save_checkpoint(folder, checkpoint, model, tokenizer, card)
+    save_checkpoint(Path(folder), checkpoint, model, tokenizer, card)

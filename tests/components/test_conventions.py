@@ -95,7 +95,7 @@ def test_files(path: Path) -> None:
                 assert owner in ("self", "cls") or owner[:1].isupper(), f"line {node.lineno}: {owner}.{node.attr}"
 
 
-FLOORS = ["common", "document_stores", "embedders", "rankers", "retrievers", "routers"]
+FLOORS = ["common", "document_stores", "embedders", "rankers", "retrievers", "routers", "tools"]
 """Lowest first. A ranker needs no store, an embedder neither."""
 
 
