@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from haystack import Document, default_from_dict, tracing
-from haystack.document_stores.types import FilterPolicy
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.errors import InputError, check_known, one_line
@@ -104,15 +103,6 @@ def check_documents(documents: object) -> None:
     wrong = [one for one in documents if not isinstance(one, Document)] if isinstance(documents, list) else [documents]
     if wrong:
         raise InputError(f"Expected documents as a list of Documents, found {one_line(repr(wrong[0]), 80)}.")
-
-
-def read_policy(policy: str | FilterPolicy) -> FilterPolicy:
-    """The policy of a name, as YAML has it; an InputError if there is none of that name."""
-    try:
-        return FilterPolicy(policy.lower() if isinstance(policy, str) else policy)
-    except ValueError as error:
-        known = ", ".join(each.value for each in FilterPolicy)
-        raise InputError(f"Expected filter_policy to be one of {known}, found {policy!r}.") from error
 
 
 SENTENCE_TRANSFORMERS = {"trust_remote_code": False, "backend": "torch"} | dict.fromkeys(

@@ -55,10 +55,6 @@ class BM25Scores(CopiedByParameters):
         """The component as a dictionary of basic types."""
         return default_to_dict(self, retriever=self.retriever, k1=self.k1)
 
-    def _get_telemetry_data(self) -> dict[str, Any]:
-        """Data that is sent to Posthog for usage analytics."""
-        return {"retriever": type(self.retriever).__name__}
-
     def warm_up(self) -> None:
         """Warm up the retriever."""
         if hasattr(self.retriever, "warm_up"):

@@ -125,14 +125,10 @@ class BM25SRetriever(StoreRetriever):
         """As `run`, before any document is copied."""
         check_query(query)
         filters, top_k = self._limits(filters, top_k)
+        scale_score = self.scale_score if scale_score is None else scale_score
+        known, told = self._leg(query), self.wordings is not None
         found = self.document_store.find_documents(
-            query,
-            None,
-            filters,
-            top_k,
-            wordings=self._leg(query),
-            stored_questions=self.wordings is not None,
-            scale_score=self.scale_score if scale_score is None else scale_score,
+            query, None, filters, top_k, wordings=known, stored_questions=told, scale_score=scale_score
         )
         self._note(len(found.rows), top_k)
         return found if self._keeps_all else found.first(top_k)

@@ -59,10 +59,6 @@ class AnswerSearch(CopiedByParameters):
         """The component as a dictionary of basic types."""
         return default_to_dict(self, retriever=self.retriever, ranker=self.ranker)
 
-    def _get_telemetry_data(self) -> dict[str, Any]:
-        """Data that is sent to Posthog for usage analytics."""
-        return self.ranker._get_telemetry_data()
-
     @component.output_types(documents=list[Document], decision=dict[str, Any])
     def run(
         self,

@@ -32,7 +32,6 @@ from haystack_integrations.common.ap_ranker.component import (
     check_number,
     check_query,
     file_list,
-    read_policy,
 )
 from haystack_integrations.common.ap_ranker.entries import names_in_files, own_wordings
 from haystack_integrations.common.ap_ranker.query_data import Found, changed
@@ -154,7 +153,7 @@ class StoreRetriever(CopiedByParameters):
         self.document_store = document_store
         self.filters = filters
         self.top_k = top_k
-        self.filter_policy = read_policy(filter_policy)
+        self.filter_policy = FilterPolicy.from_str(str(filter_policy))  # a policy is the text of its name, too
         self._warned = False
 
     def _get_telemetry_data(self) -> dict[str, Any]:
@@ -283,10 +282,6 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
             wordings=self.wordings,
         )
 
-    def _get_telemetry_data(self) -> dict[str, Any]:
-        """Data that is sent to Posthog for usage analytics."""
-        return StoreRetriever._get_telemetry_data(self) | CheckpointComponent._get_telemetry_data(self)
-
     def _load(self) -> Ranker:
         ranker = CheckpointComponent._load(self)
         ranker.fill_cache()  # so that the ranker does not encode again what was encoded for the vectors
@@ -368,14 +363,9 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         ranker, store = self.loaded(), self.document_store
         question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
         known = self._wordings.leg(store, ranker, question)
+        vector, rank_all = question.tolist(), self.rank_all
         found = store.find_documents(
-            query,
-            question.tolist(),
-            filters,
-            top_k,
-            rank_all=self.rank_all,
-            wordings=known,
-            stored_questions=True,
+            query, vector, filters, top_k, rank_all=rank_all, wordings=known, stored_questions=True
         )
         self._note(len(found.rows), top_k)
         return found

@@ -75,10 +75,6 @@ class AnswerRouter(CopiedByParameters):
             wordings=self.wordings,
         )
 
-    def _get_telemetry_data(self) -> dict[str, Any]:
-        """Data that is sent to Posthog for usage analytics."""
-        return self._decides._get_telemetry_data()
-
     @component.output_types(answer=list[Document], maybe=list[Document], none=str)
     def run(self, *, query: str, documents: list[Document]) -> dict[str, Any]:
         """
