@@ -61,7 +61,7 @@ class BM25SRetriever(StoreRetriever):
         :param wordings: Files of known wordings, as of `AnswerRanker`. Documents of which the query is one of these,
             `meta["question"]` or one of `meta["wordings"]`, word for word, are then among the `top_k` returned. With
             `[]` those of the meta alone; with `None` BM25 alone.
-        :raises InputError: A number is out of range, or there is no policy of this name.
+        :raises ValueError: A number is out of range, or there is no policy of this name.
         :raises TypeError: `document_store` is another store.
         """
         self._search(document_store, filters, top_k, filter_policy)

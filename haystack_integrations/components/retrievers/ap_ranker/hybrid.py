@@ -239,7 +239,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
 
         :param top_k: The maximum number of documents to find by words, by meaning, and by known wordings, each.
         :param rank_all: A store with at most this many documents returns all of them, for the ranker to rank.
-        :raises InputError: A number is out of range, or there is no policy of this name.
+        :raises ValueError: A number is out of range, or there is no policy of this name.
         :raises TypeError: `document_store` is another store.
         """
         self._search(document_store, filters, top_k, filter_policy)
