@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,10 @@ import numpy as np
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.faq_sketch import FAQSketch
-from ap_ranker.ranking.ranker import resolve_device
+from ap_ranker.ranking.priors import find_prior
+from ap_ranker.ranking.random_questions import background
+from ap_ranker.ranking.ranker import Ranker, resolve_device
+from ap_ranker.ranking.rule import MODEL
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
 from ap_ranker.training.card import untrained_card
 from ap_ranker.training.config import TrainingConfig
@@ -25,7 +29,8 @@ def write_untrained(
 ) -> None:
     """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
 
-    Training that far needs questions: without any, the weights of words, of BM25 and of known wordings are fixed. The
+    Training that far needs questions: without any, the weights of words, of BM25 and of known wordings are fixed, and
+    probabilities are those of the encoder's prior (`ranking/priors.py`), if it has one. The
     `language` is that of BM25's stemmer, the `encoder` any sentence-transformers model, by name or folder; the card
     names the `source` of the texts. InputError if there is no such encoder, or the folder cannot be written.
     """
@@ -47,5 +52,9 @@ def write_untrained(
         encoder=inputs.encoder,
         faq=FAQSketch.with_language(texts),
     )
+    weights = {name: value for name, value in model.state_dict().items() if name.startswith("encoder.")}
+    if texts and (prior := find_prior(weights)) is not None:
+        ranker = Ranker(model.eval(), tokenizer, resolve_device(None), checkpoint)
+        checkpoint = replace(checkpoint, calibration={MODEL: prior.calibration(background(ranker, texts))})
     card = untrained_card(checkpoint, f"{len(texts):,} texts of {source or 'the documents'}")
     save_checkpoint(folder, checkpoint, model, tokenizer, card)
