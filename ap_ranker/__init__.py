@@ -1,12 +1,14 @@
 """ap-ranker: small neural answer-selection rankers that put the right FAQ answer on top.
 
 from ap_ranker import train, TrainingConfig, read_dataset, evaluate, calibrate    # what the commands do, as functions
+from ap_ranker import write_untrained    # a checkpoint that ranks as its pretrained encoder does
 from ap_ranker import Ranker          # without Haystack
 from ap_ranker import AnswerRanker    # the Haystack component for any checkpoint; APRanker and others for one family
 from ap_ranker import BM25SDocumentStore, BM25SRetriever    # fetch the candidates
 from ap_ranker import HybridRetriever                       # fetch them by words and by meaning
 from ap_ranker import APTextEmbedder, APDocumentEmbedder    # for other document stores
 from ap_ranker import FAQSearch       # both in one component
+from ap_ranker import faq_search_tool    # that as a tool for agents
 from ap_ranker import AnswerRouter    # an answer, a maybe, or none
 """
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from ap_ranker.training.distill import distill as distill
     from ap_ranker.training.train import TrainingResult as TrainingResult
     from ap_ranker.training.train import train as train
+    from ap_ranker.training.untrained import write_untrained as write_untrained
     from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder as APDocumentEmbedder
     from haystack_integrations.components.embedders.ap_ranker import APTextEmbedder as APTextEmbedder
     from haystack_integrations.components.rankers.ap_ranker import ABCNNRanker as ABCNNRanker
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from haystack_integrations.components.retrievers.ap_ranker import LuceneScores as LuceneScores
     from haystack_integrations.components.routers.ap_ranker import AnswerRouter as AnswerRouter
     from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore as BM25SDocumentStore
+    from haystack_integrations.tools.ap_ranker import faq_search_tool as faq_search_tool
 
 _COMPONENTS = "haystack_integrations.components"
 _HOMES = {
@@ -66,6 +70,7 @@ _HOMES = {
         "ap_ranker.training.config": "TrainingConfig",
         "ap_ranker.training.distill": "distill",
         "ap_ranker.training.train": "TrainingResult train",
+        "ap_ranker.training.untrained": "write_untrained",
         f"{_COMPONENTS}.embedders.ap_ranker": "APDocumentEmbedder APTextEmbedder",
         f"{_COMPONENTS}.rankers.ap_ranker": "ABCNNRanker AnswerRanker APRanker GlobalLocalRanker",
         f"{_COMPONENTS}.retrievers.ap_ranker": (
@@ -73,6 +78,7 @@ _HOMES = {
         ),
         f"{_COMPONENTS}.routers.ap_ranker": "AnswerRouter",
         "haystack_integrations.document_stores.ap_ranker": "BM25SDocumentStore",
+        "haystack_integrations.tools.ap_ranker": "faq_search_tool",
     }.items()
     for name in names.split()
 }

@@ -97,7 +97,7 @@ def advice(report: CalibrationReport) -> Iterator[str]:
             yield f"{target:g} is out of reach: too few questions, or too many wrong first answers."
     asked = report.splits["dev"].n_questions
     if asked < ENOUGH:
-        yield f"{ENOUGH - asked} more questions of users would help most: the fewer there are, the stricter it has to be."
+        yield f"{ENOUGH - asked} more questions of users would help most: the fewer there are, the stricter it is."
 
 
 def _print_unanswerable(split: SplitReport) -> None:

@@ -15,16 +15,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import expit
 
 from ap_ranker.data.dataset import Dataset, Question
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, extra_for
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking import rule
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, key, margins
+
+with extra_for("Training and measuring need", "train"):
+    from scipy.optimize import minimize
+    from scipy.special import expit
 
 MIN_QUESTIONS = 20
 """Minimum number of dev questions for a fit of three parameters, and of dev answers above a threshold."""

@@ -7,15 +7,16 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import bm25s
 import numpy as np
 
 from ap_ranker.errors import InputError
 from ap_ranker.text.languages import BM25_SEGMENTERS, check_language
 from ap_ranker.text.reading import Form, Word, read_words, terms, without_repetition
 
-logging.getLogger("bm25s").setLevel(logging.WARNING)  # the library sets it to DEBUG
+if TYPE_CHECKING:
+    import bm25s
 
 # The defaults of Lucene and Elasticsearch, which the published benchmark numbers also use.
 K1, B = 1.2, 0.75
@@ -66,7 +67,7 @@ class BM25:
         self._size = len(rows)
         self._index: bm25s.BM25 | None = None
         if vocabulary:
-            self._index = bm25s.BM25(method="lucene", k1=k1, b=b)
+            self._index = _load_bm25s().BM25(method="lucene", k1=k1, b=b)
             self._index.index((rows, vocabulary), create_empty_token=False, show_progress=False)
 
     def __len__(self) -> int:
@@ -123,7 +124,7 @@ class BM25:
         """Map a saved index of this language into memory; an exception of almost any class if it is damaged."""
         # These settings override those in the file.
         fixed = {"method": "lucene", "idf_method": "lucene", "dtype": "float32", "int_dtype": "int32"}
-        index = bm25s.BM25.load(folder, mmap=True, allow_pickle=False, backend="numpy", **fixed)
+        index = _load_bm25s().BM25.load(folder, mmap=True, allow_pickle=False, backend="numpy", **fixed)
         loaded = cls((), language=language)
         loaded._index, loaded._size = index, index.scores["num_docs"]
         data, texts, starts = (index.scores[name] for name in ("data", "indices", "indptr"))
@@ -141,6 +142,14 @@ class BM25:
         if not is_whole:
             raise ValueError(f"{len(words)} words with {len(starts)} starts, {len(texts)} texts and {len(data)} scores")
         return loaded
+
+
+def _load_bm25s() -> Any:
+    """The library, on first use: where numba and SciPy are installed, it loads them, too."""
+    import bm25s
+
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # the library sets it to DEBUG
+    return bm25s
 
 
 def check_parameters(k1: float, b: float = B) -> None:

@@ -1,7 +1,7 @@
 """Whether a question has an answer: the one place that decides, for pages, pipelines and the command line.
 
 answer   p >= t, or the question is a known wording: p is the probability that the first answer is right, t the
-         threshold of the target precision
+         threshold of the target precision; with a minimum score in its place, the first score reaches that
 none     f < floor: questions about other matters score as high, so nothing is worth showing
 maybe    everything else: worth showing, not worth asserting
 """
@@ -16,21 +16,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration, Numbers, Ranking, Signals, Weights, key, rank
 
 PRECISION = 0.8
 """The target precision of a search that names none: four of five asserted answers are right."""
-
-
-class Outcome(StrEnum):
-    """What a question gets."""
-
-    ANSWER = "answer"
-    MAYBE = "maybe"
-    NONE = "none"
 
 
 @dataclass(frozen=True)
@@ -80,7 +74,7 @@ class Decider:
                 wording, word for word: a score below the threshold is raised to it.
             top_k: maximum number of answers; `None` for no limit.
             scale_score: return scores from 0 to 1: probabilities, if there is a calibration.
-            score_threshold: leave out lower scores, after scaling; the decision takes it for a probability.
+            score_threshold: leave out lower scores, after scaling; an answer's score reaches it.
             precision: target precision: leave out probabilities below the threshold that was calibrated for it.
             offer: leave out nothing where there is no answer: the best may be worth showing.
 
@@ -90,13 +84,14 @@ class Decider:
         """
         check_limits(score_threshold, precision)
         ranking, fused = self.rank(signals), signals.fused(self.weights)
-        least = self.threshold(precision, fused=fused) if precision is not None else score_threshold
-        decision = self._decision(signals, ranking, least if self.calibrated else None)
+        least = None if precision is None else self.threshold(precision, fused=fused)
         scores = self._scaled(ranking, fused=fused) if scale_score else ranking.scores
+        reached = None if score_threshold is None else scores >= score_threshold
+        decision = self._decision(signals, ranking, least, reached)
         returned, kept = scores, np.ones(len(scores), bool)
         if not offer or decision.outcome is Outcome.ANSWER:
             exact = signals.is_exact
-            if precision is not None:
+            if least is not None:
                 assert ranking.probabilities is not None  # without a calibration there is no threshold
                 kept = exact | (ranking.probabilities >= least)
             elif score_threshold is not None:
@@ -105,21 +100,28 @@ class Decider:
                 returned = np.where(exact, np.maximum(scores, raised), scores)
         return [(row, float(returned[row])) for row in ranking.order.tolist() if kept[row]][:top_k], decision
 
-    def _decision(self, signals: Signals, ranking: Ranking, least: float | None) -> Decision:
-        """As at the head of this file; `least` is t, by default that of `PRECISION`."""
+    def _decision(
+        self, signals: Signals, ranking: Ranking, least: float | None, reached: NDArray[np.bool_] | None
+    ) -> Decision:
+        """As at the head of this file; `least` is t, by default that of `PRECISION`; `reached` (N,) is in its place."""
         if not len(ranking.order):
             return Decision(Outcome.NONE, None, Basis.NOTHING)
         first, calibration = ranking.order[0], self.calibration(fused=signals.fused(self.weights))
         probability = None if ranking.probabilities is None else float(ranking.probabilities[first])
         if signals.is_exact[first]:
             return Decision(Outcome.ANSWER, probability, Basis.EXACT)
-        if calibration is None or probability is None:
-            return Decision(Outcome.MAYBE, None, Basis.NOTHING)
-        if calibration.floor is not None and ranking.scores[first] < calibration.floor:
+        if calibration is not None and calibration.floor is not None and ranking.scores[first] < calibration.floor:
             return Decision(Outcome.NONE, probability, calibration.basis)
-        if least is None and (least := calibration.threshold(PRECISION)) is None:
-            least = PRECISION
-        return Decision(Outcome.ANSWER if probability >= least else Outcome.MAYBE, probability, calibration.basis)
+        if reached is not None:
+            is_answer = bool(reached[first])
+        elif calibration is None or probability is None:
+            is_answer = False
+        else:
+            if least is None and (least := calibration.threshold(PRECISION)) is None:
+                least = PRECISION
+            is_answer = probability >= least
+        basis = Basis.NOTHING if calibration is None else calibration.basis
+        return Decision(Outcome.ANSWER if is_answer else Outcome.MAYBE, probability, basis)
 
     def rank(self, signals: Signals) -> Ranking:
         """All candidates, ranked as users get them."""
@@ -134,7 +136,13 @@ class Decider:
     @property
     def calibrated(self) -> bool:
         """Whether scaled scores are probabilities; of fused scores if BM25's are added."""
-        return self.calibration(fused=self.weights.bm25 != 0) is not None
+        return self.basis is not Basis.NOTHING
+
+    @property
+    def basis(self) -> Basis:
+        """What decisions rest on; of fused scores if BM25's are added."""
+        calibration = self.calibration(fused=self.weights.bm25 != 0)
+        return Basis.NOTHING if calibration is None else calibration.basis
 
     def threshold(self, precision: float, *, fused: bool) -> float:
         """The minimum probability of a returned answer; an InputError if nothing is calibrated for this precision."""

@@ -140,8 +140,9 @@ class Ranker(TextEncoder):
         if top_k is not None and top_k <= 0:
             raise ValueError(f"top_k must be > 0, but got {top_k}")
         signals = self.score_entries(question, answers, wordings, bm25_scores)
-        limits = {"score_threshold": score_threshold, "precision": precision}
-        selected, _ = self.decider().answer(signals, top_k=top_k, scale_score=scale_score, **limits)
+        selected, _ = self.decider().answer(
+            signals, top_k=top_k, scale_score=scale_score, score_threshold=score_threshold, precision=precision
+        )
         return [RankedAnswer(row, answers[row], score, signals.matched[row]) for row, score in selected]
 
     def decide(

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ap_ranker.settings import settings
+from ap_ranker.text.nearly_equal import nearly_equal
 
 Numbers = NDArray[np.float64]
 
@@ -186,23 +186,4 @@ def same_answer(one: Sequence[str], other: Sequence[str]) -> bool:
     Their texts are what is matched and the answer alone, so that "No." to the same question is another answer than
     "Yes.".
     """
-    return all(map(_is_near, one, other))
-
-
-def _is_near(one: str, other: str) -> bool:
-    """Whether texts are equal but for case, punctuation and white space, or near (`text/near_copies.py`)."""
-    if one == other:
-        return True
-    from ap_ranker.text.near_copies import NEAR  # loads scipy
-
-    grams, others = _grams(one), _grams(other)
-    return len(grams & others) >= NEAR * len(grams | others) - 1e-9
-
-
-@lru_cache(maxsize=1_000)  # of a long answer 25 KB
-def _grams(text: str) -> frozenset[int]:
-    """The 5-grams of a text, as hashes; a shorter text is one."""
-    from ap_ranker.text.near_copies import SIZE, near_key
-
-    bare = near_key(text)
-    return frozenset(hash(bare[start : start + SIZE]) for start in range(max(1, len(bare) - SIZE + 1)))
+    return all(map(nearly_equal, one, other))

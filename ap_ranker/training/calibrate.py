@@ -90,8 +90,10 @@ def calibrate(
     The questions, data sets, files or folders, are `dev` to fit to, by default those that training has set aside
     (`dev.jsonl` in the checkpoint), and `test` to measure on, if there are others. Without any, the known wordings of
     the FAQ `answers` are asked, each as if nobody had known it. An untrained checkpoint's prior counts beside them, the
-    less the more questions there are. Nothing is written if no target precision can be shown to be reached. Some should be unanswerable; if none
-    is, right answers are hidden, so that a `share` of them (.1) is. `precisions` are target shares of right answers
+    less the more questions there are. Nothing is written if no target precision can be shown to be reached.
+
+    Some questions should be unanswerable; if none is, right answers are hidden, so that a `share` of them (.1) is.
+    `precisions` are target shares of right answers
     among those returned, by default those of `PRECISIONS` that the number of questions allows. `answers` (the FAQ of
     the training), `wordings` (`train.*` of a folder), `device` and `columns` are as for `evaluate`.
 

@@ -25,7 +25,7 @@ SAMPLE = 200
 
 
 def write_untrained(
-    folder: Path, texts: Sequence[str], language: str | None = None, encoder: str | None = None, source: str = ""
+    folder: str | Path, texts: Sequence[str], language: str | None = None, encoder: str | None = None, source: str = ""
 ) -> None:
     """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
 
@@ -57,4 +57,4 @@ def write_untrained(
         ranker = Ranker(model.eval(), tokenizer, resolve_device(None), checkpoint)
         checkpoint = replace(checkpoint, calibration={MODEL: prior.calibration(background(ranker, texts))})
     card = untrained_card(checkpoint, f"{len(texts):,} texts of {source or 'the documents'}")
-    save_checkpoint(folder, checkpoint, model, tokenizer, card)
+    save_checkpoint(Path(folder), checkpoint, model, tokenizer, card)

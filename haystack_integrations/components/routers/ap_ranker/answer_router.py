@@ -8,7 +8,7 @@ from typing import Any
 from haystack import Document, component
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.ranking.decision import Outcome
+from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import BasicTypes, file_list
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
