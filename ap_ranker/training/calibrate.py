@@ -16,6 +16,7 @@ from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import (
     MIN_QUESTIONS,
+    Rankings,
     fit,
     measure,
     questions_needed,
@@ -93,9 +94,9 @@ def calibrate(
     less the more questions there are. Nothing is written if no target precision can be shown to be reached.
 
     Some questions should be unanswerable; if none is, right answers are hidden, so that a `share` of them (.1) is.
-    `precisions` are target shares of right answers
-    among those returned, by default those of `PRECISIONS` that the number of questions allows. `answers` (the FAQ of
-    the training), `wordings` (`train.*` of a folder), `device` and `columns` are as for `evaluate`.
+    `precisions` are target shares of right answers among those returned, by default those of `PRECISIONS` that the
+    number of questions allows. `answers` (the FAQ of the training), `wordings` (`train.*` of a folder), `device` and
+    `columns` are as for `evaluate`.
 
     Raises:
         InputError: no such checkpoint on this machine, unusable data, too few questions, a number out of range.
@@ -135,18 +136,12 @@ def calibrate(
     for split, dataset in data.items():
         warnings += easy_warnings(dataset, ranker.seen_in_training([question.text for question in dataset.questions]))
         warnings += [f"{count:,} {reason}" for reason, count in dataset.notes.items()]
-        parted = {
-            kind: without_random_questions(each, len(dataset.questions))
-            for kind, each in rank(ranker, with_random_questions(dataset)).items()
-        }
-        rankings = {kind: own for kind, (own, _) in parted.items()}
-        candidates = float(np.mean([len(right) for right in rankings[MODEL].right]))
         hidden = None if unanswerable[split] else share or 0.1
-        if hidden is not None:
-            rankings = {kind: with_hidden(ranked, hidden) for kind, ranked in rankings.items()}
+        rankings, floors = _ranked(ranker, dataset, hidden)
+        candidates = float(np.mean([len(right) for right in rankings[MODEL].right]))
         if not fits:  # dev is the first
             fits = {kind: fit(ranked, precisions, prior.get(kind)) for kind, ranked in rankings.items()}
-            fits = {kind: replace(each, floor=parted[kind][1], basis=basis) for kind, each in fits.items()}
+            fits = {kind: replace(each, floor=floors[kind], basis=basis) for kind, each in fits.items()}
         scores = {kind: measure(fits[kind], ranked) for kind, ranked in rankings.items()}
         asked = dataset.name, len(dataset.questions), unanswerable[split]
         title = f"{asked[1]:,} questions of {dataset.name}" + (", fitted to them" if split == "dev" else "")
@@ -165,6 +160,16 @@ def calibrate(
         write_text_atomically(folder / CARD, card)
         files.append(CARD)
     return CalibrationReport(splits, files, warnings, precisions)
+
+
+def _ranked(
+    ranker: Ranker, dataset: Dataset, hidden: float | None
+) -> tuple[dict[str, Rankings], dict[str, float | None]]:
+    """Kind of score -> all questions, also those with `hidden` answers, if any; and the floor."""
+    everything, count = rank(ranker, with_random_questions(dataset)), len(dataset.questions)
+    parted = {kind: without_random_questions(each, count) for kind, each in everything.items()}
+    rankings = {kind: own if hidden is None else with_hidden(own, hidden) for kind, (own, _) in parted.items()}
+    return rankings, {kind: floor for kind, (_, floor) in parted.items()}
 
 
 def _own_wordings(faq: Dataset) -> Dataset:
