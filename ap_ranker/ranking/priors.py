@@ -25,6 +25,8 @@ from ap_ranker.settings import read_fields, settings
 
 FILE = "priors.json"
 
+_ENCODER = "encoder.backbone."  # where a model's pretrained weights begin
+
 
 @settings
 class Prior:
@@ -51,13 +53,16 @@ class Prior:
 
 
 def find_prior(weights: Mapping[str, Tensor]) -> Prior | None:
-    """The prior of the encoder with these weights; `None` if it is none that a prior was fitted with."""
+    """The prior of the encoder in a model with these weights; `None` if it is none that a prior was fitted with."""
     return _priors().get(encoder_key(weights))
 
 
 def encoder_key(weights: Mapping[str, Tensor]) -> str:
-    """A hash of the last matrix of an encoder, whatever its name and folder."""
-    last = [value for value in weights.values() if value.dim() == 2][-1]
+    """A hash of the last matrix of a model's encoder, whatever its name and folder; empty for a model without any."""
+    matrices = [value for name, value in weights.items() if name.startswith(_ENCODER) and value.dim() == 2]
+    if not matrices:
+        return ""
+    last = matrices[-1]
     return blake2b(last.detach().cpu().to(torch.float32).numpy().tobytes(), digest_size=8).hexdigest()
 
 

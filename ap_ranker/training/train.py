@@ -203,15 +203,23 @@ def train(
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if process_number() == 0:
             # What tells new questions from known ones; the user has no file of dev questions that were set aside.
-            held_out = {DEV: question_lines(dev)} if data.withheld else {}
-            files = held_out | {TRAINED_QUESTIONS: trained_lines(question.text for question in data.questions)}
+            files = {TRAINED_QUESTIONS: trained_lines(each.text for each in data.questions)} | _held_out(data, dev)
             card = model_card(ranker.config, report, _machine(place), batches, about)
             save_checkpoint(output, ranker.config, model, tokenizer, card, files)
-            if not dev.judged and len(dev.answerable) >= MIN_QUESTIONS and len(dev.answers) <= CALIBRATED_ANSWERS:
-                calibrate(output, with_wordings(dev, data), device=device)
-                ranker.config = read_checkpoint_config(output)
+            ranker.config = _calibrated(output, dev, data, device)
             states.remove()
         return TrainingResult(ranker, report, best_epoch, seconds)
+
+
+def _held_out(data: Dataset, dev: Dataset) -> dict[str, str]:
+    return {DEV: question_lines(dev)} if data.withheld else {}
+
+
+def _calibrated(folder: Path, dev: Dataset, data: Dataset, device: str | None) -> CheckpointConfig:
+    """Calibrate a checkpoint on its dev questions, if they are enough and their answers few; its configuration."""
+    if not dev.judged and len(dev.answerable) >= MIN_QUESTIONS and len(dev.answers) <= CALIBRATED_ANSWERS:
+        calibrate(folder, with_wordings(dev, data), device=device)
+    return read_checkpoint_config(folder)
 
 
 def train_or_load(

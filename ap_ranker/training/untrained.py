@@ -26,13 +26,13 @@ SAMPLE = 200
 
 def write_untrained(
     folder: str | Path, texts: Sequence[str], language: str | None = None, encoder: str | None = None, source: str = ""
-) -> None:
+) -> CheckpointConfig:
     """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
 
     Training that far needs questions: without any, the weights of words, of BM25 and of known wordings are fixed, and
-    probabilities are those of the encoder's prior (`ranking/priors.py`), if it has one. The
-    `language` is that of BM25's stemmer, the `encoder` any sentence-transformers model, by name or folder; the card
-    names the `source` of the texts. InputError if there is no such encoder, or the folder cannot be written.
+    probabilities are those of the encoder's prior (`ranking/priors.py`), if it has one. The `language` is that of BM25's
+    stemmer, the `encoder` any sentence-transformers model, by name or folder; the card names the `source` of the texts.
+    InputError if there is no such encoder, or the folder cannot be written.
     """
     options = {} if encoder is None else {"encoder": encoder}
     config = TrainingConfig("ap-transformer", options, epochs=0, language=language)
@@ -52,9 +52,9 @@ def write_untrained(
         encoder=inputs.encoder,
         faq=FAQSketch.with_language(texts),
     )
-    weights = {name: value for name, value in model.state_dict().items() if name.startswith("encoder.")}
-    if texts and (prior := find_prior(weights)) is not None:
+    if texts and (prior := find_prior(model.state_dict())) is not None:
         ranker = Ranker(model.eval(), tokenizer, resolve_device(None), checkpoint)
         checkpoint = replace(checkpoint, calibration={MODEL: prior.calibration(background(ranker, texts))})
     card = untrained_card(checkpoint, f"{len(texts):,} texts of {source or 'the documents'}")
     save_checkpoint(Path(folder), checkpoint, model, tokenizer, card)
+    return checkpoint

@@ -76,7 +76,7 @@ def measured(faq: Faq, encoder: str) -> dict[str, Measured]:
         ranker = Ranker.from_pretrained(Path(folder) / "m")
         everything = systems(ranker, replace(faq.data, questions=[each for part in parts for each in part]))
         ground = background(ranker, texts)
-        weights = {name: value for name, value in ranker.model.state_dict().items() if name.startswith("encoder.")}
+        key = encoder_key(ranker.model.state_dict())
     ends = np.cumsum([len(part) for part in parts])
     split_ = [
         {name: rows(each, end - len(part), end) for name, each in everything.items()}
@@ -90,7 +90,7 @@ def measured(faq: Faq, encoder: str) -> dict[str, Measured]:
             split_[place + len(SPLITS)],
             loo,
             ground,
-            encoder_key(weights),
+            key,
         )
         for place, split in enumerate(SPLITS)
     }
