@@ -30,7 +30,7 @@ def write_untrained(
     """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
 
     Training that far needs questions: without any, the weights of words, of BM25 and of known wordings are fixed, and
-    probabilities are those of the encoder's prior (`ranking/priors.py`), if it has one. The `language` is that of BM25's
+    probabilities are those of the encoder's prior (`ranking/priors.py`), if any. The `language` is that of BM25's
     stemmer, the `encoder` any sentence-transformers model, by name or folder; the card names the `source` of the texts.
     InputError if there is no such encoder, or the folder cannot be written.
     """
