@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import logging
+import sys
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-import bm25s
 import numpy as np
 
 from ap_ranker.errors import InputError
 from ap_ranker.text.languages import BM25_SEGMENTERS, check_language
 from ap_ranker.text.reading import Form, Word, read_words, terms, without_repetition
+
+# Where JAX is installed bm25s starts it, for what is not used here: it takes seconds and three quarters of a GPU.
+_modules: dict[str, Any] = sys.modules
+_jax, _modules["jax"] = _modules.get("jax"), None
+try:
+    import bm25s
+finally:
+    del _modules["jax"]
+    if _jax is not None:
+        _modules["jax"] = _jax
 
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # the library sets it to DEBUG
 
