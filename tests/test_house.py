@@ -151,6 +151,7 @@ def test_components_live_in_a_namespace_package() -> None:
         "haystack_integrations/components/rankers",
         "haystack_integrations/components/retrievers",
         "haystack_integrations/document_stores",
+        "haystack_integrations/tools",
     ):
         assert not (ROOT / folder / "__init__.py").exists()
 
@@ -172,6 +173,6 @@ for name, home in ap_ranker._HOMES.items():
 
 
 def test_the_packages_are_typed() -> None:
-    leaves = ("components/embedders", "components/rankers", "components/retrievers", "document_stores")
+    leaves = ("components/embedders", "components/rankers", "components/retrievers", "document_stores", "tools")
     for package in (ROOT / "ap_ranker", *(ROOT / "haystack_integrations" / leaf / "ap_ranker" for leaf in leaves)):
         assert (package / "py.typed").is_file()

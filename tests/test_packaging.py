@@ -27,7 +27,6 @@ EXTRAS = sorted(set(declared()) - {"", "dev", "docs"})
 
 INDIRECT = {
     "sudachidict-small": "sudachipy reads it",
-    "accelerate": "the Trainer of transformers imports it",
     "elasticsearch-haystack": "the pipelines of Elasticsearch name its components",
     "psycopg": "SQLAlchemy imports it",
 }

@@ -14,6 +14,7 @@ from ap_ranker.cli.console import console, errors, to_json
 from ap_ranker.cli.options import SearchOptions, argument, option
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.sources import Source
 from ap_ranker.threads import wait_without_spinning
 
@@ -58,8 +59,11 @@ def _joined(questions: list[str]) -> list[str]:
 
 def _print(result: dict[str, Any]) -> None:
     console.print(f"\n[bold]{escape(result['question'])}[/]")
-    if not result["answers"]:
-        console.say("  No good answer found.")
+    if result["outcome"] == Outcome.MAYBE:
+        console.say("  Perhaps:")
+    elif result["outcome"] == Outcome.NONE:
+        probability = result["probability"]
+        console.say("  No answer." if probability is None else f"  No answer (probability {probability:.3f}).")
     for rank, answer in enumerate(result["answers"], start=1):
         score = "-" if answer["score"] is None else f"{answer['score']:.3f}"
         source = Source(**answer["source"]) if "source" in answer else Source()

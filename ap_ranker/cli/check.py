@@ -36,7 +36,6 @@ def check(
     that cannot be read.
     """
     from ap_ranker.data.audit import audit
-    from ap_ranker.data.audit.fix import fix
     from ap_ranker.data.audit.report import Severity
     from ap_ranker.data.reader import SPLITS, find_split
     from ap_ranker.documents import is_faq
@@ -58,6 +57,8 @@ def check(
             raise InputError(f"{json_file}: expected another file than the data for --json, found the data.")
         write_json(json_file, report.as_json())
     if fix_file:
+        from ap_ranker.data.audit.fix import fix
+
         repaired, log = fix(data, fix_file, columns)
         repairs = ", ".join(f"{kind} {count:,}" for kind, count in repaired.items()) or "nothing"
         console.say(f"Wrote {fix_file} (repaired: {repairs}) and {log}.")

@@ -28,7 +28,7 @@ def gaps(
         Path | None, option("A CSV file for all groups, as rows of a FAQ whose answers are still empty.")
     ] = None,
 ) -> None:
-    """Group the questions that were refused, found nothing or whose answers did not help, most asked first."""
+    """Group the questions without an answer, and those whose answers or maybes helped nobody, most asked first."""
     searched = searched.of(folder_or_faq)
     if searched.documents is None:
         raise InputError("Expected the FAQ that the questions were put to, found none. Name it.")
@@ -48,7 +48,7 @@ def gaps(
     known_by_now = f"{len(unanswered) - len(remaining):,} of them in the FAQ by now"
     console.say(f"{len(unanswered):,} different questions without an answer that helped, {known_by_now}.")
     if not unanswered:
-        console.say("Questions are logged by serve's --log-questions, and refused only with --precision.")
+        console.say("Questions are logged by serve's --log-questions.")
     if output is not None:
         write_gaps(found, output)
     rows: list[list[str | Text]] = []

@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from scipy.cluster.hierarchy import DisjointSet
-
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.reader import Layout, find_layout, read_pairs
 from ap_ranker.data.tables import read_named_table
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, extra_for
 from ap_ranker.files import atomic_directory, csv_text, restore
 from ap_ranker.text.near_copies import near_groups
+
+with extra_for("Training and measuring need", "train"):
+    from scipy.cluster.hierarchy import DisjointSet
 
 DEV = "dev.jsonl"
 """The file of a checkpoint with the dev questions that training has set aside; it is not pushed to the hub."""

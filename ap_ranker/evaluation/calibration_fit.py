@@ -15,15 +15,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import expit
 
 from ap_ranker.data.dataset import Dataset
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, extra_for
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking import rule
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, key, margins
+
+with extra_for("Training and measuring need", "train"):
+    from scipy.optimize import minimize
+    from scipy.special import expit
 
 MIN_QUESTIONS = 20
 """Minimum number of dev questions for a fit of three parameters, and of dev answers above a threshold."""
@@ -56,7 +58,7 @@ class TopAnswers:
 def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     """`model` and, if BM25 has a weight, `fused` -> all questions, with the candidates that `evaluate` uses."""
     evaluation_set = EvaluationSet(dataset, unanswerable=True, language=ranker.bm25_language)
-    signals, weights = evaluation_set.signals(evaluation_set.scores(ranker)), ranker.decision().weights
+    signals, weights = evaluation_set.signals(evaluation_set.scores(ranker)), ranker.decider().weights
     kinds = {MODEL: replace(weights, bm25=0.0)} | ({FUSED: weights} if weights.bm25 else {})
     answerable = np.array([bool(question.positives) for question in evaluation_set.questions])
     rest = evaluation_set.right, answerable, np.ones(len(signals))

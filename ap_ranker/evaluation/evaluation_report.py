@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.data.faq import Match
 from ap_ranker.evaluation.metrics import means
-from ap_ranker.evaluation.significance import Gain
 from ap_ranker.ranking.bm25 import bm25_name
 from ap_ranker.ranking.rule import Ranking
 from ap_ranker.text.tokenizer import split_words
+
+if TYPE_CHECKING:
+    from ap_ranker.evaluation.significance import Gain
 
 LENGTH_GROUPS = 6
 
@@ -90,6 +92,8 @@ class EvaluationReport:
     @cached_property
     def gain(self) -> Gain:
         """The difference to BM25, tested for significance."""
+        from ap_ranker.evaluation.significance import Gain  # by the extra `train`: searches measure, too
+
         fusion = self.fusion_each["MRR"] if self.fusion_each else None
         return Gain.over_bm25(self.model_each["MRR"], self.bm25_each["MRR"], fusion)
 

@@ -112,7 +112,7 @@ class EvaluationSet:
     def scores(self, ranker: Ranker) -> CandidateScores:
         """As `timed_scores`, with the known wordings if the checkpoint uses them."""
         scores = self.timed_scores(ranker)
-        return self.with_wordings(ranker, scores) if ranker.decision().weights.wording else scores
+        return self.with_wordings(ranker, scores) if ranker.decider().weights.wording else scores
 
     def with_wordings(self, ranker: Ranker, scores: CandidateScores) -> CandidateScores:
         """Add the scores of the best known wordings, if there are any (`score_wordings`)."""
@@ -165,7 +165,7 @@ class EvaluationSet:
 
     def report(self, ranker: Ranker) -> EvaluationReport:
         """The model, BM25 and their fusion side by side, with the checkpoint's weights and calibration."""
-        scores, decision = self.scores(ranker), ranker.decision()
+        scores, decision = self.scores(ranker), ranker.decider()
         calibration = decision.calibration(fused=decision.weights.bm25 != 0)
         report = self.report_of(scores, decision.weights, calibration)
         return replace(report, model_name=ranker.config.model) if ranker.config else report

@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import permutation_test
+
+from ap_ranker.errors import extra_for
+
+with extra_for("Training and measuring need", "train"):
+    from scipy.stats import permutation_test
 
 LEVEL = 0.05
 """Significance level: a difference in MRR with a p-value of at least this may be chance."""

@@ -8,7 +8,8 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,17 +17,10 @@ from ap_ranker.errors import InputError
 from ap_ranker.text.languages import BM25_SEGMENTERS, check_language
 from ap_ranker.text.reading import Form, Word, read_words, terms, without_repetition
 
-# Where JAX is installed bm25s starts it, for what is not used here: it takes seconds and three quarters of a GPU.
-_modules: dict[str, Any] = sys.modules
-_jax, _modules["jax"] = _modules.get("jax"), None
-try:
+if TYPE_CHECKING:
     import bm25s
-finally:
-    del _modules["jax"]
-    if _jax is not None:
-        _modules["jax"] = _jax
 
-logging.getLogger("bm25s").setLevel(logging.WARNING)  # the library sets it to DEBUG
+_loading = Lock()
 
 # The defaults of Lucene and Elasticsearch, which the published benchmark numbers also use.
 K1, B = 1.2, 0.75
@@ -77,7 +71,7 @@ class BM25:
         self._size = len(rows)
         self._index: bm25s.BM25 | None = None
         if vocabulary:
-            self._index = bm25s.BM25(method="lucene", k1=k1, b=b)
+            self._index = _load_bm25s().BM25(method="lucene", k1=k1, b=b)
             self._index.index((rows, vocabulary), create_empty_token=False, show_progress=False)
 
     def __len__(self) -> int:
@@ -134,7 +128,7 @@ class BM25:
         """Map a saved index of this language into memory; an exception of almost any class if it is damaged."""
         # These settings override those in the file.
         fixed = {"method": "lucene", "idf_method": "lucene", "dtype": "float32", "int_dtype": "int32"}
-        index = bm25s.BM25.load(folder, mmap=True, allow_pickle=False, backend="numpy", **fixed)
+        index = _load_bm25s().BM25.load(folder, mmap=True, allow_pickle=False, backend="numpy", **fixed)
         loaded = cls((), language=language)
         loaded._index, loaded._size = index, index.scores["num_docs"]
         data, texts, starts = (index.scores[name] for name in ("data", "indices", "indptr"))
@@ -152,6 +146,24 @@ class BM25:
         if not is_whole:
             raise ValueError(f"{len(words)} words with {len(starts)} starts, {len(texts)} texts and {len(data)} scores")
         return loaded
+
+
+def _load_bm25s() -> Any:
+    """The library, on first use: where numba and SciPy are installed, it loads them, too.
+
+    Without JAX, which it would start where that is installed: it is not needed, and takes most of a GPU's memory.
+    """
+    modules: dict[str, Any] = sys.modules
+    with _loading:
+        jax, modules["jax"] = modules.get("jax"), None
+        try:
+            import bm25s
+        finally:
+            del modules["jax"]
+            if jax is not None:
+                modules["jax"] = jax
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # the library sets it to DEBUG
+    return bm25s
 
 
 def check_parameters(k1: float, b: float = B) -> None:

@@ -26,6 +26,7 @@ from ap_ranker.models.pretrained import refuse_code
 from ap_ranker.models.registry import LARGEST, MODELS, build_model
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import Shapes, Unfilled, check_finite, difference, read_shapes
+from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration
 from ap_ranker.settings import checked, read_fields, settings
 from ap_ranker.text.languages import SEGMENTERS, is_language
@@ -78,6 +79,7 @@ class CheckpointConfig:
     reading_version: Annotated[
         int, Field(ge=1), checked(lambda version: version <= READING_VERSION, f"{READING_VERSION} or a later ap-ranker")
     ] = READING_VERSION
+    faq: FAQSketch | None = None  # that it was trained or, later, calibrated on; none in older checkpoints
 
 
 def save_checkpoint(
@@ -159,6 +161,8 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
         values["calibration"] = {
             kind: read_fields(Calibration, fit, f"{path}: {one_line(kind, 40)}") for kind, fit in fits.items()
         }
+    if values.get("faq") is not None:
+        values["faq"] = read_fields(FAQSketch, values["faq"], f"{path}: faq")
     config = read_fields(CheckpointConfig, values, path)
     refuse_code(config.encoder, path)
     return config

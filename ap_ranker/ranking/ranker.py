@@ -15,9 +15,10 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.processes import number_on_machine
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import find_checkpoint, find_trained
+from ap_ranker.ranking.decision import Decider, Decision
 from ap_ranker.ranking.explanation import Explanation, Token, no_attention, tokens_of
 from ap_ranker.ranking.loaded_checkpoints import load_shared
-from ap_ranker.ranking.rule import Decision, Signals, Weights
+from ap_ranker.ranking.rule import Signals, Weights
 from ap_ranker.ranking.stored_encodings import Encodings
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_batch_size
 from ap_ranker.ranking.wordings import is_exact_match
@@ -48,6 +49,9 @@ class Ranker(TextEncoder):
 
     source = "CHECKPOINT"
     """The checkpoint's name, for messages."""
+
+    knows_faq: bool | None = None
+    """Whether its FAQ is the checkpoint's, for which the calibration holds; `None` before a search compares them."""
 
     @classmethod
     def from_pretrained(
@@ -136,21 +140,40 @@ class Ranker(TextEncoder):
         if top_k is not None and top_k <= 0:
             raise ValueError(f"top_k must be > 0, but got {top_k}")
         signals = self.score_entries(question, answers, wordings, bm25_scores)
-        limits = {"score_threshold": score_threshold, "precision": precision}
-        selected = self.decision().answers(signals, top_k=top_k, scale_score=scale_score, **limits)
+        selected, _ = self.decider().answer(
+            signals, top_k=top_k, scale_score=scale_score, score_threshold=score_threshold, precision=precision
+        )
         return [RankedAnswer(row, answers[row], score, signals.matched[row]) for row, score in selected]
+
+    def decide(
+        self,
+        question: str,
+        answers: Sequence[str],
+        *,
+        wordings: Sequence[Sequence[str]] | None = None,
+        bm25_scores: Sequence[float] | None = None,
+        precision: float | None = None,
+    ) -> Decision:
+        """Whether the question has an answer among these: `answer`, `maybe` or `none`, and with which probability.
+
+        The arguments and errors are those of `rank`; without a `precision`, the target is .8. The two best different
+        answers are enough, as `rank` returns them: further ones change nothing.
+        """
+        signals = self.score_entries(question, answers, wordings, bm25_scores)
+        return self.decider().answer(signals, precision=precision)[1]
 
     @property
     def bm25_language(self) -> str | None:
         """The language of the stemmer of BM25 that the checkpoint was trained beside; `None` for no stemmer."""
         return self.config.bm25_language if self.config else None
 
-    def decision(self, *, fuse_scores: bool = True) -> Decision:
+    def decider(self, *, fuse_scores: bool = True) -> Decider:
         """The checkpoint's calibration and weights, that of BM25 if scores are fused."""
         if self.config is None:
-            return Decision(self.source, Weights(), {}, self.model.scale)
+            return Decider(self.source, Weights(), {}, self.model.scale)
         weights = Weights(self.config.wording_weight, self.config.bm25_weight if fuse_scores else 0.0)
-        return Decision(self.source, weights, self.config.calibration, self.model.scale)
+        calibrations = {} if self.knows_faq is False else self.config.calibration
+        return Decider(self.source, weights, calibrations, self.model.scale)
 
     def score(self, question: str, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
         """(N,) the model's scores of one question with N answers, on the CPU; an InputError if one is not finite."""

@@ -13,20 +13,17 @@ any, s' = s. The score and the probability of a word-for-word answer are at leas
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from enum import StrEnum
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic import Field
-from torch import Tensor
 
-from ap_ranker.errors import InputError
 from ap_ranker.settings import settings
+from ap_ranker.text.nearly_equal import nearly_equal
 
 Numbers = NDArray[np.float64]
 
@@ -56,7 +53,7 @@ class Signals:
 
     def ordered(self, order: Sequence[int]) -> Signals:
         """The same of the candidates in another order, given as their present places."""
-        places = np.asarray(order)
+        places = np.asarray(order, dtype=np.int64)
         arrays = {name: getattr(self, name) for name in ("model", "cosines", "wordings", "bm25", "exact")}
         lists = {name: getattr(self, name) for name in ("answers", "matched")}
         changed: dict[str, Any] = {name: None if values is None else values[places] for name, values in arrays.items()}
@@ -80,6 +77,16 @@ class Signals:
         return self.bm25 is not None and weights.bm25 != 0
 
 
+class Basis(StrEnum):
+    """What a decision rests on, the best first."""
+
+    EXACT = "known question"  # the question is a known wording, word for word
+    QUESTIONS = "questions"  # a calibration with questions of users
+    WORDINGS = "wordings"  # one with the FAQ's own questions, and what was learnt from other FAQs
+    PRIOR = "prior"  # what was learnt from other FAQs alone
+    NOTHING = "nothing"  # no calibration
+
+
 @settings
 class Calibration:
     """A logistic model over a ranking: p_i = sigmoid(a s_i + b m_i + c), m_i the margin over the best different answer.
@@ -90,13 +97,16 @@ class Calibration:
     lower probability.
 
     `score`, `margin` and `bias` are a, b and c; `thresholds` has the minimum probability of a returned answer for the
-    `key` of each target precision.
+    `key` of each target precision. `floor` is the minimum score f of anything that is shown at all, as questions about
+    other matters reach it, too; `None` if it is unknown. `basis` tells what it was fitted to.
     """
 
     score: Annotated[float, Field(ge=0)]
     margin: Annotated[float, Field(ge=0)]
     bias: float
     thresholds: Mapping[str, Annotated[float, Field(ge=0, le=1)]]
+    floor: float | None = None
+    basis: Annotated[Basis, Field(strict=False)] = Basis.QUESTIONS
 
     def probabilities(
         self, scores: NDArray[np.floating], answers: Sequence[Sequence[str]] | None = None
@@ -176,109 +186,4 @@ def same_answer(one: Sequence[str], other: Sequence[str]) -> bool:
     Their texts are what is matched and the answer alone, so that "No." to the same question is another answer than
     "Yes.".
     """
-    return all(map(_is_near, one, other))
-
-
-def _is_near(one: str, other: str) -> bool:
-    """Whether texts are equal but for case, punctuation and white space, or near (`text/near_copies.py`)."""
-    if one == other:
-        return True
-    from ap_ranker.text.near_copies import NEAR  # loads scipy
-
-    grams, others = _grams(one), _grams(other)
-    return len(grams & others) >= NEAR * len(grams | others) - 1e-9
-
-
-@lru_cache(maxsize=1_000)  # of a long answer 25 KB
-def _grams(text: str) -> frozenset[int]:
-    """The 5-grams of a text, as hashes; a shorter text is one."""
-    from ap_ranker.text.near_copies import SIZE, near_key
-
-    bare = near_key(text)
-    return frozenset(hash(bare[start : start + SIZE]) for start in range(max(1, len(bare) - SIZE + 1)))
-
-
-@dataclass(frozen=True)
-class Decision:
-    """Ranks by the checkpoint's weights, converts scores to probabilities, and drops answers below a threshold.
-
-    `source` is the checkpoint's name, for messages; `scale` maps the model's scores to 0..1 without a calibration.
-    """
-
-    source: str
-    weights: Weights
-    calibrations: Mapping[str, Calibration]
-    scale: Callable[[Tensor], Tensor]
-
-    def answers(
-        self,
-        signals: Signals,
-        *,
-        top_k: int | None = None,
-        scale_score: bool = True,
-        score_threshold: float | None = None,
-        precision: float | None = None,
-    ) -> list[tuple[int, float]]:
-        """The candidates to return as answers, best first, each with its score; ties keep the given order.
-
-        Args:
-            signals: what is known of the candidates. No threshold leaves out those of which the question is a known
-                wording, word for word: a score below the threshold is raised to it.
-            top_k: maximum number of answers; `None` for no limit.
-            scale_score: return scores from 0 to 1: probabilities, if there is a calibration.
-            score_threshold: leave out lower scores, after scaling.
-            precision: target precision: leave out probabilities below the threshold that was calibrated for it.
-        """
-        check_limits(score_threshold, precision)
-        ranking, fused = self.rank(signals), signals.fused(self.weights)
-        scores = self._scaled(ranking, fused=fused) if scale_score else ranking.scores
-        exact, returned = signals.is_exact, scores
-        kept = np.ones(len(scores), bool)
-        if precision is not None:
-            threshold = self.threshold(precision, fused=fused)
-            assert ranking.probabilities is not None  # without a calibration there is no threshold
-            kept = exact | (ranking.probabilities >= threshold)
-        elif score_threshold is not None:
-            kept = exact | (scores >= score_threshold)
-            least = min(score_threshold, 1.0) if scale_score else score_threshold
-            returned = np.where(exact, np.maximum(scores, least), scores)
-        return [(row, float(returned[row])) for row in ranking.order.tolist() if kept[row]][:top_k]
-
-    def rank(self, signals: Signals) -> Ranking:
-        """All candidates, ranked as users get them."""
-        return rank(signals, self.weights, self.calibration(fused=signals.fused(self.weights)))
-
-    def _scaled(self, ranking: Ranking, *, fused: bool) -> Numbers:
-        if ranking.probabilities is not None:
-            return ranking.probabilities
-        scores = torch.from_numpy(ranking.scores)  # without a calibration, any map to 0..1 that keeps the order
-        return (0.5 + scores.atan() / math.pi if fused else self.scale(scores)).numpy()
-
-    @property
-    def calibrated(self) -> bool:
-        """Whether scaled scores are probabilities; of fused scores if BM25's are added."""
-        return self.calibration(fused=self.weights.bm25 != 0) is not None
-
-    def threshold(self, precision: float, *, fused: bool) -> float:
-        """The minimum probability of a returned answer; an InputError if nothing is calibrated for this precision."""
-        if not 0 < precision < 1:
-            raise InputError(f"Expected precision as a number between 0 and 1, such as 0.9, found {key(precision)}.")
-        calibration = self.calibration(fused=fused)
-        threshold = calibration.threshold(precision) if calibration else None
-        if threshold is None:
-            stored = f"one for {', '.join(calibration.thresholds) or 'none'}" if calibration else "one without any"
-            raise InputError(
-                f"{self.source}: expected a checkpoint calibrated for precision {key(precision)}, found {stored}. "
-                f"Calibrate it: ap-ranker calibrate {self.source} DEV --precision {key(precision)}"
-            )
-        return threshold
-
-    def calibration(self, *, fused: bool) -> Calibration | None:
-        """That of the model's scores, or of those with BM25's added; `None` if there is none."""
-        return self.calibrations.get(FUSED if fused else MODEL)
-
-
-def check_limits(score_threshold: float | None, precision: float | None) -> None:
-    """Raise ValueError if both thresholds are given."""
-    if score_threshold is not None and precision is not None:
-        raise ValueError(f"Expected score_threshold or precision, found both: {score_threshold} and {precision}.")
+    return all(map(nearly_equal, one, other))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from haystack import Document, Pipeline, tracing
 from haystack.core.errors import PipelineRuntimeError
@@ -18,22 +18,29 @@ from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo
+from ap_ranker.ranking.decision import PRECISION, Decision
 from ap_ranker.ranking.explanation import Explanation
+from ap_ranker.ranking.outcome import Outcome
+from ap_ranker.ranking.rule import Basis
 from ap_ranker.search.default_pipelines import find_pipeline
 from ap_ranker.search.load_pipeline import components_of, describe_store, find_stores, load_pipeline, safe_line
 from ap_ranker.text.synonyms import read_synonyms
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
+from haystack_integrations.components.retrievers.ap_ranker.faq_search import compare_faq
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
+
+T = TypeVar("T")
 
 Limits = Mapping[str, float | None]  # `precision` or `score_threshold` of the ranker; `None` leaves it to the pipeline
 
 NO_LIMITS: Limits = {}
 
-NO_THRESHOLD: Limits = {"score_threshold": -math.inf}  # limits of a search for what a refused question is most like
+NO_THRESHOLD: Limits = {"score_threshold": -math.inf}  # limits of a search for whatever is nearest
 QUESTION = "Is anything there?"  # asked only to make everything load
 ENCODING_SECONDS = 20.0  # maximum time to encode answers at startup; the rest is encoded on first use
+COMPARED = 10  # minimum number of documents to decide by, two different ones of which are hardly missing among copies
 BATCH = 64  # number of documents encoded between two looks at the clock
 
 
@@ -129,6 +136,8 @@ class DeclaredPipeline:
             if (ranker := self.ranker()) is not None:
                 ranker.warm_up()  # first: its cache keeps what a retriever encodes
             self.pipeline.warm_up()
+            if ranker is not None:  # of an `AnswerSearch`, this has been done
+                self._compare_faq(ranker)
         except InputError:
             raise
         except Exception as error:  # components raise any type
@@ -161,6 +170,48 @@ class DeclaredPipeline:
             precision, threshold = limits.get("precision"), limits.get("score_threshold")
             ranker.run(query=QUESTION, documents=scored, precision=precision, score_threshold=threshold)
 
+    def answer(
+        self, question: str, limits: Limits = NO_LIMITS, top_k: int | None = None
+    ) -> tuple[list[Document], Decision]:
+        """The documents for a question, best first, and whether they answer it; without a ranker of ours, any do.
+
+        Where they do not, the limits leave nothing out: the best ones may be worth showing. Without `top_k`, there are
+        as many as the pipeline says.
+        """
+        if (search := self._search()) is not None:
+            settings: dict[str, Any] = {**limits, "top_k": top_k}
+            return self._failing_as_haystack(search, lambda: search.search(question, offer=True, **settings))
+        if (ranker := self.ranker()) is None:
+            documents = self.run(question, limits, top_k)
+            return documents, Decision(Outcome.ANSWER if documents else Outcome.NONE, None, Basis.NOTHING)
+        if not self.takes_threshold:  # the ranker is not the last
+            documents = self.run(question, limits, top_k)
+            return documents, ranker.decide(question, documents, **limits)
+        most = top_k or ranker.top_k
+        documents = self.run(question, NO_THRESHOLD, max(most, COMPARED))
+        decision = ranker.decide(question, documents, **limits)
+        if decision.outcome is Outcome.ANSWER and _effective(limits, ranker):
+            return self.run(question, limits, top_k), decision
+        return documents[:most], decision
+
+    def describe_decisions(self, limits: Limits = NO_LIMITS) -> str:
+        """One sentence on what is an answer with these limits, and what that rests on; InputError as `prepare`."""
+        if (ranker := self.ranker()) is None:
+            return "No ranker of ap-ranker is there to decide, so whatever is found is an answer."
+        self._compare_faq(ranker)  # another FAQ than the checkpoint's has no calibration
+        basis, chosen = ranker._loaded().decider(fuse_scores=ranker.fuse_scores).basis, _effective(limits, ranker)
+        if (score := chosen.get("score_threshold")) is not None:
+            return f"What scores at least {score:g} is an answer, all else a maybe."
+        if basis is Basis.NOTHING:
+            advice = f"With questions of users: ap-ranker calibrate {ranker.model} DEV.csv"
+            return f"Nothing tells how probably an answer is right, so all but known questions get maybes. {advice}"
+        precision = chosen.get("precision", PRECISION)
+        return f"Target precision of answers: {precision:g}, by {_ORIGINS[basis]}; all else is a maybe, or nothing."
+
+    def _compare_faq(self, ranker: AnswerRanker) -> None:
+        stores = (store for store in find_stores(self.pipeline) if isinstance(store, BM25SDocumentStore))
+        compare_faq(ranker, *stores)
+
     def run(self, question: str, limits: Limits = NO_LIMITS, top_k: int | None = None) -> list[Document]:
         """Retrieve and rank the documents for a question, best first; without `top_k`, as many as the pipeline says."""
         settings = {name: value for name, value in {**limits, "top_k": top_k}.items() if value is not None}
@@ -177,11 +228,19 @@ class DeclaredPipeline:
         return documents
 
     def _outputs(self, data: dict[str, dict[str, Any]]) -> Mapping[str, Any]:
-        search = self.pipeline.get_component(self.last)
-        if not isinstance(search, AnswerSearch) or len(self.pipeline.graph) > 1 or tracing.is_tracing_enabled():
+        if (search := self._search()) is None:
             return self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {})
-        try:  # as Haystack runs it, but without its bookkeeping, which takes as long as BM25
-            return cast(Mapping[str, Any], search.run(**data[self.last]))
+        return self._failing_as_haystack(search, lambda: cast(Mapping[str, Any], search.run(**data[self.last])))
+
+    def _search(self) -> AnswerSearch | None:
+        """The pipeline's one component, if it is ours: Haystack's bookkeeping would take as long as BM25."""
+        search = self.pipeline.get_component(self.last)
+        alone = isinstance(search, AnswerSearch) and len(self.pipeline.graph) == 1 and not tracing.is_tracing_enabled()
+        return search if alone else None
+
+    def _failing_as_haystack(self, search: AnswerSearch, work: Callable[[], T]) -> T:
+        try:
+            return work()
         except Exception as error:
             raise PipelineRuntimeError.from_exception(self.last, type(search), error) from error
 
@@ -231,6 +290,20 @@ class DeclaredPipeline:
     def cache_info(self) -> CacheInfo | None:
         """Of the ranker's cache; `None` without one."""
         return ranker.cache_info if (ranker := self.ranker()) else None
+
+
+_ORIGINS = {
+    Basis.QUESTIONS: "a calibration with questions of users",
+    Basis.WORDINGS: "a calibration with the FAQ's own questions",
+    Basis.PRIOR: "what was learnt from other FAQs",
+}
+
+
+def _effective(limits: Limits, ranker: AnswerRanker) -> dict[str, float]:
+    """The limits of a search; without any, those of its ranker."""
+    own = {"precision": ranker.precision, "score_threshold": ranker.score_threshold}
+    given = {name: value for name, value in limits.items() if value is not None}
+    return given or {name: value for name, value in own.items() if value is not None}
 
 
 def _sockets(described: Mapping[str, Mapping[str, Any]]) -> set[str]:

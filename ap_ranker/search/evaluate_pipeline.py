@@ -80,6 +80,7 @@ def evaluate_pipeline(
     is_one_of_ours = False
     with report_store_errors(path, search.place):
         search.fill(None if faq is None else read_entries(faq, columns), match)
+        search.prepare()
         for question in questions:
             # All that is fetched; of a foreign ranker, what it returns.
             documents = search.run(question.text) if ranker is None else search.run(question.text, NO_THRESHOLD, ALL)

@@ -17,6 +17,7 @@ from ap_ranker.documents.watched_folder import Overlay, WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
+from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import MATCHED
 from ap_ranker.search.declared_pipeline import NO_LIMITS, CheckpointOf, DeclaredPipeline, Limits
@@ -141,16 +142,19 @@ def _write_untrained(folder: Path, texts: Sequence[str], language: str | None, l
 def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None = None) -> list[dict[str, Any]]:
     """Put questions to a search; without `top_k`, with as many answers as its pipeline says.
 
-    For each question, there is `question`, and `answers` with `score`, `question` (`None` if not stored), `answer`; if
-    a known wording found it, `matched_wording`; if it is known, `source` with the fields of `Source`.
+    For each question, there is `question`, the fields of a `Decision`, and `answers`, or maybes, with `score`,
+    `question` (`None` if not stored), `answer`; if a known wording found it, `matched_wording`; if it is known,
+    `source` with the fields of `Source`.
     """
     search, _ = setup.load()
     results = []
     with report_store_errors(search.path, search.place):
         search.prepare()
+        logger.info("%s", search.describe_decisions(setup.limits))
         for question in questions:
             answers = []
-            for document in search.run(question, setup.limits, top_k):
+            found, decision = search.answer(question, setup.limits, top_k)
+            for document in found if decision.outcome is not Outcome.NONE else ():
                 meta, source = document.meta, source_of(document)
                 answer = {
                     "score": document.score,
@@ -159,5 +163,5 @@ def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None =
                 }
                 answer |= {MATCHED: meta[MATCHED]} if MATCHED in meta else {}
                 answers.append(answer | ({} if source is None else {"source": asdict(source)}))
-            results.append({"question": question, "answers": answers})
+            results.append({"question": question, **decision.as_json(), "answers": answers})
     return results

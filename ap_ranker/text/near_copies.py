@@ -1,7 +1,6 @@
 """Nearly equal texts: an exact similarity join on character 5-grams, without comparing every text with every other.
 
-Two texts are near if the Jaccard index of their sets of 5-grams is at least `NEAR`. Of a text only its words count, in
-lower case, with one space between them (`bare`). Texts shorter than five characters have no 5-grams.
+What near is, `nearly_equal.py` says; texts shorter than five characters have no 5-grams here.
 
 Two sets that are so similar share at least one of their rarest members: the prefix filter of Bayardo, Ma & Srikant
 (2007), with the bound on the remaining members of Xiao et al. (2008, PPJoin). The join is exact, not sampled.
@@ -12,19 +11,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
+from ap_ranker.errors import extra_for
+from ap_ranker.text.nearly_equal import NEAR, SIZE, near_key
 from ap_ranker.text.reading import bare
 
-NEAR = 0.8
-SIZE = 5
+with extra_for("Training and measuring need", "train"):
+    from scipy import sparse
+    from scipy.sparse.csgraph import connected_components
+
 _BATCH = 512
-
-
-def near_key(text: str) -> str:
-    """A form that is equal for texts with the same words; of a text without words, the text in lower case."""
-    return bare(text) or text.casefold()
 
 
 def near_pairs(texts: Sequence[str], threshold: float = NEAR) -> np.ndarray:

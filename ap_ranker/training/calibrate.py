@@ -19,6 +19,7 @@ from ap_ranker.evaluation.evaluate import trained_match
 from ap_ranker.evaluation.evaluation_set import easy_warnings
 from ap_ranker.files import restore, write_text_atomically
 from ap_ranker.ranking.checkpoint import CARD, read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, key
 from ap_ranker.training.card import calibration_text, card_with_calibration
@@ -129,7 +130,8 @@ def calibrate(
     if hidden is not None:
         title += "; each is counted again with its right answers hidden"
     card = card_with_calibration(folder, calibration_text(title, SCORES, scores))
-    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), calibration=fits))
+    faq = FAQSketch.with_language([answer.text for answer in data["dev"].answers])
+    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), calibration=fits, faq=faq))
     files = ["config.json"]
     if card is not None:
         write_text_atomically(folder / CARD, card)

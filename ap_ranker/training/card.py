@@ -7,18 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import Environment
 
 from ap_ranker.data.audit.report import AuditReport, Severity
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import CARD, CheckpointConfig
 from ap_ranker.safe_open import decode
-from ap_ranker.training.batches import Batches
+
+if TYPE_CHECKING:  # an untrained checkpoint, which a search may begin with, has a card, too
+    from ap_ranker.evaluation.evaluation_report import EvaluationReport
+    from ap_ranker.training.batches import Batches
 
 HUB_METRICS = {"P@1": "precision", "MRR": "mrr", "MAP": "map", "nDCG@10": "ndcg"}
 """Measure -> its name in the hub's metadata."""

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from ap_ranker.data.audit.language import language
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel
@@ -18,6 +17,7 @@ from ap_ranker.models.pretrained import DEFAULT_ENCODER, read_encoder
 from ap_ranker.models.registry import build_model, model_spec
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.transformer_encoder import AT_ONCE
+from ap_ranker.text.language_detection import LANGUAGES, detect_language
 from ap_ranker.text.tokenizer import AnyTokenizer, TokenBatch, WordTokenizer
 from ap_ranker.training.config import EMBEDDING_SIZE, TrainingConfig
 from ap_ranker.training.find_vectors import PretrainedVectors
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 SAMPLE = 2_000
 """Number of texts that a pretrained encoder's projection is fitted to; with more, it hardly changes."""
 
-PART, FOREIGN = 400, 0.1
+PART, FOREIGN = 300, 0.1
 """Characters of which the language is told, and the share of parts not in English from which a notice says so."""
 
 
@@ -92,10 +92,10 @@ def _with_encoder(
 
 def _warn_of_languages(text: str) -> None:
     parts = [text[start : start + PART] for start in range(0, len(text), PART)]
-    foreign = Counter(name for part in parts if (name := language(part)) and name != "English")
+    foreign = Counter(code for part in parts if (code := detect_language(part)) and code != "en")
     if foreign.total() > FOREIGN * len(parts):
         logger.warning(
             "Texts are in %s, but the default encoder has read English only. A multilingual one ranks better: "
             "ap-ranker train FAQ.csv --encoder NAME_OR_FOLDER --output checkpoints/faq",
-            " and ".join(name for name, _ in foreign.most_common(2)),
+            " and ".join(LANGUAGES[code] for code, _ in foreign.most_common(2)),
         )

@@ -108,7 +108,7 @@ class Teacher:
         total = len(pools) * len(self._rankers)
         each = []
         for number, ranker in enumerate(self._rankers):
-            model = ranker.fingerprint, ranker.decision().weights.wording, str(ranker.stored_dtype)
+            model = ranker.fingerprint, ranker.decider().weights.wording, str(ranker.stored_dtype)
             parts = []
             for start in range(0, len(pools), AT_ONCE):
                 on_progress("scoring with the teacher", number * len(pools) + start, total)
@@ -122,7 +122,7 @@ class Teacher:
 
 
 def _score(ranker: Ranker, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> np.ndarray:
-    scores, weights = score_candidates(ranker, data, questions, pools), ranker.decision().weights
+    scores, weights = score_candidates(ranker, data, questions, pools), ranker.decider().weights
     if weights.wording:
         scores = score_wordings(ranker, data, questions, pools, scores, encoded=ranker.wording_vectors)
     ranked = np.concatenate([rank(signals, weights).scores for signals in scores.signals])

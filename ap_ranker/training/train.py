@@ -37,6 +37,7 @@ from ap_ranker.ranking.checkpoint import (
     save_checkpoint,
     trained_lines,
 )
+from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.batches import Batches
@@ -191,6 +192,7 @@ def train(
             bm25_language=config.language,
             wording_weight=weights.wording,
             encoder=inputs.encoder,
+            faq=FAQSketch.with_language([answer.text for answer in data.answers]),
         )
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if process_number() == 0:

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
+from ap_ranker.errors import extra_for
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import AnswerModel
@@ -24,6 +25,9 @@ from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import OnOneDevice, gather, mention_other_gpus, share
 from ap_ranker.training.objectives import IGNORE, ScoredBatch, objective_spec
 from ap_ranker.training.resume_folder import SECONDS, ResumeFolder
+
+with extra_for("Training and measuring need", "train"):
+    import accelerate  # noqa: F401 - without it, the Trainer of transformers fails only once the data is read
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": partial(torch.optim.Adam, fused=True),  # passes once over the word vectors, the bulk of the weights

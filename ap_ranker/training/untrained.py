@@ -9,6 +9,7 @@ import numpy as np
 
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
+from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
 from ap_ranker.training.card import untrained_card
@@ -20,7 +21,7 @@ SAMPLE = 200
 
 
 def write_untrained(
-    folder: Path, texts: Sequence[str], language: str | None = None, encoder: str | None = None, source: str = ""
+    folder: str | Path, texts: Sequence[str], language: str | None = None, encoder: str | None = None, source: str = ""
 ) -> None:
     """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
 
@@ -44,6 +45,7 @@ def write_untrained(
         bm25_language=language,
         wording_weight=DEFAULT_WEIGHT,
         encoder=inputs.encoder,
+        faq=FAQSketch.with_language(texts),
     )
     card = untrained_card(checkpoint, f"{len(texts):,} texts of {source or 'the documents'}")
-    save_checkpoint(folder, checkpoint, model, tokenizer, card)
+    save_checkpoint(Path(folder), checkpoint, model, tokenizer, card)

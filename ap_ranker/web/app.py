@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Counter, generate_latest
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
 from ap_ranker.web.evidence import Evidence
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import MAX_BYTES, Guard, Rate
@@ -51,7 +50,7 @@ def build_app(
     search: DeclaredPipeline,  # its store is filled
     judgements: Judgements,
     *,
-    limits: Mapping[str, float | None] = MappingProxyType({}),  # `precision` or `score_threshold` of the ranker
+    limits: Limits = NO_LIMITS,  # `precision` or `score_threshold` of the ranker
     rate: float | None = None,  # maximum number of requests per second and client
     hosts: Collection[str] = (),  # accepted host names, in addition to `localhost` and any IP address
     api_key: str | None = None,  # what all routes but the page's require
@@ -75,11 +74,12 @@ def build_app(
     for path, file in files.items():
         app.add_route(path, file.send, methods=["GET"])
     evidence = Evidence(judgements.database, learn_from_clicks) if learn_from_clicks else None
-    add_search_routes(app, search, searching, judgements, limits, page.categories, question_log, evidence)
-    pipeline_route = add_pipeline(app, search, text=Text, columns=columns, failed=FAILED)
-    public = {*files, *API, *(owner.add_to(app) if owner else ()), "/health"}
     registry = CollectorRegistry()
     registry.register(CacheMetrics(searching))
+    outcomes = Counter("ap_ranker_questions", "Questions of the search page.", ["outcome"], registry=registry)
+    add_search_routes(app, search, searching, judgements, limits, page.categories, question_log, evidence, outcomes)
+    pipeline_route = add_pipeline(app, search, text=Text, columns=columns, failed=FAILED)
+    public = {*files, *API, *(owner.add_to(app) if owner else ()), "/health"}
 
     @app.get("/health")
     async def health() -> dict[str, str]:

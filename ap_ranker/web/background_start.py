@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
 from ap_ranker.errors import InputError
-from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.ranking.decision import Decision
+from ap_ranker.ranking.outcome import Outcome
+from ap_ranker.ranking.rule import Basis
+from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
 from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.threads import use_one_thread
@@ -63,15 +65,15 @@ class BackgroundStart:
             logger.info("The answers are being encoded. Until then, BM25 alone finds answers.")
         self._preparing.add_done_callback(self._tell_end)
 
-    def run(self, question: str, limits: Mapping[str, float | None] = MappingProxyType({})) -> list[Document]:
-        """As `DeclaredPipeline.run`; before the answers are encoded, the best by BM25, whatever the limits."""
+    def answer(self, question: str, limits: Limits = NO_LIMITS) -> tuple[list[Document], Decision]:
+        """As `DeclaredPipeline.answer`; before the answers are encoded, the best by BM25, each of them a maybe."""
         if self._ranks is not None:
-            return self._ranks.run(question, limits)
+            return self._ranks.answer(question, limits)
         ranker, store = self._search.ranker(), self._store
         assert store is not None, "the start waits for any other"
         with report_store_errors(self._search.path, self._search.place):
             found: list[Document] = store.bm25_retrieval(question, top_k=ranker.top_k if ranker else 5)
-            return found
+            return found, Decision(Outcome.MAYBE if found else Outcome.NONE, None, Basis.NOTHING)
 
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
         """As `DeclaredPipeline.explain`."""
@@ -87,13 +89,9 @@ class BackgroundStart:
         """As `DeclaredPipeline.cache_info`."""
         return (self._ranks or self._search).cache_info
 
-    @property
-    def calibrated(self) -> bool:
-        """Whether scores are probabilities now."""
-        return self._ranks is not None and self._ranks.calibrated
-
     def _prepare(self) -> None:
         search, setup = self._search, self._setup
+        logger.info("%s", search.describe_decisions(setup.limits))
         if self.count == 1 or setup.keep:  # for processes, so that each finds them in the user's cache
             with report_store_errors(search.path, search.place):
                 search.encode(self._documents[:1], setup.limits)  # says what is wrong with the limits, first

@@ -24,7 +24,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import require_file, what_is_at
 
-VERSION = 1
+VERSION = 2
 """Of the schema; `_MIGRATIONS` lead to it from older ones."""
 
 WAIT_SECONDS = 10
@@ -125,7 +125,16 @@ quotas = sa.Table(
 PARTS: Final = ("judgements", "questions", "changes", "wordings", "sessions")
 """What has a revision."""
 
-_MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {}
+OLD_OUTCOMES = {"answered": "answer", "refused": "none", "nothing found": "none"}
+"""Outcome of a question as version 1 had it -> as it is now: whoever was refused was shown no answer."""
+
+
+def _rename_outcomes(connection: sa.Connection) -> None:
+    for old, new in OLD_OUTCOMES.items():
+        connection.execute(sa.update(questions).where(questions.c.outcome == old).values(outcome=new))
+
+
+_MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {1: _rename_outcomes}
 """Version -> what makes a schema of this version one of the next."""
 
 

@@ -6,9 +6,10 @@ or that another one did. With the quorum N of `--learn-from-clicks N`, the answe
     t = max(min(n / 2, FEW), SHARE n)       the contradiction that is too much
     r = RISE min(1, 2 (1 - m / t))          if n >= N and m < t
 
-and answers are shown in the order of the risen logits. Nothing else changes: which answers are shown, their scores and
-what is said of them, and an answer whose logit is higher by RISE stays before. A network has one vote for a question,
-and few at a time (`judgements.MOST_OF_NETWORK`). The constants are chosen in examples/clicks.
+and answers are shown in the order of the risen logits. Nothing else changes: the decision, which answers are shown,
+their scores and what is said of them, and an answer whose logit is higher by RISE stays before. A network has one vote
+for a question, and few at a time (`judgements.MOST_OF_NETWORK`). The constants are chosen in
+examples/clicks.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ import numpy as np
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.data.wordings import Wordings, read_wordings
 from ap_ranker.files import csv_text, write_text_atomically
-from ap_ranker.search.declared_pipeline import NO_THRESHOLD
 from ap_ranker.text.reading import bare, normalized, question_key
 from ap_ranker.web.database import Database
 from ap_ranker.web.grouping import MOST, Embed, Gap, GroupedQuestion, Unanswered, group
@@ -174,16 +173,12 @@ class BackgroundGroups:
 
 def with_nearest(one: GroupedQuestion, search: DeclaredPipeline) -> GroupedQuestion:
     """A question with the entry that it is most like, however low its score."""
-    try:
-        documents = search.run(one.text, NO_THRESHOLD, 1)
-    except Exception:  # a pipeline of the user's own may have no threshold; components raise any type
-        documents = search.run(one.text, top_k=1)
+    documents, decision = search.answer(one.text)
     if not documents:
         return one
     best = documents[0]
     nearest = str(best.meta.get("question") or best.content or "")
-    probability = best.score if search.calibrated else None
-    return replace(one, entry=best.id, nearest=nearest, score=best.score, probability=probability)
+    return replace(one, entry=best.id, nearest=nearest, score=best.score, probability=decision.probability)
 
 
 def embedding_of(search: DeclaredPipeline) -> tuple[Embed | None, str | None]:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Table, insert, select
 from ap_ranker.errors import InputError
 from ap_ranker.safe_open import open_file
 from ap_ranker.web.changes import Change
-from ap_ranker.web.database import Database, changes, facts, judgements, now, questions, storable
+from ap_ranker.web.database import OLD_OUTCOMES, Database, changes, facts, judgements, now, questions, storable
 from ap_ranker.web.judgements import key_of_answer, key_of_question
 from ap_ranker.web.question_log import LoggedQuestion
 
@@ -94,7 +94,9 @@ def _add(connection: Connection, part: str, path: Path) -> None:
         try:
             fields = _FIELDS.validate_json(line)
             time = _TIME.validate_python(fields.get("time", datetime.now(UTC)))
-            row = kind.validate_python(fields | {"time": int(time.timestamp())}).row()
+            outcome = str(fields.get("outcome"))
+            said = {"time": int(time.timestamp()), "outcome": OLD_OUTCOMES.get(outcome, outcome)}
+            row = kind.validate_python(fields | said).row()
             if any(len(row.get(name, "")) > length for name, length in longest.items()):  # PostgreSQL would refuse all
                 raise ValueError(line)
         except (ValueError, OverflowError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -37,12 +37,6 @@ def presented(question: str, document: Document, *, calibrated: bool, category: 
         "category": category_of(document, category),
         "match": match_of(question, document, calibrated=calibrated),
     }
-
-
-def stored_questions(documents: Iterable[Document]) -> list[str]:
-    """The questions of the answers that have one."""
-    questions = (document.meta.get("question") for document in documents)
-    return list(dict.fromkeys(text for text in questions if text and isinstance(text, str)))
 
 
 def weighed(tokens: Sequence[Token]) -> list[dict[str, float]] | None:

@@ -9,14 +9,14 @@ import logging
 import queue
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import and_, delete, func, insert, or_, select
 
 from ap_ranker.errors import InputError
-from ap_ranker.web.database import Database, now, questions, storable
+from ap_ranker.ranking.outcome import Outcome
+from ap_ranker.web.database import Database, judgements, now, questions, storable
 from ap_ranker.web.judgements import key_of_question
 from ap_ranker.web.visitors import Visitors
 
@@ -31,14 +31,6 @@ LONGEST = 500
 MOST, MOST_WAITING = 100_000, 1000
 """Maximum number of questions that are kept, beyond which the oldest ones go; and of those that wait to be written,
 beyond which further ones are left out."""
-
-
-class Outcome(StrEnum):
-    """What came of a question."""
-
-    answered = "answered"
-    refused = "refused"  # entries were found, but none was good enough
-    nothing_found = "nothing found"
 
 
 @dataclass(frozen=True)
@@ -72,13 +64,16 @@ def read_question_log(database: Database) -> list[LoggedQuestion]:
 
 
 def unanswered_questions(database: Database, most: int) -> list[tuple[str, int]]:
-    """The questions that were not answered, those asked most often and latest first, each with how often it was asked.
+    """The questions without an answer, those asked most often and latest first, each with how often it was asked.
 
-    So nobody hides what many ask by asking much else.
+    So nobody hides what many ask by asking much else. One that got maybes has an answer once one of them helped.
     """
+    same = judgements.c.question_key == questions.c.question_key
+    helped = select(judgements.c.id).where(same, judgements.c.helped).exists()
+    maybe = and_(questions.c.outcome == Outcome.MAYBE.value, ~helped)
     query = (
         select(func.max(questions.c.question), func.count())
-        .where(questions.c.outcome != Outcome.answered.value)
+        .where(or_(questions.c.outcome == Outcome.NONE.value, maybe))
         .group_by(questions.c.question_key)
         .order_by(func.count().desc(), func.max(questions.c.id).desc())
         .limit(most)
@@ -101,20 +96,10 @@ class QuestionLog:
         self._thread = threading.Thread(target=self._work, name="question log", daemon=True)
         self._thread.start()
 
-    def add(
-        self, question: str, network: str, shown: Sequence[Document], closest: Sequence[Document] | None = None
-    ) -> None:
-        """Log a question without waiting, with the documents that were good enough, best first.
-
-        If there were none, `closest` is what was found without a threshold; `None` if that is unknown.
-        """
-        outcome, best = Outcome.answered, shown[:1]
-        if not shown:
-            outcome = Outcome.refused if closest or closest is None else Outcome.nothing_found
-            best = (closest or [])[:1]
-        logged = LoggedQuestion(now(), clean_question(question), outcome)
-        if best:
-            logged = replace(logged, score=best[0].score, entry=best[0].id)
+    def add(self, question: str, network: str, outcome: Outcome, found: Sequence[Document]) -> None:
+        """Log a question without waiting, with what was found for it, best first, whether it was shown or not."""
+        best = (found[0].score, found[0].id) if found else ()
+        logged = LoggedQuestion(now(), clean_question(question), outcome, *best)
         try:
             self._waiting.put_nowait((logged, network))
         except queue.Full:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -14,17 +14,20 @@ from pydantic import BaseModel, StringConstraints, model_validator
 from starlette.responses import JSONResponse
 
 from ap_ranker.errors import InputError
-from ap_ranker.search.declared_pipeline import NO_THRESHOLD, DeclaredPipeline
+from ap_ranker.ranking.outcome import Outcome
+from ap_ranker.search.declared_pipeline import DeclaredPipeline, Limits
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.web.judgements import Judgements, QuotaError
-from ap_ranker.web.presentation import presented, stored_questions, weighed
+from ap_ranker.web.presentation import presented, weighed
 from ap_ranker.web.signed_answers import MAX_CHARACTERS as MAX_RECEIPT
 from ap_ranker.web.signed_answers import AnswerSigner, ShownAnswer
 from ap_ranker.web.suggestions import LiveSuggestions
 
 if TYPE_CHECKING:
     from haystack import Document
+    from prometheus_client import Counter
 
+    from ap_ranker.ranking.decision import Decision
     from ap_ranker.web.background_start import Search
     from ap_ranker.web.evidence import Evidence
     from ap_ranker.web.question_log import QuestionLog
@@ -39,8 +42,8 @@ MAX_CHARACTERS = 1000
 MAX_COMMENT = 300
 """Maximum length of a comment: one sentence."""
 
-MAX_RELATED = 4
-"""Number of related questions shown if there is no good answer."""
+MAX_MAYBES = 5
+"""Number of entries that are shown if none is asserted."""
 
 FAILED = "The search does not work at the moment; see the server's log."
 NOT_KEPT = "Feedback cannot be stored at the moment; see the server's log."
@@ -90,58 +93,63 @@ def add_search_routes(
     declared: DeclaredPipeline,
     search: Search,
     judgements: Judgements,
-    limits: Mapping[str, float | None],
+    limits: Limits,
     category: str,
     question_log: QuestionLog | None,
     evidence: Evidence | None,
+    outcomes: Counter,
 ) -> None:
     """Add what asks a search, and keeps what visitors say of its answers; `evidence` may order them."""
+    for outcome in Outcome:
+        outcomes.labels(outcome)  # is 0 at first
     place = declared.place  # describing the stores takes a moment
     receipts = AnswerSigner(judgements.database.secret())
     suggestions = LiveSuggestions(declared)
+    scales = (ranker := declared.ranker()) is not None and ranker.scale_score
 
-    def ranked(question: str, limits: Mapping[str, float | None]) -> list[Document]:
+    def is_calibrated(decision: Decision) -> bool:
+        """Whether the scores are probabilities."""
+        return scales and decision.probability is not None
+
+    def answered(question: str) -> tuple[list[Document], list[Document], Decision]:
         with report_store_errors(declared.path, place):
-            return search.run(question, limits)
+            found, decision = search.answer(question, limits)
+        shown = found[: {Outcome.MAYBE: MAX_MAYBES, Outcome.NONE: 0}.get(decision.outcome)]
+        if evidence:  # it orders what is shown, and has no part in the decision
+            shown = evidence.ordered(question, shown, calibrated=is_calibrated(decision))
+        return found, shown, decision
 
-    async def run(work: Callable[..., list[Document]], *given: Any) -> list[Document]:
-        """Run `work` in a search thread; its failure is the server's fault, not the client's."""
+    async def find(question: str) -> tuple[list[Document], list[Document], Decision]:
+        """What is found, what visitors see of it, and the decision; that a search fails is not the client's fault."""
         try:
-            return await asyncio.to_thread(work, *given)
+            return await asyncio.to_thread(answered, question)
         except InputError as error:
             logger.error("%s", error)
             raise HTTPException(503, FAILED) from error
 
     async def find_answer(question: str, key: str) -> Document:
         """Search again: the server keeps no state, and only answers that were shown can be asked about."""
-        for document in await run(ranked, question, limits):
+        for document in (await find(question))[1]:
             if document.id == key:
                 return document
         raise HTTPException(404, "Expected the id of an answer to this question, found another. Ask again.")
 
     @app.post("/api/search")
     async def api_search(asked: SearchRequest, request: Request) -> JSONResponse:
-        """The answers that are good enough, best first; `found` is false if there is none, with `related` questions."""
-        question, calibrated, others = asked.question, search.calibrated, None
-
-        def found() -> list[Document]:
-            documents = ranked(question, limits)
-            return evidence.ordered(question, documents, calibrated=calibrated) if evidence else documents
-
-        documents = await run(found)
-        if not documents and declared.takes_threshold:  # else nobody knows which were not good enough
-            others = await run(ranked, question, NO_THRESHOLD)
+        """The decision, and the answers or maybes, best first."""
+        question = asked.question
+        found, shown, decision = await find(question)
+        outcomes.labels(decision.outcome).inc()
         if question_log is not None:
-            question_log.add(question, judgements.visitors.network_of(request), documents, others)
+            question_log.add(question, judgements.visitors.network_of(request), decision.outcome, shown or found)
+        is_rated = is_calibrated(decision) and decision.outcome is Outcome.ANSWER  # of a maybe, the heading says it
         answers = [
-            presented(question, document, calibrated=calibrated, category=category)
+            presented(question, document, calibrated=is_rated, category=category)
             | {"receipt": receipts.sign(question, document.id, ShownAnswer.of(document))}
-            for document in documents
+            for document in shown
         ]
-        related = stored_questions(others or [])[:MAX_RELATED]
-        content = {"question": question, "found": bool(documents), "answers": answers, "related": related}
         # Not a dictionary, which FastAPI would walk through first: its values are basic types already.
-        return JSONResponse(content)
+        return JSONResponse({"question": question, **decision.as_json(), "answers": answers})
 
     @app.post("/api/suggest")
     async def api_suggest(request: SuggestRequest) -> dict[str, list[str]]:

@@ -15,17 +15,16 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import astuple, replace
 from multiprocessing.connection import Connection
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.cache import TOGETHER, CacheInfo
-from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.search.watch_documents import follow
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from haystack import Document
 
+    from ap_ranker.ranking.decision import Decision
     from ap_ranker.ranking.explanation import Explanation
 
 logger = logging.getLogger(__name__)
@@ -54,11 +54,10 @@ class _Job(NamedTuple):
 
 
 class _Reply(NamedTuple):
-    """What a process sends: its answers, InputErrors among them, and what it says of itself."""
+    """What a process sends: its answers, InputErrors among them, and the counts of its cache."""
 
     answers: list[Any]
     cache: CacheInfo | None
-    calibrated: bool
 
 
 class SearchWorkers:
@@ -97,9 +96,9 @@ class SearchWorkers:
             thread.join()
         atexit.unregister(self.close)
 
-    def run(self, question: str, limits: Mapping[str, float | None] = MappingProxyType({})) -> list[Document]:
-        """As `DeclaredPipeline.run`, but for vectors and blobs of the documents."""
-        found: list[Document] = self._ask((question, dict(limits)))
+    def answer(self, question: str, limits: Limits = NO_LIMITS) -> tuple[list[Document], Decision]:
+        """As `DeclaredPipeline.answer`, but for vectors and blobs of the documents."""
+        found: tuple[list[Document], Decision] = self._ask((question, dict(limits)))
         return found
 
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
@@ -112,11 +111,6 @@ class SearchWorkers:
         """The sums over all processes; `None` without a cache."""
         counts = [astuple(reply.cache) for reply in list(self._replies.values()) if reply.cache]
         return CacheInfo(*map(sum, zip(*counts, strict=True))) if counts else None
-
-    @property
-    def calibrated(self) -> bool:
-        """As `DeclaredPipeline.calibrated`."""
-        return any(reply.calibrated for reply in list(self._replies.values()))
 
     def _ask(self, request: Request) -> Any:
         job = _Job(request, Future())
@@ -207,7 +201,7 @@ def _search(setup: SearchSetup, pipe: Connection) -> None:
         return
     answers: list[Any] = []
     while True:
-        pipe.send(_Reply(answers, search.cache_info, search.calibrated))
+        pipe.send(_Reply(answers, search.cache_info))
         try:
             requests = pipe.recv()
         except (OSError, EOFError):  # the server has ended
@@ -221,8 +215,8 @@ def _answer(search: DeclaredPipeline, question: str, more: Any) -> Any:
         with report_store_errors(search.path, search.place):
             if not isinstance(more, dict):
                 return search.explain(question, more)
-            found = search.run(question, more)
-            return [replace(document, blob=None, embedding=None, sparse_embedding=None) for document in found]
+            found, decision = search.answer(question, more)
+            return [replace(one, blob=None, embedding=None, sparse_embedding=None) for one in found], decision
     except InputError as error:
         return InputError(str(error))
     except Exception:

@@ -204,7 +204,7 @@ def _of_ensemble(test: EvaluationSet, rankers: Sequence[Ranker]) -> EvaluationRe
     scaled = [
         [ranking.scores / ranker.model.temperature for ranking in test.rank(scores, Weights(weights.wording))]
         for ranker, scores in zip(rankers, each, strict=True)
-        for weights in [ranker.decision().weights]
+        for weights in [ranker.decider().weights]
     ]
     together = replace(
         each[0],

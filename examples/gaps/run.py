@@ -25,14 +25,14 @@ from ap_ranker.data.tables import read_table
 from ap_ranker.data.wordings import read_wordings
 from ap_ranker.documents import read_entries
 from ap_ranker.files import write_text_atomically
-from ap_ranker.search.declared_pipeline import NO_THRESHOLD
+from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.setup import set_up
 from ap_ranker.training.calibrate import calibrate
 from ap_ranker.training.untrained import write_untrained
 from ap_ranker.web.database import open_database
 from ap_ranker.web.gaps import embedding_of, known_questions, with_nearest
 from ap_ranker.web.grouping import BOUND, Gap, GroupedQuestion, Unanswered, group
-from ap_ranker.web.question_log import LoggedQuestion, Outcome, QuestionLog, read_question_log
+from ap_ranker.web.question_log import LoggedQuestion, QuestionLog, read_question_log
 from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 HERE = Path(__file__).resolve().parent
@@ -106,17 +106,16 @@ def log_questions(questions: Sequence[str], model: str, place: Path) -> list[Log
         database = open_database(place)
         written = QuestionLog(database)
         for question in questions:
-            shown = search.run(question, limits)
-            written.add(question, question, shown, None if shown else search.run(question, NO_THRESHOLD))
+            found, decision = search.answer(question, limits)
+            written.add(question, question, decision.outcome, found)
         written.close()
     return read_question_log(database)
 
 
 def log_right_outcomes(questions: Sequence[str], topics: Mapping[str, str]) -> list[LoggedQuestion]:
-    """The log of a search that refuses the planted questions and no others."""
+    """The log of a search that has no answer to the planted questions, and one to all others."""
     return [
-        LoggedQuestion(0, question, Outcome.refused if question in topics else Outcome.answered)
-        for question in questions
+        LoggedQuestion(0, question, Outcome.NONE if question in topics else Outcome.ANSWER) for question in questions
     ]
 
 
@@ -140,7 +139,7 @@ def measure(
     def topic_of(one: GroupedQuestion) -> str:
         return topics.get(one.text) or answered.get(one.text) or one.text
 
-    refused = [one.question for one in logged if one.outcome != Outcome.answered]
+    refused = [one.question for one in logged if one.outcome != Outcome.ANSWER]
     sizes = Counter(topics[question] for question in refused if question in topics)
     found = set()
     for gap in gaps:
@@ -203,7 +202,7 @@ def run_split(split: str, model: str, bounds: Sequence[float], folder: Path | No
         def placed(one: GroupedQuestion) -> GroupedQuestion:
             return replace(nearest(one.text), asked=one.asked, is_sure=one.is_sure)
 
-        unanswered = [Unanswered(one.question) for one in logged if one.outcome != Outcome.answered]
+        unanswered = [Unanswered(one.question) for one in logged if one.outcome != Outcome.ANSWER]
         answered = read_answered(split)
         found = {}
         for each in bounds:

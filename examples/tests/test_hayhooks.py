@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -152,20 +153,29 @@ def test_a_chat_without_an_answer(deployed: str, content: str) -> None:
 
 
 async def test_a_tool_for_agents(folder: Path) -> None:
+    """The example, and the wrapper of a YAML pipeline that the documentation has; the YAML alone is none."""
     pytest.importorskip("mcp", reason='MCP is not installed (pip install "hayhooks[mcp]")')
     from mcp import ClientSession
     from mcp.client.streamable_http import streamable_http_client
 
     shutil.copytree(EXAMPLE, folder / "tools" / "faq", dirs_exist_ok=True)
+    (folder / "tools" / "wrapped").mkdir()
+    shutil.copy(BY_WORDS, folder / "tools" / "wrapped" / "faq_search.yaml")
+    shutil.copy(BY_WORDS, folder / "tools" / "yaml_alone.yml")
+    (wrapper,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "serving.md").read_text("utf-8"), re.DOTALL)
+    (folder / "tools" / "wrapped" / "pipeline_wrapper.py").write_text(wrapper, encoding="utf-8")
     with running(folder, "mcp", "run", "--pipelines-dir", "tools") as address:
         async with (
             streamable_http_client(f"{address}/mcp/") as (reading, writing, _),
             ClientSession(reading, writing) as session,
         ):
             await session.initialize()
-            tool = next(tool for tool in (await session.list_tools()).tools if tool.name == "faq")
+            tools = {tool.name: tool for tool in (await session.list_tools()).tools}
+            assert "yaml_alone" not in tools, "then the documentation need not explain it any more"
+            tool = tools["faq"]
             assert tool.description == "Search the company's FAQ for the answers to a question."
             assert tool.inputSchema["required"] == ["question"]
-            result = await session.call_tool("faq", {"question": "battery"})
-    assert not result.isError
-    assert TEXTS[5] in result.content[0].text  # type: ignore[union-attr]
+            results = [await session.call_tool(name, {"question": "battery"}) for name in ("faq", "wrapped")]
+    for result in results:
+        assert not result.isError
+        assert TEXTS[5] in result.content[0].text  # type: ignore[union-attr]

@@ -67,3 +67,16 @@ def test_the_command(bm25: ModuleType, tmp_path: Path) -> None:
     assert {"german, german stemmer", "turkish, turkish stemmer", "japanese, no stemmer"} <= set(names)
     assert "thai, thai stemmer" not in names
     assert ["| italian, italian stemmer", "1"] in [cells[:2] for cells in rows]
+
+
+def test_languages_are_told_rightly_or_not_at_all() -> None:
+    import typer
+
+    app = typer.Typer()
+    with imported(ROOT / "examples" / "languages" / "detect.py") as module:
+        app.command()(module.command)
+        result = CliRunner().invoke(app, [])
+    assert result.exit_code == 0, result.output
+    rows = [line.strip("| ").split(" | ") for line in result.output.splitlines()[2:]]
+    assert {kind: wrong for kind, _, _, wrong, _ in rows} == {"sentences": "0", "questions": "0", "answers": "0"}
+    assert all(float(told) > 0.8 for _, _, told, _, _ in rows)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,12 @@ from typer.testing import CliRunner, Result
 
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.rule import Basis, Calibration
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
+ENTRIES = list(zip(TEXTS[::2], TEXTS[1::2], strict=True))
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202e parcel"
 
 
@@ -121,3 +127,51 @@ def test_a_precision_that_is_no_share(pipeline: Path, precision: str) -> None:
     write(pipeline, [Document(content="parcel")])
     result = ask("parcel", "--pipeline", pipeline, "--precision", precision)
     assert isinstance(result.exception, InputError), repr(result.exception)
+
+
+def test_an_answer_a_maybe_or_none(pipeline: Path, tmp_path: Path, checkpoint: Path) -> None:
+    """As the page says it; of a calibrated checkpoint also how probable it was."""
+    write(pipeline, [Document(content=f"{q}\n{a}", meta={"question": q, "answer": a}) for q, a in ENTRIES])
+    questions = {"answer": TEXTS[0], "maybe": "is my parcel a battery", "none": "zebra"}
+    for outcome, question in questions.items():
+        found = json.loads(ask(question, "--pipeline", pipeline, "--json").stdout)
+        assert (found["outcome"], found["probability"]) == (outcome, None)
+        assert bool(found["answers"]) == (outcome != "none")
+        shown = ask(question, "--pipeline", pipeline).output
+        assert ("Perhaps:" in shown, "No answer." in shown) == (outcome == "maybe", outcome == "none")
+    shutil.copytree(checkpoint, tmp_path / "calibrated")
+    config = read_checkpoint_config(tmp_path / "calibrated")
+    never = Calibration(1.0, 0.0, 0.0, {}, floor=1e6)
+    write_checkpoint_config(tmp_path / "calibrated", replace(config, calibration={"model": never}))
+    pipeline.write_text(pipeline.read_text().replace(str(checkpoint), str(tmp_path / "calibrated")))
+    found = json.loads(ask(questions["maybe"], "--pipeline", pipeline, "--json").stdout)
+    assert (found["outcome"], found["basis"], found["answers"]) == ("none", "questions", [])
+    assert (
+        f"No answer (probability {found['probability']:.3f})." in ask(questions["maybe"], "--pipeline", pipeline).output
+    )
+
+
+def test_what_decisions_rest_on_is_said_at_the_start(
+    pipeline: Path, checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(pipeline, [Document(content="parcel")])
+    shutil.copytree(checkpoint, tmp_path / "calibrated")
+    config = read_checkpoint_config(tmp_path / "calibrated")
+    said = {}
+    for basis in (Basis.NOTHING, Basis.QUESTIONS, Basis.WORDINGS, Basis.PRIOR):
+        fits = {} if basis is Basis.NOTHING else {"model": Calibration(1.0, 0.0, 0.0, {"0.9": 0.5}, basis=basis)}
+        write_checkpoint_config(tmp_path / "calibrated", replace(config, calibration=fits))
+        search = DeclaredPipeline.load(pipeline)
+        ranker = search.ranker()
+        assert ranker is not None
+        ranker.model = str(tmp_path / "calibrated")
+        said[basis] = search.describe_decisions()
+        if fits:
+            assert "0.8" in said[basis]
+            assert "0.9" in search.describe_decisions({"precision": 0.9, "score_threshold": None})
+        assert "0.25" in search.describe_decisions({"score_threshold": 0.25})
+    assert len(set(said.values())) == len(said)
+    assert "ap-ranker calibrate" in said[Basis.NOTHING]
+    with caplog.at_level("INFO"):
+        ask("parcel", "--pipeline", pipeline, "--json")
+    assert caplog.messages.count(said[Basis.NOTHING].replace(str(tmp_path / "calibrated"), str(checkpoint))) == 1

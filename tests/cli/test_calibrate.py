@@ -13,6 +13,7 @@ from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.evaluation.calibration_fit import outcome, rank, top_answers
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.calibrate import calibrate
 
@@ -55,7 +56,9 @@ def test_calibrate(folder: Path) -> None:
     assert "36 questions of dev.csv, fitted to them" in printed
     assert "12 questions of test.csv" in printed
     config = read_checkpoint_config(folder / "ranker")
-    assert replace(config, calibration={}) == before
+    assert replace(config, calibration={}, faq=None) == before
+    answers = read_dataset(folder, "test").answers
+    assert config.faq == FAQSketch.with_language([answer.text for answer in answers])
     assert set(config.calibration) == {"model", "fused"}
     numbers = json.loads((folder / "numbers.json").read_text())
     rankings = rank(Ranker.from_pretrained(folder / "ranker", "cpu"), read_dataset(folder, "test"))

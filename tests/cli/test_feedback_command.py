@@ -18,6 +18,7 @@ pytest.importorskip("sqlalchemy", reason="the extra serve is not installed")
 from haystack import Document
 
 from ap_ranker.data.faq import read_faq
+from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.web.changes import Action, Change, append_change, apply_changes, read_changes
 from ap_ranker.web.database import Database, open_database, place_of
 from ap_ranker.web.judgements import Judgements
@@ -73,7 +74,7 @@ def judge(website: Database, question: str = SECRET, **given: object) -> None:
 def ask(website: Database, *asked: str) -> None:
     log = QuestionLog(website)
     for question in asked:
-        log.add(question, "n", [], [])
+        log.add(question, "n", Outcome.NONE, [])
     log.close()
 
 
@@ -206,7 +207,7 @@ def test_what_the_faq_lacks(folder: Path, website: Database, checkpoint: Path) -
     """With a model that has no vectors: an entry that the owner added answers, a visitor's click does not."""
     ask(website, "do you rent bikes", "Do you rent bikes?", "the tour", TEXTS[0], "dogs?")
     log = QuestionLog(website)
-    log.add("where is my parcel now", "n", [Document(content="an answer", score=0.9)])
+    log.add("where is my parcel now", "n", Outcome.ANSWER, [Document(content="an answer", score=0.9)])
     log.close()
     judge(website, "my bike's battery", visit="v", helped=False, answer=f"{TEXTS[0]}\n{TEXTS[1]}")
     judge(website, "the tour", visit="v")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from copy import deepcopy
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,10 @@ from searches import ENTRIES, filled, in_two
 
 import ap_ranker
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.decision import Decision
+from ap_ranker.ranking.outcome import Outcome
+from ap_ranker.ranking.rule import Calibration
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
@@ -57,6 +63,27 @@ def test_the_documents_are_those_of_a_pipeline_of_the_two(name: str, checkpoint:
     assert one.run(TEXTS[0])
 
 
+def test_the_decision_is_that_of_a_pipeline_of_the_two(checkpoint: Path, tmp_path: Path) -> None:
+    """Whatever `top_k` says, and whatever is left out where there is an answer."""
+    shutil.copytree(checkpoint, tmp_path / "calibrated")
+    fit = Calibration(0.5, 9.0, 0.0, {"0.9": 0.8}, floor=-50.0)
+    config = replace(read_checkpoint_config(checkpoint), calibration={"model": fit, "fused": fit})
+    write_checkpoint_config(tmp_path / "calibrated", config)
+    path = packaged("faq_search.yaml", tmp_path / "calibrated", tmp_path)
+    one, two = filled(path), filled(written(in_two(yaml.safe_load(path.read_text())), tmp_path))
+    outcomes = set()
+    for question in [*TEXTS, "bike", "my parcel of money", "nothing of that"]:
+        for limits in ({}, {"precision": 0.9}, {"score_threshold": 0.6, "precision": None}):
+            documents, decision = one.answer(question, limits)
+            outcomes.add(decision.outcome)
+            for search, top_k in product((one, two), (None, 1, 2)):
+                again, same = search.answer(question, limits, top_k)
+                assert (same.outcome, same.basis) == (decision.outcome, decision.basis)
+                assert same.probability == pytest.approx(decision.probability, abs=1e-6)
+                assert [found.id for found in again] == [found.id for found in documents[:top_k]]
+    assert outcomes == set(Outcome)
+
+
 def test_filters(checkpoint: Path, tmp_path: Path) -> None:
     search = filled(packaged("faq_search_hybrid.yaml", checkpoint, tmp_path))
     wanted = {"field": "meta.answer", "operator": "==", "value": ENTRIES[1].answer}
@@ -73,7 +100,7 @@ def test_neither_part_changes_what_it_is_given(
     assert ranker is not None
     rank = ranker.rank_found
 
-    def spied(query: str, found: Found, **limits: Any) -> list[Document]:
+    def spied(query: str, found: Found, **limits: Any) -> tuple[list[Document], Decision]:
         seen.append((found.documents, deepcopy([asdict(one) for one in found.documents])))
         return rank(query, found, **limits)
 

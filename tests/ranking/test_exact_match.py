@@ -16,8 +16,9 @@ from refusals import refused
 
 from ap_ranker.ranking.bm25 import BM25, LONGEST, MOST_TIMES
 from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS, find_trained, trained_lines
+from ap_ranker.ranking.decision import Decider
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import Calibration, Decision, Signals, Weights
+from ap_ranker.ranking.rule import Calibration, Signals, Weights
 from ap_ranker.ranking.wordings import is_exact_match
 
 STORED = [[text] for text in TEXTS[::2]]
@@ -52,13 +53,13 @@ def test_the_decision(
     given_: list[tuple[float, bool]], limit: str | None, fits: dict[str, Calibration], scale: bool
 ) -> None:
     """First the known ones by their scores, never left out; the others as without them."""
-    decision = Decision("c", Weights(), fits, lambda values: (1 + values.tanh()) / 2)
+    decision = Decider("c", Weights(), fits, lambda values: (1 + values.tanh()) / 2)
     values, known = np.array([value for value, _ in given_]), [each for _, each in given_]
     limits = {limit: 0.9} if limit and (fits or limit != "precision") else {}
-    plain = decision.answers(Signals(values), scale_score=scale, **limits)  # type: ignore[arg-type]
-    everything = dict(decision.answers(Signals(values), scale_score=scale))
+    plain = decision.answer(Signals(values), scale_score=scale, **limits)[0]  # type: ignore[arg-type]
+    everything = dict(decision.answer(Signals(values), scale_score=scale)[0])
     signals = Signals(values, exact=np.array(known))
-    answers = decision.answers(signals, scale_score=scale, **limits)  # type: ignore[arg-type]
+    answers = decision.answer(signals, scale_score=scale, **limits)[0]  # type: ignore[arg-type]
     first = sorted((row for row, each in enumerate(known) if each), key=lambda row: -values[row])
     assert [row for row, _ in answers] == [*first, *(row for row, _ in plain if not known[row])]
     for row, score in answers:

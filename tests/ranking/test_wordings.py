@@ -36,7 +36,7 @@ def ranker(tmp_path: Path) -> Ranker:
 def scored(ranker: Ranker, wordings: Sequence[Sequence[str]] | None, batch_size: int = 64) -> list[float]:
     """What the answers are ranked by, as if the question were no wording of any, word for word."""
     signals = ranker.score_entries(QUESTION, ANSWERS, wordings, batch_size=batch_size)
-    scores: list[float] = rank(replace(signals, exact=None), ranker.decision().weights).scores.tolist()
+    scores: list[float] = rank(replace(signals, exact=None), ranker.decider().weights).scores.tolist()
     return scores
 
 

@@ -163,7 +163,7 @@ def test_every_process_follows(search: tuple[DeclaredPipeline, SearchSetup], faq
     try:
         write_faq(faq, {"Where is the walrus?": "In the pool."})
         limits = {"score_threshold": -1.0}
-        found = lambda: [document.meta["answer"] for document in workers.run("walrus", limits)]  # noqa: E731
+        found = lambda: [document.meta["answer"] for document in workers.answer("walrus", limits)[0]]  # noqa: E731
         wait_until(lambda: all(found() == ["In the pool."] for _ in range(20)))
     finally:
         workers.close()

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.text.near_copies import NEAR, near_pairs
+from ap_ranker.text.near_copies import near_pairs
+from ap_ranker.text.nearly_equal import NEAR
 from ap_ranker.text.reading import bare
 
 

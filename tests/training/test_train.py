@@ -26,6 +26,7 @@ from ap_ranker.models.base import Classifier
 from ap_ranker.models.registry import MODELS, complete_options
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
+from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training.batches import Batches
@@ -526,6 +527,7 @@ def test_the_checkpoint_keeps_the_weight_that_gave_the_fused_dev_numbers(tmp_pat
     ranker = Ranker.from_pretrained(tmp_path / "c", "cpu")
     assert ranker.config is not None and result.dev.fusion is not None
     assert ranker.config.bm25_weight > 0
+    assert ranker.config.faq == FAQSketch.with_language([answer.text for answer in DATA.answers])
     assert evaluate(ranker, DATA).fusion == pytest.approx(result.dev.fusion)
     assert result.dev.fusion["MRR"] > result.dev.model["MRR"]
 

@@ -52,7 +52,7 @@ ROWS: dict[str, list[dict[str, Any]]] = {
     ],
     "questions": [
         {"time": time, "question": question, "question_key": question[:30], "outcome": outcome, "entry": HUGE}
-        for time, question, outcome in ((LATE, HUGE, "refused"), (1, "", "exploded"), (0, "=1+1", "refused"))
+        for time, question, outcome in ((LATE, HUGE, "none"), (1, "", "exploded"), (0, "=1+1", "none"))
     ],
     "changes": [
         {**CHANGE, "id": "exploding", "action": "explode"},
@@ -130,7 +130,7 @@ def test_all_pages_go_on(client: TestClient) -> None:
 
 
 def test_the_days_are_those_of_the_calendar(client: TestClient, spoiled: Database) -> None:
-    row = {"question": "now", "question_key": "now", "outcome": "answered", "entry": "", "time": now()}
+    row = {"question": "now", "question_key": "now", "outcome": "answer", "entry": "", "time": now()}
     with spoiled.writing("questions") as connection:
         connection.execute(insert(tables.questions).values(**row))
     days = post(client, "/owner/api/counts")["days"]
@@ -145,7 +145,7 @@ def test_exports_go_on(spoiled: Database, tmp_path: Path, ending: str) -> None:
 
 def test_deletion_goes_on(spoiled: Database) -> None:
     """Also from rows that nobody can read."""
-    row = {"question": SECRET, "question_key": key_of_question(SECRET), "outcome": "refused", "entry": "", "time": 1}
+    row = {"question": SECRET, "question_key": key_of_question(SECRET), "outcome": "none", "entry": "", "time": 1}
     with spoiled.writing("questions") as connection:
         connection.execute(insert(tables.questions).values(**row))
     assert delete_traces(spoiled, sentence=SECRET)["questions"] == 1

@@ -14,6 +14,7 @@ pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 from sqlalchemy import func, select
 from starlette.testclient import TestClient
 
+from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web.app import build_app
 from ap_ranker.web.database import Database, judgements, open_database, quotas
@@ -102,11 +103,11 @@ def test_much_noise_hides_nothing_that_many_ask(place: str) -> None:
     database = open_database(place)
     log = QuestionLog(database)
     for number in range(3):
-        log.add("do you repair tandems", f"honest {number}", [], [])
+        log.add("do you repair tandems", f"honest {number}", Outcome.NONE, [])
     log.close()
     log = QuestionLog(database)
     for number in range(MOST + 100):
-        log.add(f"noise {number}", "hostile", [], [])
+        log.add(f"noise {number}", "hostile", Outcome.NONE, [])
         if number % 500 == 0:
             log.close()
             log = QuestionLog(database)

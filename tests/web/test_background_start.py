@@ -12,7 +12,10 @@ import pytest
 from conftest import TEXTS, write_checkpoint
 
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.decision import Decision
+from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Basis
 from ap_ranker.search import declared_pipeline, watch_documents
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.setup import SearchSetup, set_up
@@ -61,7 +64,7 @@ def wait_until_it_ranks(started: BackgroundStart) -> None:
 
 
 def found_by(started: BackgroundStart | DeclaredPipeline) -> list[tuple[str, float | None]]:
-    return [(document.meta["answer"], document.score) for document in started.run(QUESTION)]
+    return [(document.meta["answer"], document.score) for document in started.answer(QUESTION)[0]]
 
 
 def by_words(search: DeclaredPipeline) -> list[str]:
@@ -76,7 +79,8 @@ def test_bm25_answers_until_the_model_can(
     search, documents = setup.load()
     started = BackgroundStart(search, setup, documents, workers)
     assert [answer for answer, _ in found_by(started)] == by_words(search)
-    assert not started.calibrated
+    assert started.answer(QUESTION)[1] == Decision(Outcome.MAYBE, None, Basis.NOTHING)
+    assert started.answer("zebra")[1] == Decision(Outcome.NONE, None, Basis.NOTHING)
     assert "BM25" in log.text
     assert "ranked by the model" not in log.text
     gate.set()
@@ -100,10 +104,11 @@ def test_a_small_faq_is_encoded_before_the_server_begins(
     info = started.cache_info
     assert info is not None
     assert info.entries >= len(documents)
-    started.run(QUESTION)
+    started.answer(QUESTION)
     assert started.cache_info is not None
     assert started.cache_info.misses == info.misses
     assert "BM25" not in log.text
+    assert log.messages.count(search.describe_decisions()) == 1
 
 
 def test_progress_is_said(setup: SearchSetup, monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture) -> None:
@@ -148,13 +153,13 @@ def test_an_edit_is_found_meanwhile(setup: SearchSetup, gate: threading.Event, m
             rows = f'question,answer\n"{TEXTS[0]}","{TEXTS[1]}"\nWhere is the walrus?,{answer}\n'
             setup.documents.path.write_text(rows)
             end = time.monotonic() + 30
-            while not any(found.meta["answer"] == answer for found in started.run("walrus")):
+            while not any(found.meta["answer"] == answer for found in started.answer("walrus")[0]):
                 assert time.monotonic() < end
                 time.sleep(0.05)
-            assert not started.calibrated
+            assert started._ranks is None
         gate.set()
         wait_until_it_ranks(started)
-        assert {found.meta["answer"] for found in started.run("walrus")} <= {TEXTS[1], "On the ice."}
+        assert {found.meta["answer"] for found in started.answer("walrus")[0]} <= {TEXTS[1], "On the ice."}
     finally:
         for each in following:
             each.close()
@@ -163,7 +168,7 @@ def test_an_edit_is_found_meanwhile(setup: SearchSetup, gate: threading.Event, m
 def test_an_answer_can_be_explained_meanwhile(setup: SearchSetup, gate: threading.Event) -> None:
     search, documents = setup.load()
     started = BackgroundStart(search, setup, documents, 1)
-    document = started.run(QUESTION)[0]
+    document = started.answer(QUESTION)[0][0]
     try:
         asked, _, explanation = started.explain(QUESTION, document)
     except InputError as error:

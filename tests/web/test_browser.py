@@ -26,6 +26,7 @@ from .browsing import ask, opened
 
 ADDRESS, SCRIPT = "https://manual.example/power?a=1&b=%3Cb%3E", "javascript:alert(4)"
 TOPICS = ("parcel", "refund", "battery", "helmet")
+ASSERTED = ("--score-threshold", "-1")  # whatever is found is an answer
 PATTERNS = ("where is my {}", "the {} is gone", "help with a {}", "tell me of the {}", "a {} please")
 
 
@@ -50,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    with served("--documents", "faq.jsonl", "--pipeline", "search.yaml", folder=folder) as server:
+    with served("--documents", "faq.jsonl", "--pipeline", "search.yaml", *ASSERTED, folder=folder) as server:
         yield server.address
     assert server.process.returncode in (0, 130, -signal.SIGINT)
 
@@ -80,7 +81,7 @@ def test_a_question_its_reasons_and_feedback(page: Page, folder: Path) -> None:
 
 def test_no_good_answer(page: Page) -> None:
     ask(page, "zebra crossing")
-    expect(page.get_by_role("status").first).to_have_text("No good answer found. Try other words.")
+    expect(page.get_by_role("status").first).to_have_text("We have no answer to that.")
     expect(page.locator("#answers article")).to_have_count(0)
 
 
@@ -180,7 +181,7 @@ def test_in_german(browser_path: str, address: str) -> None:
     with opened(browser_path, address, "de-DE") as page:
         expect(page).to_have_title("Fragen und Antworten")
         ask(page, "zebra crossing")
-        expect(page.get_by_role("status").first).to_contain_text("Keine gute Antwort gefunden.")
+        expect(page.get_by_role("status").first).to_contain_text("Darauf haben wir keine Antwort.")
         ask(page, "where is my refund")
         first = page.locator("#answers article").first
         expect(first.locator(".source")).to_contain_text("manual.pdf, Seite 3")

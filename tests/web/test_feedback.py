@@ -66,7 +66,7 @@ def test_train_learns_from_feedback(client: TestClient, search: DeclaredPipeline
 
 def test_a_click_needs_no_search(client: TestClient, search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = answers(client)[:2]
-    monkeypatch.setattr(DeclaredPipeline, "run", lambda *_: pytest.fail("searched"))
+    monkeypatch.setattr(DeclaredPipeline, "answer", lambda *_: pytest.fail("searched"))
     search.pipeline.get_component("search").retriever.document_store.delete_all_documents()
     assert click(client, first) == 200
     assert click(client_of(search), second) == 200  # another server with the same database, or the same one restarted
@@ -80,8 +80,8 @@ def test_a_click_while_all_threads_search(search: DeclaredPipeline, monkeypatch:
     with client_of(search) as client, ThreadPoolExecutor(4 * THREADS) as users:
         first = answers(client)[0]
         enough = threading.Event()
-        ranked = DeclaredPipeline.run
-        monkeypatch.setattr(DeclaredPipeline, "run", lambda *given: (enough.wait(120), ranked(*given))[1])
+        ranked = DeclaredPipeline.answer
+        monkeypatch.setattr(DeclaredPipeline, "answer", lambda *given: (enough.wait(120), ranked(*given))[1])
         waiting = [users.submit(answers, client) for _ in range(4 * THREADS)]
         try:
             assert click(client, first) == 200

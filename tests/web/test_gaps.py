@@ -12,7 +12,6 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +24,10 @@ from haystack import Document
 from ap_ranker.data.faq import Entry, Match, read_faq
 from ap_ranker.data.wordings import Wordings
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.decision import Decision
+from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Basis
 from ap_ranker.web import grouping
 from ap_ranker.web.database import open_database
 from ap_ranker.web.gaps import BackgroundGroups, GapFinder, find_unanswered, still_open, write_gaps
@@ -58,16 +60,22 @@ def test_which_questions_count(place: str) -> None:
     for question, answer, helped in [*judged, ("helped", "A", True)]:
         given = {"question": question, "answer": answer, "stored_question": "", "helped": helped}
         Judgements(database).keep(**given, network="n", visit=answer)
-    log = QuestionLog(database)
+    log, found = QuestionLog(database), [Document(content="an answer", score=0.9)]
     for question in ("no", "=cmd|'/c calc'!A0", "+-", "nothing"):
-        log.add(question, "n", [], [] if question == "nothing" else None)
-    log.add("yes", "n", [Document(content="an answer", score=0.9)])
+        log.add(question, "n", Outcome.NONE, [] if question == "nothing" else found)
+    log.add("yes", "n", Outcome.ANSWER, found)
+    for question in ("perhaps", "helped", "helped one of two", "Did not help?"):
+        log.add(question, "n", Outcome.MAYBE, found)
+    log.add("helped", "n", Outcome.NONE, found)  # once it was a maybe that helped, once there was nothing to click
     log.close()
 
     assert find_unanswered(database) == [
         Unanswered("no"),
         Unanswered("=cmd|'/c calc'!A0"),  # as it is: whoever writes a table takes care of that
         Unanswered("nothing"),
+        Unanswered("perhaps"),
+        Unanswered("Did not help?"),
+        Unanswered("helped"),
         Unanswered("did not help", "a"),
     ]
 
@@ -242,18 +250,17 @@ def test_the_rarest_and_oldest_questions_are_left_out() -> None:
 class SlowSearch:
     """A search whose model has no vectors, that finds one entry for everything, some time after it was asked."""
 
-    calibrated = True
-
     def __init__(self, seconds: float) -> None:
         self.seconds, self.asked = seconds, Counter[str]()
 
     def ranker(self) -> None:
         return None
 
-    def run(self, question: str, *limits: Any, **options: Any) -> list[Document]:
+    def answer(self, question: str) -> tuple[list[Document], Decision]:
         self.asked[question] += 1
         time.sleep(self.seconds)
-        return [Document(id="e", content="an answer", meta={"question": "Stored?"}, score=0.9)]
+        found = [Document(id="e", content="an answer", meta={"question": "Stored?"}, score=0.9)]
+        return found, Decision(Outcome.ANSWER, 0.9, Basis.QUESTIONS)
 
 
 def test_six_thousand_refused_questions_keep_nobody_waiting() -> None:

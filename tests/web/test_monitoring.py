@@ -74,7 +74,7 @@ def test_refusals_and_failures(search: DeclaredPipeline, monkeypatch: pytest.Mon
     client.post("/api/search", json={"question": "x" * 20_000})
     client.post("/api/feedback", json={"question": "x", "id": "0", "helped": True})
     with monkeypatch.context() as patch:
-        patch.setattr(DeclaredPipeline, "run", lambda *_: 1 / 0)
+        patch.setattr(DeclaredPipeline, "answer", lambda *_: 1 / 0)
         client.post("/api/search", json={"question": "x"})
     for _ in range(12):
         client.post("/api/search", json={})
@@ -108,8 +108,8 @@ def test_too_many_at_once(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPa
 
 
 def test_requests_in_progress(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    enough, run = threading.Event(), DeclaredPipeline.run
-    monkeypatch.setattr(DeclaredPipeline, "run", lambda *given: (enough.wait(120), run(*given))[1])
+    enough, answer = threading.Event(), DeclaredPipeline.answer
+    monkeypatch.setattr(DeclaredPipeline, "answer", lambda *given: (enough.wait(120), answer(*given))[1])
     with client_of(search) as client, ThreadPoolExecutor(5) as users:
         asked = [users.submit(client.post, "/api/search", json={"question": "parcel"}) for _ in range(5)]
         while numbers(client)["ap_ranker_requests_in_progress", ()] < 6:  # and the one that asks

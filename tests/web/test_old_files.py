@@ -209,7 +209,7 @@ def test_questions_of_one_second_are_different_ones(website: Database, tmp_path:
     with website.reading() as connection:
         columns = [questions.c[name] for name in ("time", "question", "outcome", "score", "entry")]
         rows = connection.execute(select(*columns)).all()
-    assert rows == [(seconds(NOON), "do you rent bikes", "refused", 0.31, "5f0c")] * 3
+    assert rows == [(seconds(NOON), "do you rent bikes", "none", 0.31, "5f0c")] * 3
 
 
 @pytest.mark.parametrize(("part", "name"), zip(("judgements", "changes", "questions"), FORMER, strict=True))

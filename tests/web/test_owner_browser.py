@@ -18,10 +18,9 @@ from conftest import TEXTS
 from playwright.sync_api import Page, Route, expect
 from search_server import served
 from searches import write_pipeline
-from sqlalchemy import delete
 
 from ap_ranker.web.changes import read_changes
-from ap_ranker.web.database import open_database, questions
+from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.question_log import read_question_log
 
@@ -49,7 +48,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def address(place: Path) -> Iterator[str]:
-    """A search that finds nothing good enough, so that each question is a gap."""
+    """A search that asserts nothing, so that each question is a gap."""
     options = ("--documents", "faq.csv", "--pipeline", "search.yaml", "--score-threshold", "2", "--owner-key", KEY)
     with served(*options, "--log-questions", folder=place) as server:
         database, end = open_database(place / "faq.db"), time.monotonic() + 60
@@ -61,15 +60,11 @@ def address(place: Path) -> Iterator[str]:
 
         with httpx.Client(base_url=server.address, timeout=60) as client:
 
-            def found(question: str) -> bool:
-                is_found: bool = client.post("/api/search", json={"question": question}).json()["found"]
-                return is_found
+            def outcome(question: str) -> str:
+                found: str = client.post("/api/search", json={"question": question}).json()["outcome"]
+                return found
 
-            wait_while(lambda: found("is my parcel a bike"))  # by words alone, until the answers are encoded
-            wait_while(lambda: all(logged.outcome == "answered" for logged in read_question_log(database)))
-            with database.writing("questions") as connection:
-                connection.execute(delete(questions))
-            assert [found(question) for question in ASKED] == [False] * len(ASKED)
+            assert {outcome(question) for question in ASKED} == {"maybe", "none"}
         wait_while(lambda: not {*ASKED} <= {logged.question for logged in read_question_log(database)})
         for question, networks in {SENTENCE: 2, "the hotline is 0900 1234": 1}.items():
             for number in range(networks):

@@ -54,10 +54,12 @@ logo: logo.svg
 accent: "#0f6b5c"
 introduction: Ask about **bikes**.
 nothing_found: "Call us, or [write](https://fjord.example/contact)."
+contact: https://fjord.example/contact?message={question}
 categories: topic
 """
 LOGO = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><path style="fill:red" d="M0 0h1v1H0z"/>
 <script>document.documentElement.setAttribute("width", "7")</script></svg>"""
+OPTIONS = ("--documents", "faq.jsonl", "--pipeline", "search.yaml", "--page", "page.yaml", "--rate", "0")
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 DARK = {"color_scheme": "dark"}
 
@@ -75,8 +77,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    options = ("--documents", "faq.jsonl", "--pipeline", "search.yaml", "--page", "page.yaml", "--rate", "0")
-    with served(*options, folder=folder) as server:
+    """Whatever is found is an answer."""
+    with served(*OPTIONS, "--score-threshold", "-1", folder=folder) as server:
+        yield server.address
+
+
+@pytest.fixture(scope="module")
+def unsure(folder: Path) -> Iterator[str]:
+    """Without a calibration, all but known questions get maybes."""
+    with served(*OPTIONS, "--database", "unsure.db", folder=folder) as server:
         yield server.address
 
 
@@ -290,8 +299,8 @@ def test_suggestions(page: Page) -> None:
     expect(page).to_have_url(re.compile(r"q=How\+do"))
 
 
-def judgements(folder: Path) -> list[tuple[str, str, str]]:
-    records = Judgements(open_database(folder / "faq.db")).records()
+def judgements(folder: Path, database: str = "faq.db") -> list[tuple[str, str, str]]:
+    records = Judgements(open_database(folder / database)).records()
     return [(record["question"], str(record["label"]), record["comment"]) for record in records]
 
 
@@ -331,22 +340,75 @@ def test_a_click_moves_no_answer(page: Page) -> None:
     expect(page.get_by_text("Asked before as:").filter(visible=True)).to_have_count(0)
 
 
-def test_nothing_found(page: Page) -> None:
-    ask(page, "zebra")
-    expect(page.locator("#status")).to_have_text("No good answer found. Try other words.")
+def test_no_answer_and_whom_to_ask(page: Page) -> None:
+    ask(page, "zebra & <okapi>?")
+    expect(page.get_by_role("status").first).to_have_text("We have no answer to that.")
+    expect(page.locator("#answers article")).to_have_count(0)
     expect(page.locator("#nothing .advice")).to_have_text("Call us, or write.")
     expect(page.locator("#nothing .advice a")).to_have_attribute("href", "https://fjord.example/contact")
-    expect(page.locator("#nothing .related")).to_be_hidden()
-    nothing = {"question": "x", "found": False, "answers": [], "related": [ENTRIES[4][0]]}
-    answered_with(page, "/api/search", nothing)
-    ask(page, "a bicycle that somebody had before")
-    related = page.get_by_role("link", name=ENTRIES[4][0])
-    expect(related).to_be_visible()
-    page.unroute("**/api/search")
-    related.click()
-    expect(card(page, ENTRIES[4][0])).to_be_visible()
-    expect(page.get_by_role("combobox")).to_have_value(ENTRIES[4][0])
+    contact = page.get_by_role("link", name="Send us your question")
+    carried = "https://fjord.example/contact?message=zebra%20%26%20%3Cokapi%3E%3F"
+    expect(contact).to_have_attribute("href", carried)
+    ask(page, "How do I return a bike?")
+    expect(card(page, "How do I return a bike?")).to_be_visible()
     expect(page.locator("#nothing")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("contact", "expected"),
+    [
+        ("help@fjord.example", "mailto:help@fjord.example?subject=a%26b%3D%241%20%3F&body=a%26b%3D%241%20%3F"),
+        ("https://f.example/{question}/?q={question}", "https://f.example/a%26b%3D%241%20%3F/?q=a%26b%3D%241%20%3F"),
+        ("https://f.example/@help", "https://f.example/@help"),
+    ],
+)
+def test_a_question_is_carried_over(page: Page, contact: str, expected: str) -> None:
+    script = "async (given) => (await import('/page/address.js')).carrying(...given)"
+    assert page.evaluate(script, ["a&b=$1 ?", contact]) == expected
+
+
+def test_maybes_are_folded(browser_path: str, unsure: str, folder: Path) -> None:
+    with opened(browser_path, unsure, "en-GB") as page:
+        ask(page, "return some bike please")
+        expect(page.get_by_role("status").first).to_have_text("Perhaps one of these")
+        cards = page.locator("#answers article")
+        expect(cards).not_to_have_count(0)
+        assert cards.count() <= 5
+        expect(page.locator("#answers .text").filter(visible=True)).to_have_count(0)
+        expect(page.locator("#answers .match").filter(visible=True)).to_have_count(0)
+        long = card(page, "How do I return a bike?")
+        long.locator("summary").first.click()
+        expect(long.get_by_role("button", name="Show more")).to_be_visible()  # its height is known by now
+        expect(page.locator("#answers .text").filter(visible=True)).to_have_count(1)
+        long.get_by_role("button", name="This answered it").click()
+        expect(long.locator(".thanks")).to_have_text("Thank you.")
+        assert judgements(folder, "unsure.db") == [("return some bike please", "1", "")]
+        long.locator("summary").first.click()
+        expect(page.locator("#answers .text").filter(visible=True)).to_have_count(0)
+        page.keyboard.press("Escape")
+        page.keyboard.press("ArrowDown")
+        expect(cards.first).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(cards.first.locator(".text")).to_be_visible()
+        page.get_by_role("button", name="Prices").click()
+        expect(page.get_by_role("status").first).to_have_text("Perhaps one of these")
+        expect(long).to_be_hidden()
+        ask(page, "what does a bike COST")  # word for word
+        expect(page.get_by_role("status").first).to_have_text(re.compile(r"\d answers"))
+        expect(page.locator("#answers .maybe")).to_have_count(0)
+
+
+def test_maybes_without_a_question_of_their_own(page: Page) -> None:
+    """The beginning of the answer says what it is about."""
+    found = {"id": "a", "score": 0.5, "question": "", "answer": "b", "html": f"<p>{'Rent a bike. ' * 20}</p>"}
+    more = {"bm25_rank": 1, "matched_wording": None, "source": None, "category": "", "match": None, "receipt": None}
+    decision = {"outcome": "maybe", "probability": 0.5, "basis": "prior"}
+    answered_with(page, "/api/search", {"question": "x", **decision, "answers": [found | more]})
+    ask(page, "bike")
+    summary = page.locator("#answers summary").first
+    expect(summary).to_have_text(re.compile(r"^(Rent a bike\. ){6}Re …$"))
+    summary.press("Enter")
+    expect(page.locator("#answers .text")).to_be_visible()
 
 
 def test_keyboard_only(page: Page) -> None:
@@ -388,7 +450,7 @@ def test_right_to_left(page: Page) -> None:
 @pytest.mark.parametrize(
     "options", [{}, PHONE, DARK, {**PHONE, **DARK}], ids=["desktop", "phone", "dark", "dark phone"]
 )
-def test_everybody_can_use_it(browser_path: str, address: str, options: dict[str, Any]) -> None:
+def test_everybody_can_use_it(browser_path: str, address: str, unsure: str, options: dict[str, Any]) -> None:
     """No fault that axe finds, nothing wider than the window, and nothing too small for a finger."""
 
     def check(page: Page) -> None:
@@ -419,4 +481,9 @@ def test_everybody_can_use_it(browser_path: str, address: str, options: dict[str
         check(page)
         ask(page, "zebra")
         expect(page.locator("#nothing")).to_be_visible()
+        check(page)
+    with opened(browser_path, unsure, "en", **options) as page:
+        ask(page, "bike bought go back")
+        page.locator("#answers summary").first.click()
+        expect(page.locator("#answers .text").first).to_be_visible()
         check(page)

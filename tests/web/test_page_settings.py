@@ -95,7 +95,8 @@ def test_all_settings(tmp_path: Path) -> None:
     settings = read(
         tmp_path,
         "name: Fjord <b>\nlink: https://fjord.example\nlogo: logo.svg\naccent: '#074'\naccent_dark: '#0fA'\n"
-        "introduction: Ask **us**.\nnothing_found: |\n  Call us.\n\n  - or write\ncategories: topic\n",
+        "introduction: Ask **us**.\nnothing_found: |\n  Call us.\n\n  - or write\ncategories: topic\n"
+        'contact: https://fjord.example/?to="us"&ask={question}\n',
     )
     assert settings.nothing_found == "Call us.\n\n- or write"
     served = page_files(settings)
@@ -108,6 +109,7 @@ def test_all_settings(tmp_path: Path) -> None:
     assert "<p>Ask <strong>us</strong>.</p>" in page
     assert "<p>Call us.</p>\n<ul>\n<li>or write</li>\n</ul>" in page
     assert served["/page/colours.css"].content.decode().endswith(":root { --brand: #074; --brand-dark: #0fa; }\n")
+    assert 'data-address="https://fjord.example/?to=&quot;us&quot;&amp;ask={question}"' in page
     logo = served["/page/logo"]
     assert (logo.content.decode(), logo.media_type) == (SVG, "image/svg+xml")
     assert "default-src 'none'" in logo.headers["Content-Security-Policy"]
@@ -140,6 +142,8 @@ def test_the_example(tmp_path: Path) -> None:
         ("link: fjord.example", "link: expected an address that begins with https://"),
         ("link: 'javascript:alert(1)'", "link: expected an address that begins with https://"),
         ("link: 'http://['", "link: expected an address that begins with https://"),
+        ("contact: 'javascript:alert(1)//a@b.example'", "contact: expected an e-mail address, or one with https://"),
+        ("contact: a@b.example?bcc=c@d.example", "contact: expected an e-mail address"),
         ("accent: #0b57d0", "accent: expected a colour in quotation marks"),
         ("accent: blue", "such as '#0b57d0', found 'blue'"),
         ("accent_dark: '#00'", "accent_dark: expected a colour"),

@@ -15,12 +15,13 @@ from haystack import Document
 from sqlalchemy import select
 
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web import question_log as module
 from ap_ranker.web import visitors
 from ap_ranker.web.app import build_app
 from ap_ranker.web.database import Database, open_database, questions
-from ap_ranker.web.question_log import LONGEST, Outcome, QuestionLog, read_question_log
+from ap_ranker.web.question_log import LONGEST, QuestionLog, read_question_log
 
 from .visiting import judgements_of, visit
 
@@ -35,7 +36,7 @@ def database(place: str) -> Database:
 def log_all(database: Database, *asked: str, network: str = "n") -> None:
     log = QuestionLog(database)
     for question in asked:
-        log.add(question, network, [BEST])
+        log.add(question, network, Outcome.ANSWER, [BEST])
     log.close()
 
 
@@ -48,37 +49,29 @@ def test_what_is_logged(database: Database) -> None:
     (one,) = read_question_log(database)
     assert one.question.startswith("where is my parcel [31m ? xxx")
     assert len(one.question) == LONGEST
-    assert (one.outcome, one.score, one.entry) == (Outcome.answered, 0.75, "e1")
+    assert (one.outcome, one.score, one.entry) == (Outcome.ANSWER, 0.75, "e1")
 
 
 def test_outcomes_over_http(search: DeclaredPipeline) -> None:
-    """With nothing good enough, the log knows what was nearest; the answer does not."""
+    """Also of a question without an answer, the log knows what was nearest."""
     database = judgements_of(search).database
     log = QuestionLog(database)
-    for limits in ({}, {"score_threshold": 1.1}):
+    for limits in ({"score_threshold": 0.0}, {"score_threshold": 1.1}):
         client = visit(build_app(search, judgements_of(search), limits=limits, question_log=log), "9.9.9.9")
         for question in ("where is the parcel now", "xyzzy"):
             answered = client.post("/api/search", json={"question": question}, headers={"Cookie": "a=secret"})
             assert answered.status_code == 200
     log.close()
-    shown, nothing, refused, nothing_again = read_question_log(database)
-    assert (shown.question, shown.outcome) == ("where is the parcel now", Outcome.answered)
+    shown, nothing, maybe, nothing_again = read_question_log(database)
+    assert (shown.question, shown.outcome) == ("where is the parcel now", Outcome.ANSWER)
     assert shown.entry == search.run("where is the parcel now")[0].id
-    assert (refused.outcome, refused.score, refused.entry) == (Outcome.refused, shown.score, shown.entry)
-    assert (nothing.outcome, nothing.score, nothing.entry) == (Outcome.nothing_found, None, "")
-    assert nothing_again.outcome == Outcome.nothing_found
+    assert (maybe.outcome, maybe.score, maybe.entry) == (Outcome.MAYBE, shown.score, shown.entry)
+    assert (nothing.outcome, nothing.score, nothing.entry) == (Outcome.NONE, None, "")
+    assert nothing_again.outcome == Outcome.NONE
     with database.reading() as connection:
         rows = str(connection.execute(select(questions)).all())
     assert "secret" not in rows
     assert "9.9.9" not in rows
-
-
-def test_a_pipeline_without_a_threshold(database: Database) -> None:
-    log = QuestionLog(database)
-    log.add("what", "n", [])
-    log.close()
-    (question,) = read_question_log(database)
-    assert (question.outcome, question.score, question.entry) == (Outcome.refused, None, "")
 
 
 def test_the_oldest_go(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +118,7 @@ def test_a_database_that_cannot_be_written_is_said_once(
         patch.setattr(Database, "writing", fail)
         log = QuestionLog(database)
         for question in "abc":
-            log.add(question, "n", [BEST])
+            log.add(question, "n", Outcome.ANSWER, [BEST])
             while not log._waiting.empty():
                 pass
         log.close()
@@ -142,5 +135,5 @@ def test_too_many_at_once_are_left_out(
     monkeypatch.setattr(module.QuestionLog, "_work", lambda log: None)
     log = QuestionLog(open_database(tmp_path / "faq.db"))
     for question in "abcd":
-        log.add(question, "n", [BEST])
+        log.add(question, "n", Outcome.ANSWER, [BEST])
     assert caplog.text.count("some are left out") == 1

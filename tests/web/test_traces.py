@@ -22,6 +22,7 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.web import database as database_module
 from ap_ranker.web import traces
 from ap_ranker.web.changes import Action, Change, append_change, read_changes
@@ -50,7 +51,7 @@ def judge(website: Database, question: str = SECRET, **given: Any) -> None:
 def ask(website: Database, *asked: str) -> None:
     log = QuestionLog(website)
     for question in asked:
-        log.add(question, "n", [], [])
+        log.add(question, "n", Outcome.NONE, [])
     log.close()
 
 

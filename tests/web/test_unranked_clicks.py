@@ -161,7 +161,7 @@ def plant(search: DeclaredPipeline) -> None:
             "score": 0.5,
             "visit": "planted",
         }
-        fixed |= {"outcome": "refused", "state": "rejected", "origin": "click", "network": "n"}
+        fixed |= {"outcome": "none", "state": "rejected", "origin": "click", "network": "n"}
         row = {column.name: fixed.get(column.name, SECRET) for column in table.columns}
         row |= {name: "0" * 32 for name in row if name.endswith("_key")}
         with database.writing("judgements") as connection:

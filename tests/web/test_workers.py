@@ -69,9 +69,10 @@ def search_processes() -> list[psutil.Process]:
 def test_the_same_answers_at_the_same_time(workers: SearchWorkers, alone: DeclaredPipeline) -> None:
     questions = [f"{question} {number}" for number in range(20) for question in QUESTIONS]
     with ThreadPoolExecutor(40) as users:
-        found = list(users.map(lambda question: workers.run(question, {"score_threshold": -1.0}), questions))
-    for question, documents in zip(questions, found, strict=True):
-        expected = alone.run(question, {"score_threshold": -1.0})
+        found = list(users.map(lambda question: workers.answer(question, {"score_threshold": -1.0}), questions))
+    for question, (documents, decision) in zip(questions, found, strict=True):
+        expected, expected_decision = alone.answer(question, {"score_threshold": -1.0})
+        assert decision == expected_decision
         assert [document.id for document in documents] == [document.id for document in expected]
         assert [document.meta for document in documents] == [document.meta for document in expected]
         # Questions that are encoded together differ from one alone by what sums of floats differ.
@@ -81,7 +82,7 @@ def test_the_same_answers_at_the_same_time(workers: SearchWorkers, alone: Declar
 
 def test_both_processes_search(workers: SearchWorkers) -> None:
     with ThreadPoolExecutor(8) as users:
-        list(users.map(workers.run, [f"question {number}" for number in range(64)]))
+        list(users.map(workers.answer, [f"question {number}" for number in range(64)]))
     own = {process.pid for process in workers._processes.values()}
     assert len(own) == 2
     assert own <= {process.pid for process in search_processes()}
@@ -98,7 +99,7 @@ def test_explanations(workers: SearchWorkers, alone: DeclaredPipeline) -> None:
 
 
 def test_counts_of_the_caches(workers: SearchWorkers) -> None:
-    workers.run("my parcel")
+    workers.answer("my parcel")
     info = workers.cache_info
     assert info is not None
     assert info.entries == 2 * len(TEXTS[::2])  # each process holds all answers
@@ -107,11 +108,11 @@ def test_counts_of_the_caches(workers: SearchWorkers) -> None:
 
 def test_an_error_is_the_users_sentence(workers: SearchWorkers, alone: DeclaredPipeline) -> None:
     with pytest.raises(PipelineRuntimeError) as expected:
-        alone.run("my parcel", {"precision": 0.9})
+        alone.answer("my parcel", {"precision": 0.9})
     with pytest.raises(InputError, match=r"calibrated for precision 0\.9") as found:
-        workers.run("my parcel", {"precision": 0.9})
+        workers.answer("my parcel", {"precision": 0.9})
     assert str(found.value) == str(expected.value.__cause__)
-    assert workers.run("my parcel")  # the process goes on
+    assert workers.answer("my parcel")  # the process goes on
 
 
 def test_what_is_wrong_is_said_at_the_start(setup: SearchSetup, tmp_path: Path) -> None:
@@ -124,15 +125,15 @@ def test_what_is_wrong_is_said_at_the_start(setup: SearchSetup, tmp_path: Path) 
 def test_a_process_that_is_killed_is_replaced(setup: SearchSetup) -> None:
     workers = SearchWorkers(setup, 1)
     try:
-        before = workers.run("my parcel")
+        before = workers.answer("my parcel")
         workers._processes[0].kill()
         with pytest.raises(InputError, match="a search process ended while it searched"):
-            workers.run("my parcel")
-        assert workers.run("my parcel") == before
+            workers.answer("my parcel")
+        assert workers.answer("my parcel") == before
     finally:
         workers.close()
     with pytest.raises(InputError, match="about to end"):
-        workers.run("my parcel")
+        workers.answer("my parcel")
 
 
 def test_the_page_searches_in_processes(workers: SearchWorkers, alone: DeclaredPipeline, tmp_path: Path) -> None:

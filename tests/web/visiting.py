@@ -9,6 +9,9 @@ from typing import Any
 from haystack import Document
 from starlette.testclient import TestClient
 
+from ap_ranker.ranking.decision import Decision
+from ap_ranker.ranking.outcome import Outcome
+from ap_ranker.ranking.rule import Basis
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web.app import build_app
 from ap_ranker.web.database import open_database
@@ -21,17 +24,19 @@ class FixedSearch:
     """Finds the same documents for all questions, as search processes would; their scores are probabilities."""
 
     count = 1
-    calibrated = True
     cache_info = None
 
-    def __init__(self, probabilities: Sequence[float]) -> None:
+    def __init__(self, probabilities: Sequence[float], outcome: Outcome = Outcome.ANSWER) -> None:
+        self.outcome = outcome
         self.documents = [
             Document(f"d{row}", f"answer {row}", meta={"question": f"stored question {row}"}, score=probability)
             for row, probability in enumerate(probabilities)
         ]
 
-    def run(self, question: str, limits: Mapping[str, float | None] | None = None) -> list[Document]:
-        return list(self.documents)
+    def answer(
+        self, question: str, limits: Mapping[str, float | None] | None = None
+    ) -> tuple[list[Document], Decision]:
+        return list(self.documents), Decision(self.outcome, self.documents[0].score, Basis.QUESTIONS)
 
     def explain(self, question: str, document: Document) -> Any:
         raise NotImplementedError

@@ -6,7 +6,6 @@ from collections import defaultdict
 from pathlib import Path
 
 from ap_ranker.data.audit.audited_files import read_data
-from ap_ranker.data.audit.checks import CHECKS, find_faults
 from ap_ranker.data.audit.report import AuditReport, Finding
 
 EXAMPLES = 3
@@ -29,6 +28,8 @@ def audit(
     the questions. Texts longer than `max_tokens` are cut in training. With `near_answers`, nearly equal answers are
     looked for, too, which takes most of the time. An InputError says that a file cannot be read at all.
     """
+    from ap_ranker.data.audit.checks import CHECKS, find_faults  # by the extra `train`
+
     data = read_data(path, {"dev": dev, "test": test}, answers, columns, max_tokens)
     report = AuditReport(str(path), len(data.questions), len(data.answers))
     totals = {"long-question": report.questions, "long-answer": report.answers}

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from ap_ranker.data.audit.audited_files import Asked, Data, T, firsts, right_ids
-from ap_ranker.data.audit.language import language
 from ap_ranker.data.audit.repairs import repaired
 from ap_ranker.data.audit.report import Check, Severity
 from ap_ranker.data.reader import SPLITS, UNANSWERABLE, Layout
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import Table
+from ap_ranker.text.language_detection import LANGUAGES, detect_language
 from ap_ranker.text.near_copies import near_pairs
 from ap_ranker.text.reading import normalized
 from ap_ranker.text.tokenizer import split_words
@@ -123,17 +123,17 @@ def near_earlier(items: Iterable[T], text: Callable[[T], str]) -> Iterator[tuple
 def _texts(data: Data) -> Iterator[Fault]:
     """Texts that are garbled, meaningless, too long or in another language."""
     texts = [*data.questions, *data.answers]
-    languages = [language(text.text) for text in texts]
+    languages = [detect_language(text.text) for text in texts]
     [(main, _)] = Counter(filter(None, languages)).most_common(1) or [("", 0)]
-    for text, name in zip(texts, languages, strict=True):
+    for text, code in zip(texts, languages, strict=True):
         kinds = repaired(text.text)[1]
         if "\ufffd" in text.text:
             kinds.append("lost-character")
         elif _NOTHING.fullmatch(text.text):
             kinds.append("placeholder")
         yield from ((kind, text.place, quote(text.text)) for kind in kinds)
-        if name and name != main:
-            yield "other-language", text.place, f"{name}, most are {main}: {quote(text.text)}"
+        if code and code != main:
+            yield "other-language", text.place, f"{LANGUAGES[code]}, most are {LANGUAGES[main]}: {quote(text.text)}"
     most = data.max_tokens
     for kind, some in (("long-question", data.questions), ("long-answer", data.answers)):
         for text in some:

@@ -14,6 +14,7 @@ from sqlalchemy import Integer, delete, func, insert, literal_column, select
 
 from ap_ranker.data.faq import Match
 from ap_ranker.files import file_version
+from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.text.reading import normalized, question_key
 from ap_ranker.web.changes import (
     Action,
@@ -98,7 +99,7 @@ class OwnerService:
             "logged": self._logged,
             "editable": self._documents is not None,
             "questions": sum(outcomes.values()),
-            "outcomes": outcomes,
+            "outcomes": {str(kind): outcomes.get(kind, 0) for kind in Outcome},
             "days": {str(date(1970, 1, 1) + timedelta(days=day)): days.get(day, 0) for day in shown},
             "helped": votes.get(True, 0),
             "did_not_help": votes.get(False, 0),

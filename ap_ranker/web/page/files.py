@@ -52,6 +52,7 @@ def page_files(settings: PageSettings) -> dict[str, PageFile]:
         heading=_heading(settings),
         introduction=to_html(settings.introduction),
         advice=to_html(settings.nothing_found),
+        contact=escape(settings.contact),
     )
     accents = {"brand": settings.accent, "brand-dark": settings.accent_dark or settings.accent}
     colours = " ".join(f"--{name}: {colour};" for name, colour in accents.items() if colour)

@@ -35,16 +35,15 @@ class Logo:
     media_type: str
 
 
+_URL = r"(?i:https?)://[\w.-]+(:\d+)?([/?#].*)?"
 Line = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=120, pattern=r"^[^\x00-\x1f\x7f]+$")
 ]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
-Address = Annotated[
-    Line,
-    checked(
-        re.compile(r"https?://[\w.-]+(:\d+)?([/?#].*)?", re.IGNORECASE).fullmatch,
-        "an address that begins with https:// or http://",
-    ),
+_E_MAIL = r"[\w.+-]+@[\w-]+(\.[\w-]+)+"
+Address = Annotated[Line, checked(re.compile(_URL).fullmatch, "an address that begins with https:// or http://")]
+Contact = Annotated[
+    Line, checked(re.compile(f"{_E_MAIL}|{_URL}").fullmatch, "an e-mail address, or one with https:// or http://")
 ]
 Colour = Annotated[
     str,
@@ -63,7 +62,8 @@ class PageSettings:
     accent: Colour = ""  # of buttons and links, such as `#0b57d0`; shown darker, where it could not be read
     accent_dark: Colour = ""  # the same on a dark background, shown lighter if need be; by default `accent`
     introduction: Text = ""  # above the search box, in simple Markdown
-    nothing_found: Text = ""  # what to do if there is no good answer, in simple Markdown
+    nothing_found: Text = ""  # what to do if there is no answer, in simple Markdown
+    contact: Contact = ""  # where a question without an answer is sent: an e-mail address, or one with {question}
     categories: Line = ""  # the column that answers are filtered by; by default as `presentation.category_of`
 
 

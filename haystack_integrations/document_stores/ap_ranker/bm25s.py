@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -224,6 +225,11 @@ class BM25SDocumentStore(StoredDocuments):
         """What a function computes from the documents; the same object until a document changes."""
         with self._transaction():
             return self._latest(compute)
+
+    def contents(self, limit: int) -> list[str]:
+        """The contents of the first `limit` of the documents that have some."""
+        with self._transaction() as documents:
+            return [content for _, content in islice(documents.contents(), limit)]
 
     def exchange_documents(self, new: Sequence[Document], removed: Collection[str]) -> None:
         """Write those documents that are new, and delete those of some ids, in one step, in memory.

@@ -24,6 +24,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, best_rows
 from ap_ranker.ranking.wordings import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, WORDING_RANK, Vectors
 from ap_ranker.text.reading import READING_VERSION
+from haystack_integrations.document_stores.ap_ranker.filters import with_meta_prefix
 
 
 class EmbeddingSizeError(InputError, DocumentStoreError):
@@ -217,6 +218,7 @@ class Documents:
 
     def matching(self, filters: dict[str, Any]) -> list[Document]:
         """The documents that match Haystack's filters, with their embeddings."""
+        filters = with_meta_prefix(filters)
         if asks_for_embeddings(filters):
             return [document for document in self.read() if document_matches_filter(filters, document)]
         found = {row: document for row, document in self.by_row() if document_matches_filter(filters, document)}
@@ -329,6 +331,7 @@ def find(
     if wordings is not None:
         known = np.isin(wordings.rows, np.concatenate([leg.rows for leg in legs]))
         legs = [*legs, replace(wordings, rows=wordings.rows[known], scores=wordings.scores[known])]
+    filters = filters and with_meta_prefix(filters)
     read = partial(_read, stored, embeddings=embedding or asks_for_embeddings(filters))
     found: dict[int, Document] = {}
     best = [leg.best(None if filters else top_k) for leg in legs]

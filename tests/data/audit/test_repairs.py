@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.data.audit.language import language
 from ap_ranker.data.audit.repairs import repaired
 
 
@@ -54,24 +53,3 @@ def test_repairs(text: str, expected: str, kinds: list[str]) -> None:
 def test_a_repaired_text_has_no_fault_left(text: str) -> None:
     mended, _ = repaired(text.strip())
     assert repaired(mended) == (mended, [])
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Where is my parcel and how do I return it?", "English"),
-        ("Wo ist mein Paket und wie kann ich es zurückgeben?", "German"),
-        ("Où est mon colis et comment puis-je le renvoyer dans les délais ?", "French"),
-        ("¿Cómo puedo devolver el paquete y qué debo hacer para mi reembolso?", "Spanish"),
-        ("Dove è il mio pacco e come posso restituirlo? Non sono a casa.", "Italian"),
-        ("Onde está o meu pacote e como posso devolver? Não estou em casa, você pode?", "Portuguese"),
-        ("Waar is mijn pakket en hoe kan ik het naar je terugsturen?", "Dutch"),
-        ("Где моя посылка?", "Cyrillic"),
-        ("我的包裹在哪里?", "Chinese"),
-        ("荷物はどこですか", "Japanese"),
-        ("Parcel tracking 2024", None),
-        ("", None),
-    ],
-)
-def test_language(text: str, expected: str | None) -> None:
-    assert language(text) == expected

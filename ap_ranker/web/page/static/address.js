@@ -10,8 +10,16 @@ export function read() {
   };
 }
 
+// A question in an address to send it to: in place of {question}, or as the subject and the text of an e-mail.
+export function carrying(question, address) {
+  const text = encodeURIComponent(question);
+  return address.includes("@") && !address.includes("/")
+    ? `mailto:${address}?subject=${text}&body=${text}`
+    : address.replaceAll("{question}", () => text);
+}
+
 // The address of a question in the same view.
-export function addressOf(question, category = "") {
+function addressOf(question, category) {
   const values = new URLSearchParams(location.search);
   for (const [name, value] of [["q", question], ["category", category]]) {
     if (value) values.set(name, value);

@@ -7,6 +7,7 @@ import { language, texts } from "./texts.js";
 const template = document.getElementById("answer");
 const threeDigits = new Intl.NumberFormat(language, { minimumFractionDigits: 3, maximumFractionDigits: 3 });
 const LONG = 1.35; // an answer this many times as high as the folded one is folded
+const START = 80; // characters of an answer that stand for the question that it lacks
 
 export function card(question, { answer, others }) {
   const item = template.content.firstElementChild.cloneNode(true);
@@ -46,6 +47,20 @@ export function fold(item) {
   button.addEventListener("click", () => set(button.getAttribute("aria-expanded") === "true"));
   text.addEventListener("focusin", () => set(false)); // a link in it that the keyboard reaches must be seen
   set(true);
+}
+
+// Of a maybe, only what it is about is shown until somebody opens it.
+export function close(item) {
+  const article = item.firstElementChild;
+  const details = Object.assign(document.createElement("details"), { className: "maybe" });
+  const summary = document.createElement("summary");
+  const about = article.querySelector(".stored");
+  if (!about.textContent) about.textContent = `${article.querySelector(".text").textContent.trim().slice(0, START)} …`;
+  about.hidden = false;
+  summary.append(about);
+  details.append(summary, ...article.childNodes);
+  article.append(details);
+  details.addEventListener("toggle", () => fold(item), { once: true });
 }
 
 function setText(element, html) {

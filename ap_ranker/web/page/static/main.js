@@ -1,6 +1,6 @@
 // The search page: what is asked, and what is shown for it.
 import * as address from "./address.js";
-import { card, fold } from "./answers.js";
+import { card, close, fold } from "./answers.js";
 import * as categories from "./categories.js";
 import { group } from "./groups.js";
 import { post } from "./server.js";
@@ -22,9 +22,9 @@ for (const part of [document, document.getElementById("answer").content]) {
 }
 const name = document.getElementById("name").textContent;
 
-function say(text, none = false) {
+function say(text, heading = false) {
   statusLine.textContent = text;
-  statusLine.classList.toggle("none", none);
+  statusLine.classList.toggle("heading", heading);
 }
 
 function clear() {
@@ -43,44 +43,31 @@ async function search(question, category = "") {
   try {
     const result = await post("api/search", { question });
     if (mine !== latest) return;
-    if (result.found) showAnswers(question, result.answers, category);
-    else showNothing(result.related || []);
+    if (result.outcome === "none") showNothing(question);
+    else showAnswers(question, result, category);
   } catch (error) {
     if (mine === latest) say(error.message);
   }
 }
 
-function showAnswers(question, answers, category) {
+function showAnswers(question, { outcome, answers }, category) {
+  const isMaybe = outcome === "maybe";
   const items = group(answers).map((each) => ({ category: each.answer.category, element: card(question, each) }));
   list.replaceChildren(...items.map(({ element }) => element));
-  for (const { element } of items) fold(element);
+  items.map(({ element }) => element).forEach(isMaybe ? close : fold);
   categories.offer(items, category, (chosen, count) => {
-    say(chosen ? texts.foundIn(count, items.length) : texts.found(count));
+    if (isMaybe) say(texts.perhaps, true);
+    else say(chosen ? texts.foundIn(count, items.length) : texts.found(count));
     address.write(question, chosen);
   });
 }
 
-function showNothing(related) {
+function showNothing(question) {
   say(texts.none, true);
-  nothing.querySelector(".related").hidden = !related.length;
-  nothing.querySelector(".related ul").replaceChildren(...related.map(relatedQuestion));
-  nothing.hidden = !related.length && !nothing.querySelector(".advice").hasChildNodes();
-}
-
-function relatedQuestion(question) {
-  const item = document.createElement("li");
-  const anchor = document.createElement("a");
-  anchor.href = address.addressOf(question);
-  anchor.dir = "auto";
-  anchor.textContent = question;
-  anchor.addEventListener("click", (event) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey) return; // into another tab
-    event.preventDefault();
-    ask(question);
-    input.focus();
-  });
-  item.append(anchor);
-  return item;
+  const contact = nothing.querySelector(".contact");
+  contact.hidden = !contact.dataset.address;
+  if (!contact.hidden) contact.href = address.carrying(question, contact.dataset.address);
+  nothing.hidden = contact.hidden && !nothing.querySelector(".advice").hasChildNodes();
 }
 
 function ask(question) {
@@ -130,7 +117,7 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     move(event.key === "ArrowDown" ? 1 : -1);
   } else if (event.key === "Enter" && at.matches("article")) {
-    at.querySelector(".why").click();
+    (at.querySelector(".maybe > summary") || at.querySelector(".why")).click();
   } else if (event.key === "Escape") {
     input.focus();
     input.select();

@@ -21,10 +21,11 @@ from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo
+from ap_ranker.ranking.decision import Decision, check_limits
 from ap_ranker.ranking.explanation import Explanation, no_attention
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
-from ap_ranker.ranking.rule import check_limits
+from ap_ranker.ranking.rule import Signals
 from ap_ranker.ranking.wordings import MATCHED, is_exact_match
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
@@ -170,8 +171,8 @@ class AnswerRanker(CheckpointComponent):
         if self.explain and not spec.attention_over:
             raise InputError(f"{self.model}: {no_attention(spec.name)} Or set explain to false.")
         if self.precision is not None:
-            decision = ranker.decision(fuse_scores=self.fuse_scores)
-            decision.threshold(self.precision, fused=decision.weights.bm25 != 0)
+            decider = ranker.decider(fuse_scores=self.fuse_scores)
+            decider.threshold(self.precision, fused=decider.weights.bm25 != 0)
         self._files.now(self.wordings)  # raises InputError if one cannot be read
         return ranker
 
@@ -194,7 +195,7 @@ class AnswerRanker(CheckpointComponent):
     def calibrated(self) -> bool:
         """Whether scores are probabilities by default; `False` before the checkpoint is loaded."""
         ranker = self._ranker if self.scale_score else None
-        return ranker is not None and ranker.decision(fuse_scores=self.fuse_scores).calibrated
+        return ranker is not None and ranker.decider(fuse_scores=self.fuse_scores).calibrated
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -239,31 +240,48 @@ class AnswerRanker(CheckpointComponent):
         if not documents:
             return {"documents": []}
         ranker, candidates = self._loaded(), different(documents)
-        entries = self._read(candidates, self._files.now(self.wordings))
-        best = self._best(
-            ranker, query, entries, lambda: self._complete(ranker, *bm25_of(candidates, documents)), limits
-        )
+        entries, signals = self._compared(ranker, query, candidates, documents)
+        best, _ = self._best(ranker, query, entries, signals, limits)
         ranked = ((candidates[place], score, more) for place, score, more in best)
         return {"documents": [replace(one, score=score, meta={**one.meta, **more}) for one, score, more in ranked]}
 
     run_async = in_thread(run)
 
-    def rank_found(self, query: str, found: Found, **limits: Any) -> list[Document]:
-        """As `run`, of what a retriever of our store found: only what is returned is copied, and each of its documents
-        is read once, not for each question."""
+    def decide(
+        self,
+        query: str,
+        documents: list[Document],
+        *,
+        precision: float | None = None,
+        score_threshold: float | None = None,
+    ) -> Decision:
+        """Whether the query has an answer among the documents, which may be those that `run` returned.
+
+        The parameters and errors are those of `run`; the two best different documents are enough.
+        """
+        limits = self._limits(precision=precision, score_threshold=score_threshold)
+        _, signals = self._compared(self._loaded(), query, different(documents), documents)
+        return self._loaded().decider(fuse_scores=self.fuse_scores).answer(signals, **limits)[1]
+
+    def rank_found(
+        self, query: str, found: Found, *, offer: bool = False, **limits: Any
+    ) -> tuple[list[Document], Decision]:
+        """As `run` and `decide`, of what a retriever of our store found: only what is returned is copied, and each of
+        its documents is read once, not for each question. To `offer` is to leave nothing out where there is no answer.
+        """
         limits = self._limits(**limits)
-        if not found.rows:
-            return []
         ranker, entries, scores = self._ranker or self._loaded(), self._read_once(found), found.columns[BM25_SCORE]
         # All that a small store has stays in its order, so that what is joined for a question serves the next one.
         given, ties = (range(len(found.rows)), found.order) if found.is_whole else (found.order, None)
         entries, scores = [entries[place] for place in given], [scores[place] for place in given]
-        bm25 = partial(self._complete, ranker, scores, [found.meta[BM25_LANGUAGE]])
-        best = self._best(ranker, query, entries, bm25, limits, ties)
-        return [found.copy(given[place], score, more) for place, score, more in best]
+        signals = self._signals(
+            ranker, query, entries, partial(self._complete, ranker, scores, [found.meta[BM25_LANGUAGE]])
+        )
+        best, decision = self._best(ranker, query, entries, signals, limits | {"offer": offer}, ties)
+        return [found.copy(given[place], score, more) for place, score, more in best], decision
 
     def _limits(self, **given: Any) -> dict[str, Any]:
-        """The arguments of `Decision.answers`: those of a run that are not `None`, for others the component's."""
+        """The arguments of `Decider.answer`: those of a run that are not `None`, for others the component's."""
         chosen = {name: value for name, value in given.items() if value is not None}
         if "top_k" in chosen:
             check_number("top_k", chosen["top_k"], 1)
@@ -273,41 +291,54 @@ class AnswerRanker(CheckpointComponent):
             names += ["score_threshold", "precision"]
         return {name: getattr(self, name) for name in names} | chosen
 
+    def _compared(
+        self, ranker: Ranker, query: str, candidates: Sequence[Document], documents: Sequence[Document]
+    ) -> tuple[list[Candidate], Signals]:
+        """The candidates, which are the different ones of the documents, as they are read, and their signals."""
+        entries = self._read(candidates, self._files.now(self.wordings))
+        bm25 = lambda: self._complete(ranker, *bm25_of(candidates, documents))  # noqa: E731
+        return entries, self._signals(ranker, query, entries, bm25)
+
+    def _signals(
+        self, ranker: Ranker, query: str, entries: Sequence[Candidate], bm25: Callable[[], list[float] | None]
+    ) -> Signals:
+        question, texts = self._question(query), [entry.text for entry in entries]
+        if tracing.is_tracing_enabled():
+            trace_run(self.model, ranker, question, texts)
+        return ranker.score_entries(
+            question,
+            texts,
+            [entry.wordings for entry in entries],
+            bm25() if ranker.decider(fuse_scores=self.fuse_scores).weights.bm25 else None,
+            batch_size=self.batch_size,
+            parts=[entry.parts for entry in entries],
+        )
+
     def _best(
         self,
         ranker: Ranker,
         query: str,
         entries: Sequence[Candidate],
-        bm25: Callable[[], list[float] | None],
+        signals: Signals,
         limits: dict[str, Any],
         order: Sequence[int] | None = None,
-    ) -> list[tuple[int, float, dict[str, Any]]]:
-        """The places of entries to return, best first, their scores, and what their meta gets; ties are in `order`."""
-        question, texts = self._question(query), [entry.text for entry in entries]
-        if tracing.is_tracing_enabled():
-            trace_run(self.model, ranker, question, texts)
-        decision = ranker.decision(fuse_scores=self.fuse_scores)
-        signals = ranker.score_entries(
-            question,
-            texts,
-            [entry.wordings for entry in entries],
-            bm25() if decision.weights.bm25 else None,
-            batch_size=self.batch_size,
-            parts=[entry.parts for entry in entries],
-        )
+    ) -> tuple[list[tuple[int, float, dict[str, Any]]], Decision]:
+        """The places of entries to return, best first, their scores, and what their meta gets; ties are in `order`.
+        With them, the decision."""
+        question, best = self._question(query), []
         order = range(len(entries)) if order is None else order
-        best = []
-        for row, score in decision.answers(signals.ordered(order), **limits):
+        selected, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(signals.ordered(order), **limits)
+        for row, score in selected:
             place = order[row]
             more: dict[str, Any] = {}
             if (wording := signals.matched[place]) is not None:
                 more[MATCHED] = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
             if self.explain:
-                weights = ranker.attention_weights(question, texts[place])
+                weights = ranker.attention_weights(question, entries[place].text)
                 sides = [[asdict(token) for token in tokens] for tokens in weights]
                 more["explanation"] = dict(zip(("question", "answer"), sides, strict=True))
             best.append((place, score, more))
-        return best
+        return best, decision
 
     def exact_matches(self, query: str, documents: list[Document]) -> list[bool]:
         """Whether a query is a known wording of each document, word for word."""

@@ -10,7 +10,10 @@ from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.ranking.decision import Decision
+from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.threads import in_thread
 from haystack_integrations.components.rankers.ap_ranker.checkpoint import BasicTypes, check_number, file_list
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
@@ -18,6 +21,9 @@ from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRet
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.documents import Leg
+
+COMPARED = 10_000
+"""Maximum number of a search's texts that are compared with the FAQ of its checkpoint, in a third of a second."""
 
 
 @component
@@ -42,7 +48,7 @@ class AnswerSearch(BasicTypes):
                 raise InputError(f"{name}: expected a component with its type, found {one_line(repr(part), 80)}.")
         self.retriever, self.ranker = retriever, ranker
 
-    @component.output_types(documents=list[Document])
+    @component.output_types(documents=list[Document], decision=dict[str, Any])
     def run(
         self,
         *,
@@ -60,19 +66,28 @@ class AnswerSearch(BasicTypes):
         :param score_threshold: The minimum score, from 0 to 1, of a returned document; not beside `precision`.
         :param precision: The target share of right first answers, for which the checkpoint must be calibrated.
         :returns: `documents`: copies with their scores, best first; none if none is found, or none is good enough.
+            `decision`: the `outcome` (`answer`, `maybe` or `none`), the `probability` that the first is right, and the
+            `basis` of both.
         """
-        if self.ranker._ranker is None:
-            self.warm_up()
-        found = self.retriever.find(query, filters)
         limits = {"top_k": top_k, "score_threshold": score_threshold, "precision": precision}
-        return {"documents": self.ranker.rank_found(query, found, **limits)}
+        documents, decision = self.search(query, filters, **limits)
+        return {"documents": documents, "decision": decision.as_json()}
 
     run_async = in_thread(run)
+
+    def search(
+        self, query: str, filters: dict[str, Any] | None = None, *, offer: bool = False, **limits: Any
+    ) -> tuple[list[Document], Decision]:
+        """As `run`; to `offer` is to return the best documents also where none is good enough."""
+        if self.ranker._ranker is None:
+            self.warm_up()
+        return self.ranker.rank_found(query, self.retriever.find(query, filters), offer=offer, **limits)
 
     def warm_up(self) -> None:
         """Load the checkpoint and the documents unless this is done already."""
         self.ranker.warm_up()  # first: its cache keeps what a retriever encodes
         self.retriever.warm_up()
+        compare_faq(self.ranker, self.retriever.document_store)
 
     warm_up_async = in_thread(warm_up)
 
@@ -80,6 +95,32 @@ class AnswerSearch(BasicTypes):
         """Free the model; a later `run` loads it again."""
         self.retriever.close()
         self.ranker.close()
+
+
+def compare_faq(component: AnswerRanker, *stores: BM25SDocumentStore) -> None:
+    """Compare what is searched with the FAQ that a ranker's checkpoint knows; of clearly another one, warn once.
+
+    What was calibrated there is not applied here (`Ranker.knows_faq`). Nothing happens if that is decided already, if
+    the checkpoint is older than sketches of FAQs, or while the stores are empty.
+    """
+    ranker = component._loaded()
+    assert ranker.config is not None
+    if (trained := ranker.config.faq) is None or ranker.knows_faq is not None:
+        return
+    if not (texts := [text for store in stores for text in store.contents(COMPARED)]):
+        return
+    ranker.knows_faq = trained.is_same(FAQSketch.of(texts))
+    if ranker.knows_faq:
+        return
+    language, languages = main_language(texts), ""
+    if language and trained.language and language != trained.language:
+        languages = f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}."
+    component._warn_once(
+        "%s was made for another FAQ than the one that is searched.%s%s Train it on this one, or calibrate it on "
+        "questions to this one: ap-ranker calibrate %s DEV.",
+        *(component.model, languages, " Its calibration is not applied." if ranker.config.calibration else ""),
+        component.model,
+    )
 
 
 @component

@@ -1,0 +1,169 @@
+"""Whether a question has an answer: the one place that decides, for pages, pipelines and the command line.
+
+answer   p >= t, or the question is a known wording: p is the probability that the first answer is right, t the
+         threshold of the target precision; with a minimum score in its place, the first score reaches that
+none     f < floor: questions about other matters score as high, so nothing is worth showing
+maybe    everything else: worth showing, not worth asserting
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.outcome import Outcome
+from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration, Numbers, Ranking, Signals, Weights, key, rank
+
+PRECISION = 0.8
+"""The target precision of a search that names none: four of five asserted answers are right."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The outcome for a question, the probability that its first answer is right, and what that rests on.
+
+    The probability is `None` without a calibration or candidates.
+    """
+
+    outcome: Outcome
+    probability: float | None
+    basis: Basis
+
+    def as_json(self) -> dict[str, Any]:
+        """Its fields as basic types."""
+        return {name: str(value) if isinstance(value, StrEnum) else value for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class Decider:
+    """Ranks by the checkpoint's weights, converts scores to probabilities, and decides what is returned.
+
+    `source` is the checkpoint's name, for messages; `scale` maps the model's scores to 0..1 without a calibration.
+    """
+
+    source: str
+    weights: Weights
+    calibrations: Mapping[str, Calibration]
+    scale: Callable[[Tensor], Tensor]
+
+    def answer(
+        self,
+        signals: Signals,
+        *,
+        top_k: int | None = None,
+        scale_score: bool = True,
+        score_threshold: float | None = None,
+        precision: float | None = None,
+        offer: bool = False,
+    ) -> tuple[list[tuple[int, float]], Decision]:
+        """The candidates to return, best first, each with its score, and the decision; ties keep the given order.
+
+        The decision depends on the two best different candidates alone; its target is `PRECISION` where none is given.
+
+        Args:
+            signals: what is known of the candidates. No threshold leaves out those of which the question is a known
+                wording, word for word: a score below the threshold is raised to it.
+            top_k: maximum number of answers; `None` for no limit.
+            scale_score: return scores from 0 to 1: probabilities, if there is a calibration.
+            score_threshold: leave out lower scores, after scaling; an answer's score reaches it.
+            precision: target precision: leave out probabilities below the threshold that was calibrated for it.
+            offer: leave out nothing where there is no answer: the best may be worth showing.
+
+        Raises:
+            ValueError: both thresholds are given.
+            InputError: nothing is calibrated for this precision.
+        """
+        check_limits(score_threshold, precision)
+        ranking, fused = self.rank(signals), signals.fused(self.weights)
+        least = None if precision is None else self.threshold(precision, fused=fused)
+        scores = self._scaled(ranking, fused=fused) if scale_score else ranking.scores
+        reached = None if score_threshold is None else scores >= score_threshold
+        decision = self._decision(signals, ranking, least, reached)
+        returned, kept = scores, np.ones(len(scores), bool)
+        if not offer or decision.outcome is Outcome.ANSWER:
+            exact = signals.is_exact
+            if least is not None:
+                assert ranking.probabilities is not None  # without a calibration there is no threshold
+                kept = exact | (ranking.probabilities >= least)
+            elif score_threshold is not None:
+                kept = exact | (scores >= score_threshold)
+                raised = min(score_threshold, 1.0) if scale_score else score_threshold
+                returned = np.where(exact, np.maximum(scores, raised), scores)
+        return [(row, float(returned[row])) for row in ranking.order.tolist() if kept[row]][:top_k], decision
+
+    def _decision(
+        self, signals: Signals, ranking: Ranking, least: float | None, reached: NDArray[np.bool_] | None
+    ) -> Decision:
+        """As at the head of this file; `least` is t, by default that of `PRECISION`; `reached` (N,) is in its place."""
+        if not len(ranking.order):
+            return Decision(Outcome.NONE, None, Basis.NOTHING)
+        first, calibration = ranking.order[0], self.calibration(fused=signals.fused(self.weights))
+        probability = None if ranking.probabilities is None else float(ranking.probabilities[first])
+        if signals.is_exact[first]:
+            return Decision(Outcome.ANSWER, probability, Basis.EXACT)
+        if calibration is not None and calibration.floor is not None and ranking.scores[first] < calibration.floor:
+            return Decision(Outcome.NONE, probability, calibration.basis)
+        if reached is not None:
+            is_answer = bool(reached[first])
+        elif calibration is None or probability is None:
+            is_answer = False
+        else:
+            if least is None and (least := calibration.threshold(PRECISION)) is None:
+                least = PRECISION
+            is_answer = probability >= least
+        basis = Basis.NOTHING if calibration is None else calibration.basis
+        return Decision(Outcome.ANSWER if is_answer else Outcome.MAYBE, probability, basis)
+
+    def rank(self, signals: Signals) -> Ranking:
+        """All candidates, ranked as users get them."""
+        return rank(signals, self.weights, self.calibration(fused=signals.fused(self.weights)))
+
+    def _scaled(self, ranking: Ranking, *, fused: bool) -> Numbers:
+        if ranking.probabilities is not None:
+            return ranking.probabilities
+        scores = torch.from_numpy(ranking.scores)  # without a calibration, any map to 0..1 that keeps the order
+        return (0.5 + scores.atan() / math.pi if fused else self.scale(scores)).numpy()
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether scaled scores are probabilities; of fused scores if BM25's are added."""
+        return self.basis is not Basis.NOTHING
+
+    @property
+    def basis(self) -> Basis:
+        """What decisions rest on; of fused scores if BM25's are added."""
+        calibration = self.calibration(fused=self.weights.bm25 != 0)
+        return Basis.NOTHING if calibration is None else calibration.basis
+
+    def threshold(self, precision: float, *, fused: bool) -> float:
+        """The minimum probability of a returned answer; an InputError if nothing is calibrated for this precision."""
+        if not 0 < precision < 1:
+            raise InputError(f"Expected precision as a number between 0 and 1, such as 0.9, found {key(precision)}.")
+        calibration = self.calibration(fused=fused)
+        threshold = calibration.threshold(precision) if calibration else None
+        if threshold is None:
+            stored = f"one for {', '.join(calibration.thresholds) or 'none'}" if calibration else "one without any"
+            raise InputError(
+                f"{self.source}: expected a checkpoint calibrated for precision {key(precision)}, found {stored}. "
+                f"Calibrate it: ap-ranker calibrate {self.source} DEV --precision {key(precision)}"
+            )
+        return threshold
+
+    def calibration(self, *, fused: bool) -> Calibration | None:
+        """That of the model's scores, or of those with BM25's added; `None` if there is none."""
+        return self.calibrations.get(FUSED if fused else MODEL)
+
+
+def check_limits(score_threshold: float | None, precision: float | None) -> None:
+    """Raise ValueError if both thresholds are given."""
+    if score_threshold is not None and precision is not None:
+        raise ValueError(f"Expected score_threshold or precision, found both: {score_threshold} and {precision}.")

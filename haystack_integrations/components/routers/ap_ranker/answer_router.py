@@ -1,0 +1,81 @@
+"""A router by whether a query has an answer. It is here because Haystack loads YAML only from this namespace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from haystack import Document, component
+from haystack.utils import ComponentDevice, Secret
+
+from ap_ranker.ranking.outcome import Outcome
+from ap_ranker.threads import in_thread
+from haystack_integrations.components.rankers.ap_ranker.checkpoint import BasicTypes, file_list
+from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
+
+
+@component
+class AnswerRouter(BasicTypes):
+    """Sends ranked documents on as an answer or as a maybe, or the query as one that has none.
+
+    It goes behind an `AnswerRanker` of the same checkpoint, and decides as the search page does: `answer` if the
+    probability that the first document is right reaches the threshold of the target precision, `none` if the documents
+    are no more like the query than like questions about other matters, and `maybe` otherwise.
+
+    ```python
+    from haystack_integrations.components.routers.ap_ranker import AnswerRouter
+
+    router = AnswerRouter(model="checkpoints/faq", precision=0.9)
+    router.run(query="Where is my parcel?", documents=ranker.run(...)["documents"])  # {"answer": [Document, ...]}
+    ```
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | Path,
+        precision: float | None = None,
+        device: ComponentDevice | None = None,
+        token: Secret | None = Secret.from_env_var(["HF_API_TOKEN", "HF_TOKEN"], strict=False),  # noqa: B008
+        fuse_scores: bool = False,
+        wordings: str | Path | list[str] | None = None,
+    ) -> None:
+        """Create the component without loading the checkpoint.
+
+        :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
+        :param precision: The target share of right first answers, for which the checkpoint must be calibrated; by
+            default .8.
+        :param device: Where the model runs; `None`: the GPU if there is one.
+        :param token: The access token for private repositories.
+        :param fuse_scores: As for the ranker in front.
+        :param wordings: As for the ranker in front.
+        """
+        self.model, self.precision, self.fuse_scores = str(model), precision, fuse_scores
+        self.device, self.token, self.wordings = device, token, file_list(wordings)
+        self._decides = AnswerRanker(
+            model=model, precision=precision, device=device, token=token, fuse_scores=fuse_scores, wordings=wordings
+        )
+
+    @component.output_types(answer=list[Document], maybe=list[Document], none=str)
+    def run(self, *, query: str, documents: list[Document]) -> dict[str, Any]:
+        """Decide on a query.
+
+        :param query: The question of the user.
+        :param documents: What was found for it, best first; the two best different documents are enough.
+        :returns: One of `answer` and `maybe`, with the documents, and `none`, with the query.
+        :raises InputError: The checkpoint cannot be loaded, or was not calibrated for `precision`.
+        """
+        outcome = self._decides.decide(query, documents).outcome
+        return {str(outcome): query if outcome is Outcome.NONE else documents}
+
+    run_async = in_thread(run)
+
+    def warm_up(self) -> None:
+        """Load the checkpoint unless it is loaded already."""
+        self._decides.warm_up()
+
+    warm_up_async = in_thread(warm_up)
+
+    def close(self) -> None:
+        """Free the model; a later `run` loads it again."""
+        self._decides.close()

@@ -1,0 +1,84 @@
+"""A pipeline goes three ways: with an answer, with a maybe, and with a question that has none."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import ROOT, TEXTS, write_checkpoint
+from haystack import Document, Pipeline
+from refusals import refused
+
+import ap_ranker
+from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration
+from haystack_integrations.components.routers.ap_ranker import AnswerRouter
+
+FIT = Calibration(4.0, 0.0, -4.0, {"0.9": 0.9}, basis=Basis.WORDINGS)
+KNOWN, UNSURE, OFF_TOPIC = TEXTS[0], "parcel of the battery", "goods within five days"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of random weights; a question about the goods is declared one about other matters, by its score."""
+    folder = write_checkpoint("ap-transformer", tmp_path_factory.mktemp("router") / "ranker")
+    config = replace(read_checkpoint_config(folder), bm25_weight=0.1, bm25_language="english")
+    write_checkpoint_config(folder, replace(config, calibration={MODEL: FIT, FUSED: FIT}))
+    search = ap_ranker.FAQSearch(model=folder, documents=write_faq(folder.parent))
+    scores = [search.search(text, scale_score=False)[0][0].score for text in (UNSURE, OFF_TOPIC)]
+    below, above = sorted(scores)
+    bias = -4 * above - 0.1  # so that the other question is a maybe
+    fit = replace(FIT, floor=(below + above) / 2, bias=bias)
+    write_checkpoint_config(folder, replace(config, calibration={MODEL: fit, FUSED: fit}))
+    return folder
+
+
+def write_faq(folder: Path) -> Path:
+    rows = [f'"{question}","{answer}"' for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
+    (folder / "FAQ.csv").write_text("\n".join(["question,answer", *rows]))
+    return folder / "FAQ.csv"
+
+
+def documented(checkpoint: Path) -> str:
+    """The pipeline of the documentation, with a checkpoint and a FAQ that are there."""
+    page = (ROOT / "docs" / "haystack.md").read_text(encoding="utf-8")
+    [text] = [block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "AnswerRouter" in block]
+    declared = yaml.safe_load(text)
+    for part in declared["components"].values():
+        part["init_parameters"]["model"] = str(checkpoint)
+    declared["components"]["search"]["init_parameters"]["documents"] = str(checkpoint.parent / "FAQ.csv")
+    return yaml.safe_dump(declared)
+
+
+def ask(pipeline: Pipeline, query: str) -> Any:
+    return pipeline.run({"search": {"query": query}, "router": {"query": query}})["router"]
+
+
+def test_the_three_ways_of_the_documentation(checkpoint: Path) -> None:
+    pipeline = Pipeline.loads(documented(checkpoint))
+    again = Pipeline.loads(pipeline.dumps())
+    assert again.dumps() == pipeline.dumps()
+    search = ap_ranker.FAQSearch(model=checkpoint, documents=checkpoint.parent / "FAQ.csv")
+    for one in (pipeline, again):
+        ways = {query: ask(one, query) for query in (KNOWN, UNSURE, OFF_TOPIC, "zebra")}
+        names = [search.run(query=query)["decision"]["outcome"] for query in ways]
+        assert [list(way) for way in ways.values()] == [[name] for name in names]  # as the search itself decides
+        assert list(ways[KNOWN]) == ["answer"]
+        assert ways[KNOWN]["answer"][0].meta["question"] == KNOWN
+        assert ways["zebra"] == {"none": "zebra"}
+        assert {*ways[UNSURE], *ways[OFF_TOPIC]} == {"maybe", "none"}
+        found = next(way["maybe"] for way in ways.values() if "maybe" in way)
+        assert found == search.run(query=UNSURE if "maybe" in ways[UNSURE] else OFF_TOPIC)["documents"]
+
+
+def test_no_documents_are_no_answer(checkpoint: Path) -> None:
+    assert AnswerRouter(model=checkpoint).run(query="q", documents=[]) == {"none": "q"}
+
+
+def test_a_precision_that_was_not_calibrated(checkpoint: Path) -> None:
+    with refused("0.95 … 0.9"):
+        AnswerRouter(model=checkpoint, precision=0.95).run(query="q", documents=[Document(content="a")])

