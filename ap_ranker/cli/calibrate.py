@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,11 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.plots import check_plotting, plot_reliability
 
 if TYPE_CHECKING:
-    from ap_ranker.training.calibrate import SplitReport
+    from ap_ranker.training.calibrate import CalibrationReport, SplitReport
+
+
+ENOUGH = 200
+"""Number of questions with which the lower bound of a precision hardly costs an answer."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,28 @@ def calibrate(
         plot_reliability(curves, measured.title, plot)
     if json_file:
         write_json(json_file, report.as_json())
-    console.say(f"Wrote the calibration into {checkpoint}: {' and '.join(report.files)}.")
+    for sentence in advice(report):
+        console.say(sentence)
+    if report.files:
+        console.say(f"Wrote the calibration into {checkpoint}: {' and '.join(report.files)}.")
+
+
+def advice(report: CalibrationReport) -> Iterator[str]:
+    """What each target precision means for those who ask, and what would help most, in sentences."""
+    measured = list(report.splits.values())[-1]
+    effects = list(measured.scores.values())[-1]["thresholds"]
+    for target in report.precisions:
+        if effect := effects.get(f"{target:g}"):
+            answered, none = effect["answered"], effect["none"]
+            yield (
+                f"At {target:g} this search answers {answered:.0%} of the questions, shows {1 - answered - none:.0%} a "
+                f"maybe, and has nothing for {none:.0%}."
+            )
+        else:
+            yield f"{target:g} is out of reach: too few questions, or too many wrong first answers."
+    asked = report.splits["dev"].n_questions
+    if asked < ENOUGH:
+        yield f"{ENOUGH - asked} more questions of users would help most: the fewer there are, the stricter it is."
 
 
 def _print_unanswerable(split: SplitReport) -> None:

@@ -97,8 +97,8 @@ class Calibration:
     lower probability.
 
     `score`, `margin` and `bias` are a, b and c; `thresholds` has the minimum probability of a returned answer for the
-    `key` of each target precision. `floor` is the minimum score f of anything that is shown at all, as questions about
-    other matters reach it, too; `None` if it is unknown. `basis` tells what it was fitted to.
+    `key` of each target precision. `floor` is the minimum score f of anything that is worth showing: questions about
+    other matters hardly reach it; `None` if it is unknown. `basis` tells what it was fitted to.
     """
 
     score: Annotated[float, Field(ge=0)]

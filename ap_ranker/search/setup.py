@@ -19,6 +19,7 @@ from ap_ranker.files import restore
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import key
 from ap_ranker.ranking.wordings import MATCHED
 from ap_ranker.search.declared_pipeline import NO_LIMITS, CheckpointOf, DeclaredPipeline, Limits
 from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
@@ -130,12 +131,13 @@ def _write_untrained(folder: Path, texts: Sequence[str], language: str | None, l
     from ap_ranker.training.untrained import write_untrained  # most searches have a trained checkpoint
 
     advice = f"Train it on questions and answers of your own: ap-ranker train FAQ.csv --output {CHECKPOINT}"
-    if limits.get("precision") is not None:
+    calibrations = write_untrained(folder, texts, language).calibration.values()
+    known = {target for each in calibrations for target in each.thresholds}
+    if (wanted := limits.get("precision")) is not None and key(wanted) not in known:
         raise InputError(
-            f"Expected a checkpoint for --precision, found none in {CHECKPOINT}. {advice}; then run: ap-ranker "
-            f"calibrate {CHECKPOINT} DEV.csv"
+            f"Expected --precision as one that is known before training ({', '.join(sorted(known)) or 'none is'}), "
+            f"found {key(wanted)}. {advice}; then run: ap-ranker calibrate {CHECKPOINT} DEV.csv"
         )
-    write_untrained(folder, texts, language)
     logger.warning("No checkpoint in %s, so an encoder ranks that has learnt nothing from you. %s", CHECKPOINT, advice)
     return str(folder)
 

@@ -14,14 +14,25 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.split import DEV
 from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.calibration_fit import fit, measure, questions_needed, rank, with_hidden
+from ap_ranker.evaluation.calibration_fit import (
+    MIN_QUESTIONS,
+    Rankings,
+    fit,
+    measure,
+    questions_needed,
+    rank,
+    with_hidden,
+    with_random_questions,
+    without_random_questions,
+)
 from ap_ranker.evaluation.evaluate import trained_match
 from ap_ranker.evaluation.evaluation_set import easy_warnings
+from ap_ranker.evaluation.leave_one_out import leave_one_out
 from ap_ranker.files import restore, write_text_atomically
 from ap_ranker.ranking.checkpoint import CARD, read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, key
+from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration, key
 from ap_ranker.training.card import calibration_text, card_with_calibration
 
 SCORES = {MODEL: "the model's score", FUSED: "BM25's score added"}
@@ -78,10 +89,14 @@ def calibrate(
     then return probabilities and accept these target precisions.
 
     The questions, data sets, files or folders, are `dev` to fit to, by default those that training has set aside
-    (`dev.jsonl` in the checkpoint), and `test` to measure on, if there are others. Some should be unanswerable; if none
-    is, right answers are hidden, so that a `share` of them (.1) is. `precisions` are target shares of right answers
-    among those returned, by default those of `PRECISIONS` that the number of questions allows. `answers` (the FAQ of
-    the training), `wordings` (`train.*` of a folder), `device` and `columns` are as for `evaluate`.
+    (`dev.jsonl` in the checkpoint), and `test` to measure on, if there are others. Without any, the known wordings of
+    the FAQ `answers` are asked, each as if nobody had known it. An untrained checkpoint's prior counts beside them, the
+    less the more questions there are. Nothing is written if no target precision can be shown to be reached.
+
+    Some questions should be unanswerable; if none is, right answers are hidden, so that a `share` of them (.1) is.
+    `precisions` are target shares of right answers among those returned, by default those of `PRECISIONS` that the
+    number of questions allows. `answers` (the FAQ of the training), `wordings` (`train.*` of a folder), `device` and
+    `columns` are as for `evaluate`.
 
     Raises:
         InputError: no such checkpoint on this machine, unusable data, too few questions, a number out of range.
@@ -99,10 +114,12 @@ def calibrate(
         )
     ranker = Ranker.from_pretrained(folder, device)
     assert ranker.config is not None
-    answers_of = {"dev": answers, "test": answers}
-    if dev is None:
-        dev, answers_of["dev"] = folder / DEV, answers or _trained_answers(folder, ranker.config.training)
+    answers_of, basis = {"dev": answers, "test": answers}, Basis.QUESTIONS
     read = partial(read_with_wordings, wordings=wordings, match=trained_match(ranker), columns=columns)
+    if dev is None and answers is not None and not (folder / DEV).is_file():
+        dev, basis = _own_wordings(read(answers, "dev", answers=answers)), Basis.WORDINGS
+    elif dev is None:
+        dev, answers_of["dev"] = folder / DEV, answers or _trained_answers(folder, ranker.config.training)
     sources = {split: source for split, source in (("dev", dev), ("test", test)) if source is not None}
     data = {split: read(source, split, answers=answers_of[split]) for split, source in sources.items()}
     precisions, warnings = _reachable(precisions, data["dev"])
@@ -112,23 +129,29 @@ def calibrate(
             f"{data['dev'].name}: it has questions without a right answer, so share, which is for data without them, "
             "has no effect. Leave it out."
         )
+    known = ranker.config.calibration.items()
+    prior = {kind: each for kind, each in known if each.basis in (Basis.PRIOR, Basis.WORDINGS)}
     fits: dict[str, Calibration] = {}
     splits = {}
     for split, dataset in data.items():
         warnings += easy_warnings(dataset, ranker.seen_in_training([question.text for question in dataset.questions]))
         warnings += [f"{count:,} {reason}" for reason, count in dataset.notes.items()]
-        rankings = rank(ranker, dataset)
-        candidates = float(np.mean([len(right) for right in rankings[MODEL].right]))
         hidden = None if unanswerable[split] else share or 0.1
-        if hidden is not None:
-            rankings = {kind: with_hidden(ranked, hidden) for kind, ranked in rankings.items()}
-        fits = fits or {kind: fit(ranked, precisions) for kind, ranked in rankings.items()}  # to dev, the first
+        rankings, floors = _ranked(ranker, dataset, hidden)
+        candidates = float(np.mean([len(right) for right in rankings[MODEL].right]))
+        if not fits:  # dev is the first
+            fits = {kind: fit(ranked, precisions, prior.get(kind)) for kind, ranked in rankings.items()}
+            fits = {kind: replace(each, floor=floors[kind], basis=basis) for kind, each in fits.items()}
         scores = {kind: measure(fits[kind], ranked) for kind, ranked in rankings.items()}
         asked = dataset.name, len(dataset.questions), unanswerable[split]
         title = f"{asked[1]:,} questions of {dataset.name}" + (", fitted to them" if split == "dev" else "")
         splits[split] = SplitReport(title, *asked, hidden, scores, candidates)
     if hidden is not None:
         title += "; each is counted again with its right answers hidden"
+    warnings = list(dict.fromkeys(warnings))
+    if not any(each.thresholds for each in fits.values()):
+        reason = "no target precision was reached, so nothing was written: the search stays as it was."
+        return CalibrationReport(splits, [], [*warnings, reason], precisions)
     card = card_with_calibration(folder, calibration_text(title, SCORES, scores))
     faq = FAQSketch.with_language([answer.text for answer in data["dev"].answers])
     write_checkpoint_config(folder, replace(read_checkpoint_config(folder), calibration=fits, faq=faq))
@@ -136,7 +159,29 @@ def calibrate(
     if card is not None:
         write_text_atomically(folder / CARD, card)
         files.append(CARD)
-    return CalibrationReport(splits, files, list(dict.fromkeys(warnings)), precisions)
+    return CalibrationReport(splits, files, warnings, precisions)
+
+
+def _ranked(
+    ranker: Ranker, dataset: Dataset, hidden: float | None
+) -> tuple[dict[str, Rankings], dict[str, float | None]]:
+    """Kind of score -> all questions, also those with `hidden` answers, if any; and the floor."""
+    everything, count = rank(ranker, with_random_questions(dataset)), len(dataset.questions)
+    parted = {kind: without_random_questions(each, count) for kind, each in everything.items()}
+    rankings = {kind: own if hidden is None else with_hidden(own, hidden) for kind, (own, _) in parted.items()}
+    return rankings, {kind: floor for kind, (_, floor) in parted.items()}
+
+
+def _own_wordings(faq: Dataset) -> Dataset:
+    """A FAQ's own further wordings as questions; InputError if they are too few."""
+    data = leave_one_out(faq)
+    if len(data.questions) < MIN_QUESTIONS:
+        raise InputError(
+            f"{faq.name}: expected at least {MIN_QUESTIONS} wordings of entries beside their stored questions, found "
+            f"{len(data.questions)}. Add some in a column wordings, or name questions of users: ap-ranker calibrate "
+            "CHECKPOINT DEV.csv"
+        )
+    return data
 
 
 def _trained_answers(folder: Path, training: Mapping[str, Any]) -> Path | None:

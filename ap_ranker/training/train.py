@@ -20,6 +20,7 @@ from ap_ranker.data.dataset import Dataset, answerable, sample_questions
 from ap_ranker.data.split import DEV, question_lines
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
+from ap_ranker.evaluation.calibration_fit import MIN_QUESTIONS
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
@@ -34,6 +35,7 @@ from ap_ranker.ranking.checkpoint import (
     TRAINED_QUESTIONS,
     CheckpointConfig,
     is_checkpoint,
+    read_checkpoint_config,
     save_checkpoint,
     trained_lines,
 )
@@ -41,6 +43,7 @@ from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.batches import Batches
+from ap_ranker.training.calibrate import calibrate
 from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import wait_for_all
@@ -53,6 +56,9 @@ from ap_ranker.training.resume_folder import ResumeFolder, seconds_so_far
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
 from ap_ranker.training.transfer import initialize_from, settings_of_start
+
+CALIBRATED_ANSWERS = 2_000
+"""Number of answers up to which training calibrates, too; with more that takes minutes, and `calibrate` does it."""
 
 FIT_CACHE_BYTES = 2 * 10**9
 """For the answers' states while a model is fitted to training questions, which share candidates."""
@@ -197,12 +203,23 @@ def train(
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if process_number() == 0:
             # What tells new questions from known ones; the user has no file of dev questions that were set aside.
-            held_out = {DEV: question_lines(dev)} if data.withheld else {}
-            files = held_out | {TRAINED_QUESTIONS: trained_lines(question.text for question in data.questions)}
+            files = {TRAINED_QUESTIONS: trained_lines(each.text for each in data.questions)} | _held_out(data, dev)
             card = model_card(ranker.config, report, _machine(place), batches, about)
             save_checkpoint(output, ranker.config, model, tokenizer, card, files)
+            ranker.config = _calibrated(output, dev, data, device)
             states.remove()
         return TrainingResult(ranker, report, best_epoch, seconds)
+
+
+def _held_out(data: Dataset, dev: Dataset) -> dict[str, str]:
+    return {DEV: question_lines(dev)} if data.withheld else {}
+
+
+def _calibrated(folder: Path, dev: Dataset, data: Dataset, device: str | None) -> CheckpointConfig:
+    """Calibrate a checkpoint on its dev questions, if they are enough and their answers few; its configuration."""
+    if not dev.judged and len(dev.answerable) >= MIN_QUESTIONS and len(dev.answers) <= CALIBRATED_ANSWERS:
+        calibrate(folder, with_wordings(dev, data), device=device)
+    return read_checkpoint_config(folder)
 
 
 def train_or_load(

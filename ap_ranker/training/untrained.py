@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,10 @@ import numpy as np
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.faq_sketch import FAQSketch
-from ap_ranker.ranking.ranker import resolve_device
+from ap_ranker.ranking.priors import find_prior
+from ap_ranker.ranking.random_questions import background
+from ap_ranker.ranking.ranker import Ranker, resolve_device
+from ap_ranker.ranking.rule import MODEL
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
 from ap_ranker.training.card import untrained_card
 from ap_ranker.training.config import TrainingConfig
@@ -22,12 +26,13 @@ SAMPLE = 200
 
 def write_untrained(
     folder: str | Path, texts: Sequence[str], language: str | None = None, encoder: str | None = None, source: str = ""
-) -> None:
+) -> CheckpointConfig:
     """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
 
-    Training that far needs questions: without any, the weights of words, of BM25 and of known wordings are fixed. The
-    `language` is that of BM25's stemmer, the `encoder` any sentence-transformers model, by name or folder; the card
-    names the `source` of the texts. InputError if there is no such encoder, or the folder cannot be written.
+    Training that far needs questions: without any, the weights of words, of BM25 and of known wordings are fixed, and
+    probabilities are those of the encoder's prior (`ranking/priors.py`), if any. The `language` is that of BM25's
+    stemmer, the `encoder` any sentence-transformers model, by name or folder; the card names the `source` of the texts.
+    InputError if there is no such encoder, or the folder cannot be written.
     """
     options = {} if encoder is None else {"encoder": encoder}
     config = TrainingConfig("ap-transformer", options, epochs=0, language=language)
@@ -47,5 +52,9 @@ def write_untrained(
         encoder=inputs.encoder,
         faq=FAQSketch.with_language(texts),
     )
+    if texts and (prior := find_prior(model.state_dict())) is not None:
+        ranker = Ranker(model.eval(), tokenizer, resolve_device(None), checkpoint)
+        checkpoint = replace(checkpoint, calibration={MODEL: prior.calibration(background(ranker, texts))})
     card = untrained_card(checkpoint, f"{len(texts):,} texts of {source or 'the documents'}")
     save_checkpoint(Path(folder), checkpoint, model, tokenizer, card)
+    return checkpoint

@@ -1,0 +1,24 @@
+"""Questions from a FAQ's own known wordings: each is asked as if nobody had known it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ap_ranker.data.dataset import Dataset, Question
+
+MOST_QUESTIONS = 200
+"""Number of wordings that are asked: with more, a calibration hardly changes."""
+
+
+def leave_one_out(data: Dataset) -> Dataset:
+    """The data with a sample of its wordings as questions, those of entries that have another wording left.
+
+    Evaluation takes each question as a new one, so an entry is found by its others. An entry's first wording, its
+    stored question, is part of the text that is matched, and is never asked.
+    """
+    known = [(row, text) for row, answer in enumerate(data.answers) for text in answer.wordings[1:]]
+    drawn = np.sort(np.random.default_rng(0).permutation(len(known))[:MOST_QUESTIONS])
+    questions = [Question(str(place), text, (row,)) for place, (row, text) in ((n, known[n]) for n in drawn)]
+    return replace(data, questions=questions)
