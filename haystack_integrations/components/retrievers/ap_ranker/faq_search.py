@@ -83,7 +83,7 @@ class AnswerSearch(CopiedByParameters):
             `decision`: the `outcome` (`answer`, `maybe` or `none`), the `probability` that the first is right, and the
             `basis` of both.
         """
-        limits = {"top_k": top_k, "score_threshold": score_threshold, "precision": precision}
+        limits: dict[str, Any] = {"top_k": top_k, "score_threshold": score_threshold, "precision": precision}
         documents, decision = self.search(query, filters, **limits)
         documents = self.ranker.explained(query, documents) if explain else documents
         return {"documents": documents, "decision": decision.as_json()}
