@@ -132,6 +132,17 @@ def test_stores_of_one_name_share_and_others_do_not(store: BM25SDocumentStore) -
         BM25SDocumentStore("folder", index="a")
 
 
+def test_stores_of_one_name_and_two_files(tmp_path: Path) -> None:
+    """As in a dumped pipeline in which somebody has changed the file, while the first one is there."""
+    for name, text in (("a.csv", "parcel"), ("b.csv", "battery")):
+        (tmp_path / name).write_text(f"question,answer\nWhat?,The {text}.\n")
+    first = BM25SDocumentStore(documents=tmp_path / "a.csv")
+    assert first.count_documents() == BM25SDocumentStore.from_dict(first.to_dict()).count_documents() == 1
+    second = BM25SDocumentStore(documents=tmp_path / "b.csv", index=first.index)
+    with refused(f"{first.index} … {tmp_path / 'b.csv'} … {tmp_path / 'a.csv'}"):
+        second.count_documents()
+
+
 def test_documents_live_as_long_as_their_stores() -> None:
     BM25SDocumentStore(index="gone").write_documents(DOCUMENTS)
     gc.collect()

@@ -66,7 +66,7 @@ class SharedDocuments:
         self.documents, self.index = documents, index
         self.lock = threading.RLock()
         self.computed: dict[Callable[[Documents], Any], tuple[str, Any]] = {}  # from the documents of a revision
-        self.is_read = False
+        self.source: str | None = None  # the file of which the documents were read, and what became their content
 
     @classmethod
     def named(cls, index: str | None) -> SharedDocuments:
@@ -77,14 +77,14 @@ class SharedDocuments:
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self.lock:
-            return _copied, (self.documents.read(), self.is_read)
+            return _copied, (self.documents.read(), self.source)
 
 
-def _copied(documents: list[Document], is_read: bool) -> SharedDocuments:
+def _copied(documents: list[Document], source: str | None) -> SharedDocuments:
     shared = SharedDocuments.named(None)
     for document in documents:
         shared.documents.put(document)
-    shared.is_read = is_read
+    shared.source = source
     return shared
 
 
@@ -324,11 +324,15 @@ class BM25SDocumentStore(StoredDocuments):
     def _transaction(self, *, write: bool = False) -> Iterator[Documents]:
         shared = self._shared
         with shared.lock:
-            if self.documents is not None and not shared.is_read:
-                read = [to_document(entry, Match(self.match)) for entry in read_entries(Path(self.documents))]
+            source = None if self.documents is None else f"{self.documents} (match: {self.match})"
+            if source is not None and shared.source is None:
+                read = [to_document(entry, Match(self.match)) for entry in read_entries(Path(str(self.documents)))]
                 for document in {document.id: document for document in read}.values():
                     shared.documents.put(document)
-                shared.is_read = True
+                shared.source = source
+            if source not in (None, shared.source):
+                found = f"expected the documents of {source}, found those of {shared.source}"
+                raise InputError(f"Index {self.index!r} in memory: {found}. Give this store another index, or none.")
             with shared.documents.transaction(write=write):
                 yield shared.documents
 
