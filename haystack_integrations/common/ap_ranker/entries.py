@@ -9,7 +9,7 @@ from haystack import Document
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.ranking.wordings import WORDINGS
-from haystack_integrations.common.ap_ranker.query_data import STORED_QUESTION, query_data
+from haystack_integrations.common.ap_ranker.query_data import QUERY_DATA, STORED_QUESTION, query_data
 
 MARK = "ap_ranker_key"
 """The field of the meta that marks what `ap-ranker index` wrote: a number, a hash of the document's id."""
@@ -39,4 +39,5 @@ def names_in_files(document: Document) -> tuple[str, str, str]:
 
 def has_stored_question(document: Document, key: str | None) -> bool:
     """Whether the question in a document's meta is known to ask for it: by a retriever, or as an entry of an index."""
-    return bool(query_data(document, key).get(STORED_QUESTION)) or MARK in document.meta
+    meta = document.meta
+    return MARK in meta or (QUERY_DATA in meta and bool(query_data(document, key).get(STORED_QUESTION)))

@@ -51,9 +51,10 @@ class CandidateReader:
         stored = {one.id for one in copies if paths is not None or has_stored_question(one, key)}
         candidates, files = [], self.wordings(paths)
         for document, text in zip(documents, self._texts.texts(documents), strict=True):
-            names, own = names_in_files(document), own_wordings(document) if document.id in stored else ()
-            wordings = map(self._as_question, (*own, *files.of(*names)))
-            candidates.append(Candidate(text, names[1:], tuple(wordings)))
+            names, known = names_in_files(document), own_wordings(document) if document.id in stored else []
+            if files is not NO_WORDINGS:
+                known += files.of(*names)
+            candidates.append(Candidate(text, names[1:], tuple(map(self._as_question, known)) if known else ()))
         return candidates
 
     def read_once(self, found: Found, paths: Sequence[str] | None) -> list[Candidate]:

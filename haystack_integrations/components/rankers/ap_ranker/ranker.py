@@ -334,10 +334,10 @@ class AnswerRanker(CheckpointComponent):
     ) -> tuple[list[tuple[int, float, dict[str, Any]]], Decision]:
         """The places to return, best first, with scores and query data, and the decision; ties are in `order`."""
         best = []
-        order = range(len(entries)) if order is None else order
-        selected, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(signals.ordered(order), **limits)
+        signals_in_order = signals if order is None else signals.ordered(order)
+        selected, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(signals_in_order, **limits)
         for row, score in selected:
-            place = order[row]
+            place = row if order is None else order[row]
             more: dict[str, Any] = {}
             if (wording := signals.matched[place]) is not None:
                 more[MATCHED] = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
