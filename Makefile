@@ -22,9 +22,10 @@ OLDEST_TESTS := $(addprefix tests/,test_packaging.py text data ranking evaluatio
   cli/test_train.py cli/test_check.py cli/test_explain.py cli/test_tune.py cli/test_serve.py) benchmarks/tests/test_peers.py \
   --ignore tests/web/test_browser.py --ignore tests/web/test_page.py --deselect tests/training/test_train.py::test_learns_a_tiny_set_by_heart
 
-# What `make gpu` reads: the folders of the papers' data sets.
+# What `make gpu` reads: the folders of the papers' data sets, and word vectors.
 INSURANCEQA ?= insuranceqa
 SEMEVAL ?=
+VECTORS ?=
 
 .PHONY: install demo benchmark gpu test test-slow test-oldest fuzz crash docs lint clean
 
@@ -52,7 +53,7 @@ benchmark: $(INSTALLED)  ## how fast: make benchmark DATA=folder writes tables, 
 	$(BIN)/python -m benchmarks $(DATA) --table benchmark/table.md --plot benchmark/plot.png --json benchmark/numbers.json
 
 gpu: $(INSTALLED)  ## on a GPU: tests, benchmark, rows of the papers' tables; parts that are finished are not run again
-	$(BIN)/python examples/gpu/run.py --insuranceqa $(INSURANCEQA) $(if $(SEMEVAL),--semeval $(SEMEVAL))
+	$(BIN)/python examples/gpu/run.py --insuranceqa $(INSURANCEQA) $(if $(SEMEVAL),--semeval $(SEMEVAL)) $(if $(VECTORS),--embeddings $(VECTORS))
 
 test: $(INSTALLED)  ## all tests but the slow ones
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n auto --dist loadfile

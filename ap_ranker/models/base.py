@@ -24,6 +24,7 @@ from ap_ranker.models.spec import DROPOUT, Bounds, Inputs, Option, Options
 from ap_ranker.text.tokenizer import TokenBatch
 
 PAIRS_AT_ONCE = 1024  # of a `PairModel`: more need memory for token-by-token matrices and gain no speed
+TOKENS_AT_ONCE = 2**26  # products of two tokens on a GPU: 256 MB in float32
 
 SIMILARITY = Option("cosine", "how two vectors are compared: cosine, or GESD of Feng et al. 2015", ("cosine", "gesd"))
 CLASSES = Option(2, "number of classes of the answers' labels; `train` takes it from the data", bounds=Bounds(2, 100))
@@ -170,6 +171,10 @@ class AnswerModel(nn.Module, ABC):
 
     def match_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor) -> Tensor:
         """(P,) scores of question `rows[p]` with answer `columns[p]`, for a few of the B x N pairs."""
+        if questions.mask.is_cuda:  # which scores all pairs of some answers sooner than it starts on the next answer
+            at_once = max(1, TOKENS_AT_ONCE // (questions.mask.numel() * answers.mask.shape[1]))
+            parts = [self.match(questions, answers[n : n + at_once]) for n in range(0, len(answers), at_once)]
+            return torch.cat(parts, dim=1)[rows, columns]
         # `match` is called once per answer, so that its states are not copied for each of its questions.
         order = columns.argsort()
         distinct, counts = columns[order].unique_consecutive(return_counts=True)
@@ -269,7 +274,7 @@ class PairModel(WordModel):
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention | None:
         question_states, answer_states = self.encode_questions(questions), self.encode_answers(answers)
-        rows, columns = torch.cartesian_prod(torch.arange(len(question_states)), torch.arange(len(answer_states))).T
+        rows, columns = _all_pairs(question_states, answer_states)
         sides = [
             None if weights is None else weights.unflatten(0, (len(question_states), len(answer_states)))
             for weights in self.pair_attention_weights(question_states[rows], answer_states[columns])
@@ -277,7 +282,7 @@ class PairModel(WordModel):
         return Attention(*sides) if any(side is not None for side in sides) else None
 
     def match(self, questions: States, answers: States) -> Tensor:
-        rows, columns = torch.cartesian_prod(torch.arange(len(questions)), torch.arange(len(answers))).T
+        rows, columns = _all_pairs(questions, answers)
         return self.match_pairs(questions, answers, rows, columns).view(len(questions), len(answers))
 
     def match_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor) -> Tensor:
@@ -292,6 +297,13 @@ class PairModel(WordModel):
     def training_pairs(self, questions: States, answers: States, rows: Tensor, columns: Tensor, classes: int) -> Tensor:
         """(P,) scores, or (P, K) logits, of question `rows[p]` with answer `columns[p]`, as `training_scores`."""
         return self.match_pairs(questions, answers, rows, columns)
+
+
+def _all_pairs(questions: States, answers: States) -> tuple[Tensor, Tensor]:
+    """(B · N,) rows of the questions and of the answers, on their device."""
+    device = questions.mask.device
+    rows, columns = (torch.arange(len(side), device=device) for side in (questions, answers))
+    return rows.repeat_interleave(len(columns)), columns.repeat(len(rows))
 
 
 class Classifier(PairModel):

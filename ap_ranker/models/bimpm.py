@@ -27,7 +27,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
 from ap_ranker.models.layers import LSTM, BiLSTM
-from ap_ranker.models.operations import ends_pool, last_pool, unit
+from ap_ranker.models.operations import ends_pool, in_float32, last_pool, unit
 from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.tokenizer import TokenBatch
 
@@ -127,7 +127,7 @@ def _strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[
 def _length(states: Tensor, squares: Tensor) -> Tensor:
     """|W_k ∘ v| for all k: (P, T, C), (C, K) -> (P, T, K)."""
     # The minimum keeps the cosine of padding, a zero vector, at zero and its gradient finite.
-    return (states.square() @ squares).clamp_min(1e-24).sqrt()
+    return in_float32(states.square() @ squares).clamp_min(1e-24).sqrt()
 
 
 class BiMPM(Classifier):

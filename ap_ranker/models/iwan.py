@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
 from ap_ranker.models.layers import BiLSTM
-from ap_ranker.models.operations import align, masked_softmax, mean_pool
+from ap_ranker.models.operations import align, in_float32, masked_softmax, mean_pool
 from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.tokenizer import TokenBatch
 
@@ -76,7 +76,7 @@ class IWAN(Classifier):
         if self.options.alignment == "direct":
             return [weighted_sum(weights, (states - counterparts).abs())]
         # |ŝ|² is zero if all aligned states are zero: then there is no parallel part.
-        squares = counterparts.square().sum(dim=2, keepdim=True).clamp(min=1e-12)
+        squares = in_float32(counterparts).square().sum(dim=2, keepdim=True).clamp(min=1e-12)
         parallel = (states * counterparts).sum(dim=2, keepdim=True) / squares * counterparts
         return [weighted_sum(weights, part) for part in (parallel, states - parallel)]
 

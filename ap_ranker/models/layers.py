@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ap_ranker.models.operations import in_float32
 from ap_ranker.models.spec import Inputs
 from ap_ranker.text.tokenizer import PAD, TokenBatch
 
@@ -138,7 +139,9 @@ class LSTM(Recurrent):
         self.state_size = hidden
 
     def read(self, states: Tensor, mask: Tensor) -> Tensor:
-        return self.lstm(states)[0]
+        # In mixed precision a GPU would read in float16, in which small gradients are zero, whatever is asked for.
+        with torch.autocast(states.device.type, enabled=False):
+            return self.lstm(in_float32(states))[0]
 
 
 class BiLSTM(Recurrent):
@@ -151,8 +154,9 @@ class BiLSTM(Recurrent):
         self.state_size = 2 * hidden
 
     def read(self, states: Tensor, mask: Tensor) -> Tensor:
-        if not torch.is_grad_enabled() and mask.all():
-            # Without padding one call reads both ways, which takes two thirds of the time for a question.
+        if not torch.is_grad_enabled() and not states.is_cuda and mask.all():
+            # Without padding one call reads both ways, which takes two thirds of the time for a question; a GPU's
+            # library would put the weights of both into one piece of memory first, each time.
             weights: list[Tensor] = [*self.forwards.lstm.all_weights[0], *self.backwards.lstm.all_weights[0]]
             zeros = states.new_zeros(2, len(states), self.state_size // 2)
             return torch.lstm(states, (zeros, zeros), weights, True, 1, 0.0, False, True, True)[0]

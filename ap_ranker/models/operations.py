@@ -78,7 +78,10 @@ def align(scores: Tensor, others: Tensor, mask: Tensor) -> Tensor:
 
 def unit(vectors: Tensor) -> Tensor:
     """Vectors (..., C) divided by their length, so that a dot product is a cosine; a zero vector stays zero."""
-    return nn.functional.normalize(vectors, dim=-1)
+    vectors = in_float32(vectors)
+    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    # Not a minimum length, as of `normalize`: the gradient of a zero vector would overflow in float16.
+    return vectors / (length + (length == 0))
 
 
 def in_float32(values: Tensor) -> Tensor:

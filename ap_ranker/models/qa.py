@@ -167,7 +167,7 @@ QA_CNN = ModelSpec(
         "window": replace(WINDOW, default=2),
         **_OTHERS,
     },
-    recipe=Recipe("hinge", "sgd", 0.05, "inverse", batch_size=1, margin=0.009),
+    recipe=Recipe("hinge", "sgd", 0.05, batch_size=1, margin=0.009),
 )
 QA_BILSTM = replace(
     QA_CNN,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sys
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,8 @@ from ap_ranker.text.reading import Form, Word, read_words, terms, without_repeti
 
 if TYPE_CHECKING:
     import bm25s
+
+_loading = Lock()
 
 # The defaults of Lucene and Elasticsearch, which the published benchmark numbers also use.
 K1, B = 1.2, 0.75
@@ -145,9 +149,19 @@ class BM25:
 
 
 def _load_bm25s() -> Any:
-    """The library, on first use: where numba and SciPy are installed, it loads them, too."""
-    import bm25s
+    """The library, on first use: where numba and SciPy are installed, it loads them, too.
 
+    Without JAX, which it would start where that is installed: it is not needed, and takes most of a GPU's memory.
+    """
+    modules: dict[str, Any] = sys.modules
+    with _loading:
+        jax, modules["jax"] = modules.get("jax"), None
+        try:
+            import bm25s
+        finally:
+            del modules["jax"]
+            if jax is not None:
+                modules["jax"] = jax
     logging.getLogger("bm25s").setLevel(logging.WARNING)  # the library sets it to DEBUG
     return bm25s
 

@@ -92,6 +92,8 @@ class TrainingConfig:
         match: the text to match for answers with a stored question.
         dev_share: of the training questions, to set aside as dev questions if there is no dev file.
         dev_questions: at most, to rank after each epoch: more would cost time and hardly change the choice of epoch.
+        mixed_precision: what a GPU multiplies in while training: `bf16`; `fp16`, for cards without it (V100, T4); `off`
+            for float32 throughout; `auto` for bf16 where the card has it, else off. Ranking is in float32 always.
         seed: on one machine it determines the weights.
     """
 
@@ -129,6 +131,7 @@ class TrainingConfig:
     match: Annotated[Match, Field(strict=False)] = DEFAULT_MATCH
     dev_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
     dev_questions: Annotated[int, Field(gt=0, le=1_000_000)] = 500
+    mixed_precision: Literal["auto", "off", "bf16", "fp16"] = "auto"
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1  # what numpy takes
 
     def __post_init__(self) -> None:

@@ -147,6 +147,7 @@ def train_or_load_peer(
 
 
 def _arguments(kind: type[TrainingArguments], folder: Path, seed: int, device: torch.device, **others: Any) -> Any:
+    is_gpu = device.type == "cuda"
     return type(kind.__name__, (OnOneDevice, kind), {})(
         on=device,
         output_dir=str(folder),
@@ -154,7 +155,7 @@ def _arguments(kind: type[TrainingArguments], folder: Path, seed: int, device: t
         per_device_train_batch_size=BATCH_SIZE,
         learning_rate=LEARNING_RATE,
         warmup_steps=0.1,
-        bf16=torch.cuda.is_bf16_supported() if device.type == "cuda" else multiplies_bfloat16(),
+        bf16=torch.cuda.is_bf16_supported(including_emulation=False) if is_gpu else multiplies_bfloat16(),
         seed=seed,
         save_strategy="no",
         report_to="none",

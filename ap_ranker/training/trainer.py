@@ -147,6 +147,9 @@ class AnswerTrainer(Trainer):
 
 
 def _arguments(states: ResumeFolder, config: TrainingConfig, recipe: Recipe, device: torch.device) -> TrainingArguments:
+    precision = config.mixed_precision if device.type == "cuda" else "off"
+    if precision == "auto" and torch.cuda.is_bf16_supported(including_emulation=False):
+        precision = "bf16"
     return OnOneDevice(
         on=device,
         output_dir=str(states.folder),
@@ -162,7 +165,8 @@ def _arguments(states: ResumeFolder, config: TrainingConfig, recipe: Recipe, dev
         metric_for_best_model="MRR",
         greater_is_better=True,
         seed=config.seed,
-        bf16=device.type == "cuda" and torch.cuda.is_bf16_supported(),
+        bf16=precision == "bf16",
+        fp16=precision == "fp16",
         dataloader_pin_memory=device.type == "cuda",
         remove_unused_columns=False,  # our batches have their own column names
         label_names=[],

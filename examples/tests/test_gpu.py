@@ -13,6 +13,7 @@ from conftest import ROOT, imported
 from refusals import absent
 from typer.testing import CliRunner
 
+from ap_ranker.models.registry import model_spec
 from ap_ranker.training.config import read_training_config
 
 SCRIPT = ROOT / "examples" / "gpu" / "run.py"
@@ -43,13 +44,14 @@ def three_parts(gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         "slow": "import time; time.sleep(60)",
     }
     found = [gpu.Part(name, ["-c", code]) for name, code in commands.items()]
-    monkeypatch.setattr(gpu, "parts", lambda *_, **__: iter(found))
+    monkeypatch.setattr(gpu, "parts", lambda *_, **__: {"tests": found[:1], "rows": found[1:], "peers": []})
     monkeypatch.setattr(gpu, "SECONDS", 3.0)
     return flag
 
 
 def test_a_finished_part_is_not_run_again(gpu: ModuleType, three_parts: Path, tmp_path: Path) -> None:
-    options = ("--insuranceqa", str(tmp_path), "--device", "cpu", "--output", str(tmp_path / "out"))
+    place = ("--insuranceqa", str(tmp_path), "--device", "cpu", "--output", str(tmp_path / "out"))
+    options = (*place, "--parts", "tests,rows,peers", "--at-once", "1")
     code, output = invoke(gpu, *options)
     assert code == 2
     assert re.findall(r"^(\w+): (finished|exit code \w+)", output, re.MULTILINE) == [
@@ -75,17 +77,28 @@ def test_without_a_gpu_it_says_so(gpu: ModuleType, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_what_the_time_does_not_allow_is_left_out(gpu: ModuleType, three_parts: Path, tmp_path: Path) -> None:
+    place = ("--insuranceqa", str(tmp_path), "--device", "cpu", "--output", str(tmp_path / "out"))
+    code, output = invoke(gpu, *place, "--parts", "tests", "--minutes", "0")
+    assert (code, "good: no time left" in output) == (2, True)
+
+
+@pytest.mark.parametrize("option", [("--parts", "test"), ("--rows", "wikiqa/ap-cnnn")])
+def test_unknown_names(gpu: ModuleType, tmp_path: Path, option: tuple[str, str]) -> None:
+    code, output = invoke(gpu, "--insuranceqa", str(tmp_path), "--device", "cpu", *option)
+    assert code == 2
+    assert not absent(option[1], output)
+
+
 def test_the_configurations_of_all_parts_exist(gpu: ModuleType, tmp_path: Path) -> None:
-    found = list(
-        gpu.parts(
-            tmp_path, tmp_path, tmp_path, device="cpu", seeds=[1, 2], questions=3, output=tmp_path, results=tmp_path
-        )
-    )
-    rows = [part for part in found if "-seed" in part.name]
-    assert [part.name for part in found if part not in rows] == ["tests", "benchmark", "peers"]
-    assert [part.name for part in rows] == [f"{name}-seed{n}" for name in ("insuranceqa", "semeval") for n in (1, 2)]
-    for part in rows:
-        assert read_training_config(Path(part.command[1]), {}).model == "ap-transformer"
+    data = {"insuranceqa": tmp_path, "semeval": None}
+    found = gpu.parts(data, tmp_path, tmp_path, device="cpu", seeds=[1, 2], embeddings="vectors")
+    assert tuple(found) == gpu.KINDS
+    names = [name.replace("/", "-") for name in gpu.ROWS if name.startswith("insuranceqa/")]
+    assert [part.name for part in found["rows"]] == [f"{name}-seed{seed}" for seed in (1, 2) for name in names]
+    for part in found["rows"]:
+        pretrained = model_spec(read_training_config(Path(part.command[1]), {}).model).pretrained
+        assert ("--embeddings" in part.command) != pretrained
 
 
 WORDS = ["parcel", "refund", "bike", "helmet", "invoice", "lease", "brake", "battery", "account", "tyre"]
@@ -107,10 +120,16 @@ def test_all_parts_on_a_cpu_with_toy_data(gpu: ModuleType, tmp_path: Path) -> No
     output = tmp_path / "out"
     toy = str(tmp_path / "toy")
     options = ["--insuranceqa", toy, "--faq", toy, "--device", "cpu", "--seeds", "1", "--questions", "2"]
+    options += ["--rows", "insuranceqa/ap-transformer-gpu,insuranceqa/ap-bilstm-paper", "--at-once", "2"]
     code, printed = invoke(gpu, *options, "--output", str(output), "--results", str(tmp_path))
     logs = "".join(log.read_text() for log in output.glob("*.log"))
     assert code == 0, printed + logs
-    assert {file.stem for file in output.glob("*.done")} == {"tests", "benchmark", "peers", "insuranceqa-seed1"}
+    assert {file.stem for file in output.glob("*.done")} == {
+        *("tests", "benchmark", "peers"),
+        *("insuranceqa-ap-transformer-gpu-seed1", "insuranceqa-ap-bilstm-paper-seed1"),
+    }
     assert json.loads((output / "benchmark.json").read_text())
     assert "cross-encoder" in (output / "peers.md").read_text()
-    assert "ap-transformer-gpu" in (tmp_path / "results.json").read_text()
+    rows = (tmp_path / "results.json").read_text()
+    assert "ap-transformer-gpu" in rows
+    assert "ap-bilstm-paper" in rows

@@ -60,6 +60,8 @@ def test_the_papers_recipe_and_ours() -> None:
     paper = TrainingConfig("ap-cnn", recipe="paper").training_recipe(judged=False)
     assert paper == model_spec("ap-cnn").recipe
     assert (paper.objective, paper.optimizer, paper.learning_rate, paper.schedule) == ("hinge", "sgd", 1.1, "inverse")
+    others = [model_spec(name).recipe.schedule for name in ("qa-cnn", "qa-bilstm", "ap-bilstm")]
+    assert others == ["constant", "inverse", "inverse"]  # Attentive Pooling Networks, section 5.3
     mixed = TrainingConfig("ap-cnn", recipe="paper", optimizer="adadelta", learning_rate=0.5).training_recipe(
         judged=False
     )
@@ -83,6 +85,8 @@ def test_the_papers_recipe_and_ours() -> None:
         ("objective: triplet", "objective … softmax, hinge, pointwise, listwise … triplet"),
         ("objective: counts", "objective … softmax, hinge, pointwise, listwise … counts"),
         ("optimizer: lion", "optimizer … adam … sgd … adadelta … lion"),
+        ("mixed_precision: bfloat16", "mixed_precision … auto … off … bf16 … fp16 … bfloat16"),
+        ("mixed_precision: false", "mixed_precision … False"),
         ("schedule: cosine", "schedule … linear … constant … inverse … cosine"),
         ("negatives_from: bm52", "negatives_from … random … bm25 … model … bm52"),
         ("negatives_from: null", "negatives_from … random … bm25 … model … None"),

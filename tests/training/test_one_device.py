@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ def current(monkeypatch: pytest.MonkeyPatch) -> list[torch.device]:
     """Two GPUs that only tell their number; the list of those that were made the current one."""
     set_devices = [FIRST]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)  # transformers would remember it
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda *_, **__: False)  # transformers would remember it
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: set_devices[-1].index)
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: set_devices.append(torch.device(device)))
@@ -46,6 +47,27 @@ def test_one_gpu_of_two_trains(current: list[torch.device], device: torch.device
     arguments = arguments_for(device, tmp_path)
     assert (arguments.device, arguments.n_gpu, current[-1]) == (device, 1, device)
     assert arguments.train_batch_size == arguments.per_device_train_batch_size
+
+
+@pytest.mark.parametrize("wanted", ["auto", "off", "bf16", "fp16"])
+@pytest.mark.parametrize("device", [FIRST, torch.device("cpu")], ids=str)
+@pytest.mark.parametrize("has_bfloat16", [True, False])
+def test_what_a_gpu_multiplies_in(
+    current: list[torch.device],
+    wanted: Any,
+    device: torch.device,
+    has_bfloat16: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A CPU trains in float32; by default a GPU does, too, unless it has bfloat16 itself."""
+    emulated = {"including_emulation": True}
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **how: has_bfloat16 or (how or emulated) == emulated)
+    monkeypatch.setattr(trainer, "OnOneDevice", dict)
+    config = TrainingConfig("ap-cnn", epochs=1, mixed_precision=wanted)
+    found: Any = trainer._arguments(ResumeFolder(tmp_path / "c"), config, config.training_recipe(judged=False), device)
+    chosen = {"auto": "bf16" if has_bfloat16 else "off"}.get(wanted, wanted) if device == FIRST else "off"
+    assert (found["bf16"], found["fp16"]) == (chosen == "bf16", chosen == "fp16")
 
 
 def test_peers_train_there_too(current: list[torch.device], tmp_path: Path) -> None:
