@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,13 @@ import torch
 from conftest import ROOT, TEXTS, write_checkpoint
 
 from ap_ranker.ranking.outcome import Outcome
-from ap_ranker.ranking.priors import Prior, encoder_key, find_prior
+from ap_ranker.ranking.priors import EncoderPriors, Prior, encoder_key, find_priors
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS, background
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis
 from ap_ranker.training.untrained import write_untrained
 
-PRIOR = Prior("some", 5.0, 10.0, -4.0, {"0.9": 0.7}, 0.2, ["a"], 100)
+PRIOR = Prior(5.0, 10.0, -4.0, {"0.9": 0.7}, 0.2, ["a"], 100)
 
 
 def test_the_background_is_the_mean_over_all_pairs(tmp_path: Path) -> None:
@@ -39,7 +40,14 @@ def test_an_encoder_is_known_by_its_weights() -> None:
     assert encoder_key(weights) == encoder_key({**weights, "projection": torch.zeros(4, 4)})
     assert encoder_key(weights) != encoder_key({**weights, "encoder.backbone.a": torch.full((2, 3), 1.5)})
     assert encoder_key({"embedding": torch.ones(2, 2)}) == ""
-    assert find_prior(weights) is None
+    assert find_priors(weights) is None
+
+
+def test_each_situation_has_a_prior_of_its_own() -> None:
+    stored, documents, foreign = (replace(PRIOR, bias=bias) for bias in (1.0, 2.0, 3.0))
+    priors = EncoderPriors("some", ["en"], stored, documents, foreign)
+    found = [priors.of(code, stored=known) for code in ("en", None, "de") for known in (True, False)]
+    assert found == [stored, documents, stored, documents, foreign, foreign]
 
 
 def test_no_question_about_other_matters_is_one_of_the_evaluation() -> None:
