@@ -103,7 +103,7 @@ def answer_ranker(checkpoint: Path, device: torch.device, top_k: int) -> AnswerR
         model=checkpoint,
         device=ComponentDevice.from_str(str(device)),
         top_k=top_k,
-        cache_megabytes=CACHE_MEGABYTES,
+        cache={"megabytes": CACHE_MEGABYTES},
     )
 
 

@@ -60,7 +60,7 @@ def compare_hybrid(checkpoint: str, documents: list[Document], questions: list[s
     """BM25 alone and both legs, with the same ranker behind them, which has encoded the documents before."""
     store = BM25SDocumentStore(folder)
     store.write_documents(documents, policy=DuplicatePolicy.SKIP)
-    ranker = AnswerRanker(model=checkpoint, cache_megabytes=4000)
+    ranker = AnswerRanker(model=checkpoint, cache={"megabytes": 4000})
     others = APTextEmbedder(model=checkpoint)
     retrievers: dict[str, BM25SRetriever | HybridRetriever] = {
         f"BM25SRetriever, {TOP_K}": BM25SRetriever(store, top_k=TOP_K),

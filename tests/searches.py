@@ -10,7 +10,7 @@ from conftest import ROOT, TEXTS, settings_of
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from haystack_integrations.document_stores.ap_ranker.entries import to_document
+from haystack_integrations.common.ap_ranker.entries import to_document
 
 ENTRIES = [Entry(question, answer, {}, "") for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
 NASTY = Entry("<script>alert(1)</script> my <b>bike</b>?", '<img src=x onerror="alert(2)"> & \N{BICYCLE} bike', {}, "")

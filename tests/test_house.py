@@ -146,10 +146,12 @@ def test_nothing_pickled_is_loaded() -> None:
 def test_components_live_in_a_namespace_package() -> None:
     for folder in (
         "haystack_integrations",
+        "haystack_integrations/common",
         "haystack_integrations/components",
         "haystack_integrations/components/embedders",
         "haystack_integrations/components/rankers",
         "haystack_integrations/components/retrievers",
+        "haystack_integrations/components/routers",
         "haystack_integrations/document_stores",
         "haystack_integrations/tools",
     ):
@@ -173,6 +175,7 @@ for name, home in ap_ranker._HOMES.items():
 
 
 def test_the_packages_are_typed() -> None:
-    leaves = ("components/embedders", "components/rankers", "components/retrievers", "document_stores", "tools")
+    kinds = ("embedders", "rankers", "retrievers", "routers")
+    leaves = ("common", "document_stores", "tools", *(f"components/{kind}" for kind in kinds))
     for package in (ROOT / "ap_ranker", *(ROOT / "haystack_integrations" / leaf / "ap_ranker" for leaf in leaves)):
         assert (package / "py.typed").is_file()

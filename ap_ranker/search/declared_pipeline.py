@@ -25,11 +25,12 @@ from ap_ranker.ranking.rule import Basis
 from ap_ranker.search.default_pipelines import find_pipeline
 from ap_ranker.search.load_pipeline import components_of, describe_store, find_stores, load_pipeline, safe_line
 from ap_ranker.text.synonyms import read_synonyms
+from haystack_integrations.common.ap_ranker.entries import to_document
+from haystack_integrations.common.ap_ranker.query_data import add_query_data, query_key
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
 from haystack_integrations.components.retrievers.ap_ranker.faq_search import compare_faq
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 T = TypeVar("T")
 
@@ -76,6 +77,9 @@ class DeclaredPipeline:
                     part.model = checkpoint.model  # read on first use
             for store in find_stores(pipeline):
                 store.language = checkpoint.language
+        for part in components_of(pipeline):
+            if isinstance(part, AnswerRanker) and part.wordings is None:
+                part.wordings = []  # what the command line searches are FAQs: their stored questions count
         inputs, outputs = declared.get("inputs"), declared.get("outputs")
         query = inputs.get("query") if isinstance(inputs, dict) else None
         query = query if isinstance(query, list) else [query]
@@ -166,7 +170,7 @@ class DeclaredPipeline:
             on_progress(start, len(documents))
             batch = documents[start : start + BATCH]
             # A ranker that adds BM25's score expects one.
-            scored = [replace(document, meta={**document.meta, BM25_SCORE: 0.0}) for document in batch]
+            scored = [replace(one, meta=add_query_data(one, query_key(QUESTION), {BM25_SCORE: 0.0})) for one in batch]
             precision, threshold = limits.get("precision"), limits.get("score_threshold")
             ranker.run(query=QUESTION, documents=scored, precision=precision, score_threshold=threshold)
 
@@ -199,7 +203,7 @@ class DeclaredPipeline:
         if (ranker := self.ranker()) is None:
             return "No ranker of ap-ranker is there to decide, so whatever is found is an answer."
         self._compare_faq(ranker)  # another FAQ than the checkpoint's has no calibration
-        basis, chosen = ranker._loaded().decider(fuse_scores=ranker.fuse_scores).basis, _effective(limits, ranker)
+        basis, chosen = ranker.loaded().decider(fuse_scores=ranker.fuse_scores).basis, _effective(limits, ranker)
         if (score := chosen.get("score_threshold")) is not None:
             return f"What scores at least {score:g} is an answer, all else a maybe."
         if basis is Basis.NOTHING:

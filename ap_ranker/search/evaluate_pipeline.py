@@ -21,7 +21,7 @@ from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD, DeclaredPipeline
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.text.reading import normalized
-from haystack_integrations.document_stores.ap_ranker.entries import own_wordings
+from haystack_integrations.common.ap_ranker.entries import own_wordings
 
 ALL = 10**6  # as `top_k`: every document that was fetched
 

@@ -26,6 +26,7 @@ from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.search.sources import source_of
 from ap_ranker.threads import use_one_thread
+from haystack_integrations.common.ap_ranker.query_data import query_data, query_key
 
 logger = logging.getLogger(__name__)
 
@@ -155,15 +156,15 @@ def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None =
         logger.info("%s", search.describe_decisions(setup.limits))
         for question in questions:
             answers = []
-            found, decision = search.answer(question, setup.limits, top_k)
-            for document in found if decision.outcome is not Outcome.NONE else ():
-                meta, source = document.meta, source_of(document)
+            documents, decision = search.answer(question, setup.limits, top_k)
+            for document in documents if decision.outcome is not Outcome.NONE else ():
+                meta, source, found = document.meta, source_of(document), query_data(document, query_key(question))
                 answer = {
                     "score": document.score,
                     "question": None if meta.get("question") is None else str(meta["question"]),
                     "answer": str(meta.get("answer") or document.content or ""),
                 }
-                answer |= {MATCHED: meta[MATCHED]} if MATCHED in meta else {}
+                answer |= {MATCHED: found[MATCHED]} if MATCHED in found else {}
                 answers.append(answer | ({} if source is None else {"source": asdict(source)}))
             results.append({"question": question, **decision.as_json(), "answers": answers})
     return results

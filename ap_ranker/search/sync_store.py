@@ -29,15 +29,14 @@ from ap_ranker.search.load_pipeline import (
     load_pipeline,
     report_store_errors,
 )
+from haystack_integrations.common.ap_ranker.entries import MARK, to_document
 from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
 from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.entries import to_document
 from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments
 
-MARK = "ap_ranker_key"
-"""The field of the meta that marks synchronised documents: a number below `KEYS`, a hash of the document's id."""
 KEYS = 2**32
+"""The numbers that mark synchronised documents are below it."""
 LISTED, BATCH = 5_000, 500
 """Numbers of documents to list at once, about, of which Elasticsearch allows 10,000, and to write or delete at once."""
 
@@ -212,4 +211,6 @@ def _parts(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[HybridRetri
             f"{', '.join(type(part).__name__ for part in before)}. Run such a pipeline with Haystack."
         )
     embedder = next((part for part in parts if isinstance(part, APDocumentEmbedder)), None)
+    if embedder is not None:
+        embedder.progress_bar = False  # `on_progress` tells
     return stores[0], embedder, [part for part in parts if isinstance(part, HybridRetriever)]

@@ -16,9 +16,9 @@ from ap_ranker.ranking.loaded_checkpoints import flush_encodings
 from ap_ranker.search.declared_pipeline import DeclaredPipeline, Limits
 from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
 from ap_ranker.search.setup import SearchSetup
+from haystack_integrations.common.ap_ranker.entries import to_document
 from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 logger = logging.getLogger(__name__)
 

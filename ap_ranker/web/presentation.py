@@ -11,6 +11,7 @@ from ap_ranker.ranking.explanation import Token, pieces
 from ap_ranker.ranking.wordings import MATCHED, WORDINGS, is_exact_match
 from ap_ranker.search.sources import source_of
 from ap_ranker.web.page.markdown import to_html
+from haystack_integrations.common.ap_ranker.query_data import query_data, query_key
 
 if TYPE_CHECKING:
     from haystack import Document
@@ -25,14 +26,15 @@ def presented(question: str, document: Document, *, calibrated: bool, category: 
     """An answer as the page shows it; arguments as for `match_of` and `category_of`."""
     source = source_of(document)
     answer = str(document.meta.get("answer") or document.content or "")
+    found = query_data(document, query_key(question))
     return {
         "id": document.id,
         "score": document.score,
         "question": document.meta.get("question") or "",
         "answer": answer,
         "html": to_html(answer),
-        "bm25_rank": document.meta.get(BM25_RANK),
-        MATCHED: document.meta.get(MATCHED),
+        "bm25_rank": found.get(BM25_RANK),
+        MATCHED: found.get(MATCHED),
         "source": None if source is None else asdict(source),
         "category": category_of(document, category),
         "match": match_of(question, document, calibrated=calibrated),
@@ -60,8 +62,8 @@ def match_of(question: str, document: Document, *, calibrated: bool) -> str | No
 
 def is_known_question(question: str, document: Document) -> bool:
     """Whether a question is one that is known to ask for this answer, word for word."""
-    further = document.meta.get(WORDINGS)
-    known = [document.meta.get("question"), document.meta.get(MATCHED), *(further if isinstance(further, list) else ())]
+    further, matched = document.meta.get(WORDINGS), query_data(document, query_key(question)).get(MATCHED)
+    known = [document.meta.get("question"), matched, *(further if isinstance(further, list) else ())]
     return any(is_exact_match(question, [[text for text in known if isinstance(text, str)]]))
 
 

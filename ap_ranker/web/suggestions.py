@@ -15,8 +15,8 @@ from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import find_stores
 from ap_ranker.text.characters import fold
 from ap_ranker.text.reading import bare
+from haystack_integrations.common.ap_ranker.entries import own_wordings
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.entries import own_wordings
 
 logger = logging.getLogger(__name__)
 

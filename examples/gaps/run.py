@@ -33,7 +33,7 @@ from ap_ranker.web.database import open_database
 from ap_ranker.web.gaps import embedding_of, known_questions, with_nearest
 from ap_ranker.web.grouping import BOUND, Gap, GroupedQuestion, Unanswered, group
 from ap_ranker.web.question_log import LoggedQuestion, QuestionLog, read_question_log
-from haystack_integrations.document_stores.ap_ranker.entries import to_document
+from haystack_integrations.common.ap_ranker.entries import to_document
 
 HERE = Path(__file__).resolve().parent
 FAQ = HERE.parent / "faq"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from hayhooks import BasePipelineWrapper, get_last_user_message
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from ap_ranker import FAQSearch
 
@@ -13,6 +13,7 @@ MODEL = "checkpoints/faq"
 DOCUMENTS = "FAQ.csv"  # or a folder of documents; both are relative to where Hayhooks runs
 NO_ANSWER = "The FAQ has no answer to this question."
 
+Number = Annotated[int, Field(ge=1, le=100)]
 Question = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)]
 
 
@@ -25,7 +26,7 @@ class PipelineWrapper(BasePipelineWrapper):
         self.search = FAQSearch(model=MODEL, documents=DOCUMENTS)
         self.search.warm_up()
 
-    def run_api(self, question: Question, top_k: int = 3) -> dict[str, list[dict[str, Any]]]:
+    def run_api(self, question: Question, top_k: Number = 3) -> dict[str, list[dict[str, Any]]]:
         """Search the company's FAQ for the answers to a question.
 
         Args:

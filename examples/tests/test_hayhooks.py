@@ -118,8 +118,10 @@ def test_a_rest_route(deployed: str) -> None:
     many = ask(f"{deployed}/faq/run", question=" ".join(TEXTS[::2])).json()["result"]["answers"]
     assert sorted(entry["answer"] for entry in many) == sorted(TEXTS[1::2])
     assert len(ask(f"{deployed}/faq/run", question=" ".join(TEXTS[::2]), top_k=1).json()["result"]["answers"]) == 1
-    for question in (" ", "x" * 1001, None):
+    for question in ("", " ", "x" * 1001, None):
         assert ask(f"{deployed}/faq/run", question=question).status_code == 422
+    for top_k in (0, -1, 101, "many"):
+        assert ask(f"{deployed}/faq/run", question="battery", top_k=top_k).status_code == 422
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_to_dict() -> None:
         "prefix": "p",
         "suffix": "s",
     }
-    more = {"batch_size": 3, "meta_fields_to_embed": ["question"], "embedding_separator": " "}
+    more = {"batch_size": 3, "progress_bar": False, "meta_fields_to_embed": ["question"], "embedding_separator": " "}
     package = "haystack_integrations.components.embedders.ap_ranker"
     for kind, module, parameters in (
         (APTextEmbedder, "text_embedder", common),

@@ -20,10 +20,10 @@ from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.rule import Calibration
 from ap_ranker.text.reading import question_key
 from ap_ranker.text.tokenizer import WordTokenizer
+from haystack_integrations.common.ap_ranker.entries import to_document
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, FAQSearch
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 FAQ = ROOT / "examples" / "faq"
 CPU = ComponentDevice.from_str("cpu")
@@ -67,7 +67,7 @@ def test_stored_questions_in_a_search(checkpoint: Path, precision: float) -> Non
 def test_known_wordings_in_a_ranker(checkpoint: Path, precision: float) -> None:
     """Of all 168 entries: what a retriever fetches is not the ranker's concern."""
     documents = [
-        replace(document, meta={**document.meta, BM25_SCORE: 0.0})
+        replace(document, meta={**document.meta, "ap_ranker": {BM25_SCORE: 0.0}})
         for document in (to_document(entry, Match.both) for entry in read_faq(FAQ / "answers.csv"))
     ]
     ranker = AnswerRanker(

@@ -31,9 +31,9 @@ from ap_ranker.data.faq import Entry, Match, read_faq
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.rule import Calibration
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from haystack_integrations.common.ap_ranker.entries import to_document
 from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, bm25s
-from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 TYPE = "haystack_integrations.components.retrievers.ap_ranker.faq_search.FAQSearch"
 CPU = ComponentDevice.from_str("cpu")
@@ -113,7 +113,7 @@ def test_a_file_is_searched_with_the_checkpoints_stemmer(checkpoint: Path, faq: 
     query = "any batteries"
     [document] = FAQSearch(model=checkpoint, documents=faq, device=CPU).run(query=query)["documents"]
     assert "battery" in f"{document.content}"
-    assert document.meta["bm25_language"] == "english"
+    assert document.meta["ap_ranker"]["bm25_language"] == "english"
     plain = shutil.copytree(checkpoint, tmp_path / "plain")
     write_checkpoint_config(plain, replace(read_checkpoint_config(plain), bm25_language=None))
     assert FAQSearch(model=plain, documents=faq, device=CPU).run(query=query)["documents"] == []

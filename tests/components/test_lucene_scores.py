@@ -32,13 +32,16 @@ def documents(scores: Sequence[float | None], name: str = "") -> list[Document]:
 
 
 def test_known_scores_stay() -> None:
-    known = Document(content="a", score=0.5, meta={"bm25_score": 3.0, "bm25_rank": 1})
+    known = Document(content="a", score=0.5, meta={"ap_ranker": {"bm25_score": 3.0, "bm25_rank": 1}})
     found = LuceneScores().run(documents=[known, *documents([2.2])])["documents"]
     assert found[0] is known
-    assert (found[1].score, found[1].meta) == (pytest.approx(1.0), {"bm25_score": pytest.approx(1.0), "bm25_rank": 2})
+    added = {"query": None, "bm25_score": pytest.approx(1.0), "bm25_rank": 2}
+    assert (found[1].score, found[1].meta) == (pytest.approx(1.0), {"ap_ranker": added})
 
 
 @given(st.lists(st.floats(2**-10, 50, width=32), max_size=20))
 def test_any_scores_are_converted(scores: list[float]) -> None:
     found = LuceneScores().run(documents=documents(scores))["documents"]
-    assert [document.meta["bm25_score"] for document in found] == pytest.approx([score / 2.2 for score in scores])
+    assert [document.meta["ap_ranker"]["bm25_score"] for document in found] == pytest.approx(
+        [score / 2.2 for score in scores]
+    )

@@ -125,13 +125,10 @@ def test_to_dict(component: Component) -> None:
             "scale_score": True,
             "score_threshold": None,
             "batch_size": 64,
-            "cache_megabytes": 256,
-            "cache_dtype": None,
-            "encodings": None,
             "fuse_scores": False,
             "precision": None,
-            "wordings": [],
-            "explain": False,
+            "wordings": None,
+            "cache": {"megabytes": 256, "dtype": None, "encodings": None},
         },
     }
 
@@ -150,13 +147,10 @@ CUSTOM = {
     "scale_score": False,
     "score_threshold": 0.01,
     "batch_size": 32,
-    "cache_megabytes": 5,
-    "cache_dtype": "int8",
-    "encodings": "corpus",
     "fuse_scores": False,
     "precision": None,
     "wordings": ["train.csv", "more.csv"],
-    "explain": True,
+    "cache": {"megabytes": 5, "dtype": "int8", "encodings": "corpus"},
 }
 
 
@@ -175,11 +169,8 @@ def test_to_dict_with_custom_init_parameters(component: Component) -> None:
         scale_score=False,
         score_threshold=0.01,
         batch_size=32,
-        cache_megabytes=5,
-        cache_dtype="int8",
-        encodings=Path("corpus"),
+        cache={"megabytes": 5, "dtype": "int8", "encodings": Path("corpus")},
         wordings=["train.csv", "more.csv"],
-        explain=True,
     )
     assert ranker.to_dict() == {"type": type_of(component), "init_parameters": CUSTOM}
 
@@ -325,7 +316,7 @@ def test_a_document_is_encoded_once(component: Component, checkpoint: Path) -> N
 
 
 def test_without_a_cache(component: Component, checkpoint: Path) -> None:
-    ranker = component(model=checkpoint, device=CPU, cache_megabytes=0)
+    ranker = component(model=checkpoint, device=CPU, cache={"megabytes": 0})
     with_cache = component(model=checkpoint, device=CPU)
     found = ranker.run(query=QUERY, documents=DOCUMENTS)["documents"]
     expected = with_cache.run(query=QUERY, documents=DOCUMENTS)["documents"]
@@ -336,7 +327,7 @@ def test_without_a_cache(component: Component, checkpoint: Path) -> None:
 
 def test_encodings_make_a_restart_warm(component: Component, checkpoint: Path, tmp_path: Path) -> None:
     encode_corpus(checkpoint, [str(d.content) for d in DOCUMENTS], tmp_path / "e", device="cpu")
-    ranker = component(model=checkpoint, device=CPU, encodings=tmp_path / "e")
+    ranker = component(model=checkpoint, device=CPU, cache={"encodings": tmp_path / "e"})
     ranker.warm_up()
     assert ranker._ranker is not None
     with patch.object(ranker._ranker, "encode_answers") as encode:
@@ -349,17 +340,29 @@ def test_encodings_make_a_restart_warm(component: Component, checkpoint: Path, t
 def test_encodings_of_another_checkpoint(component: Component, checkpoint: Path, tmp_path: Path) -> None:
     encode_corpus(write_checkpoint("hyperqa", tmp_path / "other"), ["a"], tmp_path / "e", device="cpu")
     with refused("hyperqa"):
-        component(model=checkpoint, device=CPU, encodings=tmp_path / "e").warm_up()
+        component(model=checkpoint, device=CPU, cache={"encodings": tmp_path / "e"}).warm_up()
 
 
 def test_unknown_cache_dtype(component: Component) -> None:
-    with refused("cache_dtype … float32, float16, int8, int4 … half", by=ValueError):
-        component(model="m", cache_dtype="half")
+    with refused("cache … dtype … float32, float16, int8, int4 … half", by=ValueError):
+        component(model="m", cache={"dtype": "half"})
+
+
+def test_yaml_of_earlier_versions_loads(component: Component, caplog: pytest.LogCaptureFixture) -> None:
+    earlier = {"cache_megabytes": 5, "cache_dtype": "int8", "encodings": "corpus", "explain": False, "wordings": []}
+    data = {"type": type_of(component), "init_parameters": {"model": "m", **earlier}}
+    ranker = component.from_dict(copy.deepcopy(data))
+    assert ranker.cache == {"megabytes": 5, "dtype": "int8", "encodings": "corpus"}
+    assert ranker.wordings == [], "stored questions counted"
+    assert not caplog.records
+    data["init_parameters"] = {"model": "m", "explain": True}
+    assert component.from_dict(data).to_dict() == component(model="m").to_dict()
+    assert "explain" in caplog.text
 
 
 def test_concurrent_runs_share_the_cache(component: Component, checkpoint: Path) -> None:
-    ranker = component(model=checkpoint, device=CPU, cache_megabytes=1)
-    expected = component(model=checkpoint, device=CPU, cache_megabytes=0).run(query=QUERY, documents=DOCUMENTS)
+    ranker = component(model=checkpoint, device=CPU, cache={"megabytes": 1})
+    expected = component(model=checkpoint, device=CPU, cache={"megabytes": 0}).run(query=QUERY, documents=DOCUMENTS)
 
     async def several() -> list[dict[str, list[Document]]]:
         return await asyncio.gather(*(ranker.run_async(query=QUERY, documents=DOCUMENTS) for _ in range(16)))
@@ -533,11 +536,13 @@ def weighted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("scale_score", [False, True])
 def test_fused_scores_are_the_models_plus_the_weighted_ones_of_bm25(weighted: Path, scale_score: bool) -> None:
-    documents = [replace(one, meta={"bm25_score": float(number * 5)}) for number, one in enumerate(DOCUMENTS)]
+    documents = [
+        replace(one, meta={"ap_ranker": {"bm25_score": float(number * 5)}}) for number, one in enumerate(DOCUMENTS)
+    ]
     alone = APRanker(model=weighted, device=CPU, scale_score=False).run(query=QUERY, documents=documents)["documents"]
     fused = APRanker(model=weighted, device=CPU, scale_score=scale_score, fuse_scores=True)
     found = fused.run(query=QUERY, documents=documents)["documents"]
-    given = {document.id: document.meta["bm25_score"] for document in documents}
+    given = {document.id: document.meta["ap_ranker"]["bm25_score"] for document in documents}
     expected = {document.id: document.score + 0.1 * given[document.id] for document in alone}
     if scale_score:
         expected = {name: 0.5 + math.atan(score) / math.pi for name, score in expected.items()}
@@ -553,21 +558,25 @@ def test_fusion_without_a_weight_changes_nothing(component: Component, checkpoin
 
 
 def test_fusion_needs_bm25s_score_of_every_document(weighted: Path, caplog: pytest.LogCaptureFixture) -> None:
-    documents = [replace(DOCUMENTS[0], meta={"bm25_score": 3.0}), *DOCUMENTS[1:]]
+    documents = [replace(DOCUMENTS[0], meta={"ap_ranker": {"bm25_score": 3.0}}), *DOCUMENTS[1:]]
     ranker = APRanker(model=weighted, device=CPU, fuse_scores=True)
     alone = APRanker(model=weighted, device=CPU)
     for _ in range(2):
         assert ranker.run(query=QUERY, documents=documents) == alone.run(query=QUERY, documents=documents)
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
-        "fuse_scores is on, but 2 of 3 documents have no meta['bm25_score']"
+        "fuse_scores is on, but 2 of 3 documents have no meta['ap_ranker']['bm25_score'] of this query"
     ]
 
 
 def test_scores_of_another_stemmer_are_added_with_a_warning(weighted: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The checkpoint knows no stemmer; documents that do not name theirs are believed."""
-    documents = [replace(one, meta={"bm25_score": float(number)}) for number, one in enumerate(DOCUMENTS)]
-    plain = [replace(one, meta={**one.meta, "bm25_language": None}) for one in documents]
-    stemmed = [replace(one, meta={**one.meta, "bm25_language": "english"}) for one in documents]
+    documents = [
+        replace(one, meta={"ap_ranker": {"bm25_score": float(number)}}) for number, one in enumerate(DOCUMENTS)
+    ]
+    plain, stemmed = (
+        [replace(one, meta={"ap_ranker": {**one.meta["ap_ranker"], "bm25_language": name}}) for one in documents]
+        for name in (None, "english")
+    )
     ranker = APRanker(model=weighted, device=CPU, fuse_scores=True)
     results = [ranker.run(query=QUERY, documents=each)["documents"] for each in (documents, plain, documents)]
     assert not caplog.records
@@ -583,7 +592,7 @@ def test_a_stemmed_checkpoint_takes_its_own_stemmer(
 ) -> None:
     folder = shutil.copytree(weighted, tmp_path / "stemmed")
     write_checkpoint_config(folder, replace(read_checkpoint_config(folder), bm25_language="english"))
-    documents = [replace(one, meta={"bm25_score": 1.0, "bm25_language": found}) for one in DOCUMENTS]
+    documents = [replace(one, meta={"ap_ranker": {"bm25_score": 1.0, "bm25_language": found}}) for one in DOCUMENTS]
     APRanker(model=folder, device=CPU, fuse_scores=True).run(query=QUERY, documents=documents)
     assert [f"language: {found or 'null'}, and" in record.getMessage() for record in caplog.records] == [True] * warned
 
@@ -601,26 +610,26 @@ async def test_explain_adds_reasons_and_nothing_else(attentive: Path) -> None:
     documents = [replace(document, meta={"stored": number}) for number, document in enumerate(DOCUMENTS)]
     before = copy.deepcopy(documents)
     plain = AnswerRanker(model=attentive, device=CPU).run(query=QUERY, documents=documents)["documents"]
-    explaining = AnswerRanker(model=attentive, device=CPU, explain=True)
-    found = explaining.run(query=QUERY, documents=documents)["documents"]
+    explaining = AnswerRanker(model=attentive, device=CPU)
+    found = explaining.run(query=QUERY, documents=documents, explain=True)["documents"]
     assert documents == before
     assert [(d.id, d.score) for d in found] == [(d.id, d.score) for d in plain]
     for document, without in zip(found, plain, strict=True):
-        reasons = document.meta["explanation"]
-        assert document.meta == {**without.meta, "explanation": reasons}
+        reasons = document.meta["ap_ranker"]["explanation"]
+        assert document.meta == {**without.meta, "ap_ranker": document.meta["ap_ranker"]}
         expected = asdict(Ranker.from_pretrained(attentive, "cpu").explain(QUERY, document.content or ""))
         assert reasons == {side: expected[side] for side in ("question", "answer")}
         assert json.loads(json.dumps(reasons)) == reasons
         assert "".join(token["text"] for token in reasons["answer"]) == (document.content or "").replace(" ", "")
-    assert (await explaining.run_async(query=QUERY, documents=documents))["documents"] == found
+    assert (await explaining.run_async(query=QUERY, documents=documents, explain=True))["documents"] == found
 
 
 def test_only_returned_documents_are_explained(tmp_path: Path) -> None:
-    ranker = APRanker(model=write_checkpoint("ap-cnn", tmp_path / "c"), device=CPU, explain=True)
+    ranker = APRanker(model=write_checkpoint("ap-cnn", tmp_path / "c"), device=CPU)
     ranker.warm_up()
     assert ranker._ranker is not None
     with patch.object(ranker._ranker, "attention_weights", wraps=ranker._ranker.attention_weights) as weights:
-        found = ranker.run(query=QUERY, documents=DOCUMENTS, top_k=2)["documents"]
+        found = ranker.run(query=QUERY, documents=DOCUMENTS, top_k=2, explain=True)["documents"]
     assert [call.args for call in weights.call_args_list] == [(QUERY, d.content) for d in found]
 
 
@@ -630,33 +639,30 @@ def test_without_explain_no_attention_is_asked_for(ranker: AnswerRanker) -> None
     with patch.object(ranker._ranker, "attention_weights") as weights:
         found = ranker.run(query=QUERY, documents=DOCUMENTS)["documents"]
     weights.assert_not_called()
-    assert not any("explanation" in document.meta for document in found)
+    assert not any("ap_ranker" in document.meta for document in found)
 
 
 def test_offsets_are_of_the_texts_that_were_matched(tmp_path: Path) -> None:
     ranker = APRanker(
         model=write_checkpoint("ap-cnn", tmp_path / "c"),
         device=CPU,
-        explain=True,
         query_prefix="Q: ",
         document_prefix="D: ",
         meta_fields_to_embed=["question"],
     )
     document = Document(content="The REFUND", meta={"question": "Money back?"})
-    [found] = ranker.run(query="Where?", documents=[document])["documents"]
+    [found] = ranker.run(query="Where?", documents=[document], explain=True)["documents"]
     for side, text in (("question", "Q: Where?"), ("answer", "D: Money back?\nThe REFUND")):
-        tokens = found.meta["explanation"][side]
+        tokens = found.meta["ap_ranker"]["explanation"][side]
         assert [token["text"] for token in tokens] == [text[token["start"] : token["end"]] for token in tokens]
         assert "".join(token["text"] for token in tokens) == "".join(text.split())
 
 
 @pytest.mark.parametrize("model", [name for name, spec in MODELS.items() if not spec.attention_over])
-def test_a_model_without_attention_is_refused_when_it_is_loaded(model: str, tmp_path: Path) -> None:
-    folder = write_checkpoint(model, tmp_path / "c")
-    ranker = AnswerRanker(model=folder, device=CPU, explain=True)
-    for load in (ranker.warm_up, lambda: ranker.run(query=QUERY, documents=DOCUMENTS)):
-        with refused(f"{folder} … ap-cnn, ap-bilstm … {model} … explain"):
-            load()
+def test_a_model_without_attention_cannot_explain(model: str, tmp_path: Path) -> None:
+    ranker = AnswerRanker(model=write_checkpoint(model, tmp_path / "c"), device=CPU)
+    with refused(f"ap-cnn, ap-bilstm … {model}"):
+        ranker.run(query=QUERY, documents=DOCUMENTS, explain=True)
 
 
 # --- probabilities ----------------------------------------------------------------------------------------------------
@@ -674,7 +680,9 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("fuse", [False, True])
 def test_scaled_scores_of_a_calibrated_checkpoint_are_probabilities(calibrated: Path, fuse: bool) -> None:
-    documents = [replace(one, meta={"bm25_score": float(number * 5)}) for number, one in enumerate(DOCUMENTS)]
+    documents = [
+        replace(one, meta={"ap_ranker": {"bm25_score": float(number * 5)}}) for number, one in enumerate(DOCUMENTS)
+    ]
     ranker = AnswerRanker(model=calibrated, device=CPU, fuse_scores=fuse)
     raw = ranker.run(query=QUERY, documents=documents, scale_score=False)["documents"]
     found = ranker.run(query=QUERY, documents=documents)["documents"]
@@ -747,14 +755,14 @@ def test_one_of_score_threshold_and_precision(checkpoint: Path) -> None:
 def test_the_library_answers_as_the_component(calibrated: Path, fuse: bool, limits: dict[str, Any]) -> None:
     if "precision" in limits:
         limits = {**limits, "precision": 0.8 if fuse else 0.9}
-    documents = [replace(one, meta={BM25_SCORE: float(number)}) for number, one in enumerate(DOCUMENTS)]
+    documents = [replace(one, meta={"ap_ranker": {BM25_SCORE: float(number)}}) for number, one in enumerate(DOCUMENTS)]
     expected = AnswerRanker(model=calibrated, device=CPU, fuse_scores=fuse, scale_score=False, top_k=100).run(
         query=QUERY, documents=documents, **limits
     )["documents"]
     given = Ranker.from_pretrained(calibrated, "cpu").rank(
         QUERY,
         [one.content or "" for one in documents],
-        bm25_scores=[one.meta[BM25_SCORE] for one in documents] if fuse else None,
+        bm25_scores=[one.meta["ap_ranker"][BM25_SCORE] for one in documents] if fuse else None,
         **limits,
     )
     assert [(one.text, one.score) for one in given] == [(one.content, one.score) for one in expected]

@@ -31,7 +31,7 @@ def file(tmp_path: Path) -> Path:
 
 def found(store: BM25SDocumentStore, query: str) -> list[tuple[str | None, float]]:
     documents = BM25SRetriever(store).run(query=query)["documents"]
-    return [(document.content, document.meta["bm25_score"]) for document in documents]
+    return [(document.content, document.meta["ap_ranker"]["bm25_score"]) for document in documents]
 
 
 def test_each_document_has_its_best_score(file: Path) -> None:

@@ -138,7 +138,7 @@ def test_equal_documents_are_one_candidate_and_hits_are_of_this_run(tracer: Spyi
 
 def test_without_a_cache_there_are_no_hits_to_tell(tracer: SpyingTracer, checkpoint: Path) -> None:
     with tracing.tracer.trace("run"):
-        AnswerRanker(model=checkpoint, device=CPU, cache_megabytes=0).run(query="x", documents=DOCUMENTS)
+        AnswerRanker(model=checkpoint, device=CPU, cache={"megabytes": 0}).run(query="x", documents=DOCUMENTS)
     assert tracer.spans[0].ours == {
         "ap_ranker.model": str(checkpoint),
         "ap_ranker.architecture": "ap-cnn",

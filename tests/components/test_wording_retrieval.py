@@ -156,7 +156,11 @@ def test_the_third_leg_is_a_loop_over_all_wordings(
 
     retriever = hybrid(store, checkpoint, wordings=list(map(str, files)), top_k=2 * TOP_K)
     found = {d.id: d for d in retriever.run(query=query, filters=filters)["documents"]}
-    ranks = {key: d.meta["wording_rank"] for key, d in found.items() if d.meta["wording_rank"] is not None}
+    ranks = {
+        key: d.meta["ap_ranker"]["wording_rank"]
+        for key, d in found.items()
+        if d.meta["ap_ranker"]["wording_rank"] is not None
+    }
     # Equal texts may differ in the last digit: the places, not which of two equals stands at each.
     assert sorted(ranks.values()) == list(range(1, len(best) + 1))
     in_order = [expected[key] for key in sorted(ranks, key=ranks.__getitem__)]
@@ -176,10 +180,10 @@ def test_the_third_leg_is_a_loop_over_all_wordings(
     assert set(found) == set(two_legs) | set(ranks)
     assert set(ranks) - set(two_legs), "some are found by nothing else"
     for key, document in found.items():
-        assert (document.meta["bm25_score"], document.score) == (words.get(key, 0.0), meaning[key])
+        assert (document.meta["ap_ranker"]["bm25_score"], document.score) == (words.get(key, 0.0), meaning[key])
         other = two_legs.get(key)
         for name in ("bm25_rank", "embedding_rank"):
-            assert document.meta[name] == (other.meta[name] if other else None)
+            assert document.meta["ap_ranker"][name] == (other.meta["ap_ranker"][name] if other else None)
 
 
 @pytest.mark.parametrize("by", ["id", "text"])
@@ -200,13 +204,16 @@ def test_a_file_makes_an_entry_searchable_at_once_and_takes_it_back(
     found = {d.id: d for d in retriever.run(query=question)["documents"]}
     assert time.monotonic() - started < 1
     assert encoded == [question.upper()], "only what is new"
-    assert found[str(TARGET)].meta["wording_rank"] == 1
-    assert (found[str(TARGET)].meta["bm25_rank"], found[str(TARGET)].meta["embedding_rank"]) == (None, None)
+    assert found[str(TARGET)].meta["ap_ranker"]["wording_rank"] == 1
+    assert (
+        found[str(TARGET)].meta["ap_ranker"]["bm25_rank"],
+        found[str(TARGET)].meta["ap_ranker"]["embedding_rank"],
+    ) == (None, None)
     assert str(TARGET) in {d.id for d in hybrid(store, checkpoint, wordings=path).run(query=question)["documents"]}
 
     ranker = AnswerRanker(model=checkpoint, device=CPU, wordings=path, top_k=SIZE)
     ranked = ranker.run(query=question, documents=list(found.values()))["documents"]
-    assert [d.meta["matched_wording"] for d in ranked if d.id == str(TARGET)] == [question.upper()]
+    assert [d.meta["ap_ranker"]["matched_wording"] for d in ranked if d.id == str(TARGET)] == [question.upper()]
     assert encoded == [question.upper()], "the ranker has what the retriever encoded"
 
     write(path, ("another", "a5"))
@@ -234,7 +241,7 @@ def test_documents_deleted_between_the_scores_and_the_search(store: BM25SDocumen
     vector = [1.0] * store._latest(Documents.vectors).scorer.matrix.shape[1]
     for embedding in (vector, None):
         found = store.find_documents("xyzzy", embedding, None, 1, wordings=leg).copies()
-        assert [d.id for d in found if d.meta["wording_rank"] == 1] == [str(SIZE - 2)]
+        assert [d.id for d in found if d.meta["ap_ranker"]["wording_rank"] == 1] == [str(SIZE - 2)]
 
 
 def test_bm25_and_wordings_without_vectors_of_documents(store: BM25SDocumentStore) -> None:
@@ -242,10 +249,10 @@ def test_bm25_and_wordings_without_vectors_of_documents(store: BM25SDocumentStor
     leg = Leg(np.array(store._latest(store._words).rows[[3, TARGET]]), np.array([0.5, 0.9]))
     alone = store.bm25_retrieval("parcel", top_k=2)
     both = store.find_documents("parcel", None, None, 2, wordings=leg).copies()
-    assert [(d.id, d.score, d.meta["bm25_rank"]) for d in both[:2]] == [
+    assert [(d.id, d.score, d.meta["ap_ranker"]["bm25_rank"]) for d in both[:2]] == [
         (d.id, d.score, i) for i, d in enumerate(alone, 1)
     ]
-    found = {d.id: (d.score, d.meta["bm25_rank"], d.meta["wording_rank"]) for d in both[2:]}
+    found = {d.id: (d.score, d.meta["ap_ranker"]["bm25_rank"], d.meta["ap_ranker"]["wording_rank"]) for d in both[2:]}
     assert found == {"3": (0.0, None, 2), str(TARGET): (0.0, None, 1)}
     assert "wording_rank" not in alone[0].meta
 
@@ -256,7 +263,7 @@ def test_without_wordings_nothing_changes(checkpoint: Path, tmp_path: Path) -> N
     for wordings in (None, [], by_text(tmp_path / "wordings.csv")):
         found = hybrid(store, checkpoint, top_k=1, rank_all=0, wordings=wordings).run(query=QUERY)["documents"]
         assert 1 <= len(found) <= 2
-        assert all(d.meta["wording_rank"] is None for d in found)
+        assert all(d.meta["ap_ranker"]["wording_rank"] is None for d in found)
 
 
 @pytest.mark.parametrize("odd", ["", "text", 5, None, [1, None, "", QUERY]])
@@ -264,7 +271,7 @@ def test_other_things_in_meta(checkpoint: Path, odd: object) -> None:
     store = BM25SDocumentStore()
     store.write_documents([Document(content="xyzzy", meta={"question": 7, "wordings": odd, "answer": None, "aid": 3})])
     [found] = hybrid(store, checkpoint).run(query=QUERY)["documents"]
-    assert found.meta["wording_rank"] == (1 if isinstance(odd, list) else None)
+    assert found.meta["ap_ranker"]["wording_rank"] == (1 if isinstance(odd, list) else None)
 
 
 def test_a_prefix_of_questions_is_one_of_wordings(
@@ -274,10 +281,10 @@ def test_a_prefix_of_questions_is_one_of_wordings(
     options = {"query_prefix": "battery fits ", "query_suffix": " frame", "wordings": str(path)}
     found = hybrid(copy.deepcopy(embedded), checkpoint, **options).run(query=QUERY)["documents"]
     [target] = [d for d in found if d.id == str(TARGET)]
-    assert target.meta["wording_rank"] == 1
+    assert target.meta["ap_ranker"]["wording_rank"] == 1
     ranker = AnswerRanker(model=checkpoint, device=CPU, top_k=SIZE, **options)
     [first, *_] = ranker.run(query=QUERY, documents=found)["documents"]
-    assert (first.id, first.meta["matched_wording"]) == (str(TARGET), QUERY)
+    assert (first.id, first.meta["ap_ranker"]["matched_wording"]) == (str(TARGET), QUERY)
 
 
 def test_16_cold_threads_encode_each_wording_once(
@@ -308,7 +315,11 @@ def test_threads_ask_while_a_file_grows(embedded: BM25SDocumentStore, checkpoint
             by_text(path, *((f"{QUERY} {'parcel ' * row}", f"answer {4 * row}") for row in range(i + 1)))
             for each in asked:
                 each.result()
-    last = {d.id for d in retriever.run(query=QUERY, top_k=SIZE)["documents"] if d.meta["wording_rank"] is not None}
+    last = {
+        d.id
+        for d in retriever.run(query=QUERY, top_k=SIZE)["documents"]
+        if d.meta["ap_ranker"]["wording_rank"] is not None
+    }
     assert {str(4 * i) for i in range(20)} <= last
 
 

@@ -17,9 +17,9 @@ from ap_ranker.data.faq import Match, read_faq
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
+from haystack_integrations.common.ap_ranker.entries import to_document
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
-from haystack_integrations.document_stores.ap_ranker.entries import to_document
 
 QUERY = "Is my bike here?"
 STORED = [TEXTS[0], "", TEXTS[4]]
@@ -47,7 +47,10 @@ def expected(checkpoint: Path, *wordings: list[str]) -> dict[str, tuple[float, s
 
 def ranked(ranker: AnswerRanker, documents: list[Document] = DOCUMENTS) -> dict[str, tuple[float, str | None]]:
     found = ranker.run(query=QUERY, documents=documents)["documents"]
-    return {document.content or "": (document.score or 0.0, document.meta.get("matched_wording")) for document in found}
+    return {
+        document.content or "": (document.score or 0.0, document.meta.get("ap_ranker", {}).get("matched_wording"))
+        for document in found
+    }
 
 
 def write_pairs(path: Path, *pairs: tuple[str, str]) -> Path:
@@ -61,7 +64,7 @@ def test_the_stored_question_and_the_documents_wordings_count(weighted: Path) ->
         replace(document, meta={**document.meta, "wordings": each})
         for document, each in zip(DOCUMENTS, known, strict=True)
     ]
-    found = ranked(AnswerRanker(model=weighted), documents)
+    found = ranked(AnswerRanker(model=weighted, wordings=[]), documents)
     assert found == expected(weighted, [STORED[0], "bike"], ["my bike", QUERY], [STORED[2]])
     assert found[TEXTS[3]][1] == QUERY
 
@@ -70,7 +73,7 @@ def test_the_stored_question_and_the_documents_wordings_count(weighted: Path) ->
 def test_other_things_in_these_fields_are_no_wordings(weighted: Path, odd: object) -> None:
     documents = [replace(DOCUMENTS[0], meta={"question": 7, "wordings": odd}), *DOCUMENTS[1:]]
     own = ["bike"] if isinstance(odd, list) else []
-    assert ranked(AnswerRanker(model=weighted), documents) == expected(weighted, own, [], [STORED[2]])
+    assert ranked(AnswerRanker(model=weighted, wordings=[]), documents) == expected(weighted, own, [], [STORED[2]])
 
 
 def test_files_are_followed(weighted: Path, tmp_path: Path) -> None:
@@ -122,5 +125,7 @@ def test_faq_search_reads_the_columns_of_a_faq_and_files(weighted: Path, tmp_pat
     more = write_pairs(tmp_path / "more.jsonl", (QUERY, TEXTS[5]))
     search = FAQSearch(model=weighted, documents=faq, wordings=more)
     found = search.run(query=QUERY)["documents"]
-    assert {document.meta["answer"]: document.meta.get("matched_wording") for document in found}[TEXTS[5]] == QUERY
+    assert {document.meta["answer"]: document.meta.get("ap_ranker", {}).get("matched_wording") for document in found}[
+        TEXTS[5]
+    ] == QUERY
     assert search.to_dict()["init_parameters"]["wordings"] == [str(more)]

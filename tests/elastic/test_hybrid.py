@@ -77,7 +77,7 @@ def test_search(hybrid: Search) -> None:
     run = pipeline.run(inputs, include_outputs_from=parts)
     [by_words] = run["by_words"]["documents"]
     assert len(run["by_meaning"]["documents"]) == len(FAQ)
-    scores = {document.id: document.meta["bm25_score"] for document in run["scores"]["documents"]}
+    scores = {document.id: document.meta["ap_ranker"]["bm25_score"] for document in run["scores"]["documents"]}
     assert {name: score for name, score in scores.items() if score} == {
         by_words.id: pytest.approx(by_words.score / 2.2)
     }
@@ -99,7 +99,7 @@ def test_scores_of_documents_are_those_of_a_search_without_a_filter(search: Sear
         given = [replace(document, score=0.7) for document in everything]
         found = BM25Scores(retriever).run(query=query, documents=given)["documents"]
         assert [document.id for document in found] == [document.id for document in everything]
-        assert {document.id: document.meta["bm25_score"] for document in found} == {
+        assert {document.id: document.meta["ap_ranker"]["bm25_score"] for document in found} == {
             document.id: pytest.approx(expected.get(document.id, 0.0)) for document in everything
         }
         assert all(document.score == 0.7 for document in found)

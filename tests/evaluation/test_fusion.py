@@ -105,7 +105,9 @@ def test_the_evaluator_the_store_and_the_fusion_have_the_same_scores(tmp_path: P
     assert (report.bm25, report.bm25_name) == (evaluation_set.bm25, "BM25, english stemmer")
     for row, question in enumerate(asked):
         found = store.bm25_retrieval(question)
-        scores = dict.fromkeys(map(str, range(len(FORMS))), 0.0) | {one.id: one.meta["bm25_score"] for one in found}
+        scores = dict.fromkeys(map(str, range(len(FORMS))), 0.0) | {
+            one.id: one.meta["ap_ranker"]["bm25_score"] for one in found
+        }
         assert len(found) > sum(score > 0 for score in BM25(FORMS).scores(question)) or question == "words"
         assert list(scores.values()) == evaluation_set.bm25_scores[row].tolist()
         assert list(scores.values()) == BM25(FORMS, language="english").scores(question).tolist()

@@ -112,13 +112,13 @@ async def test_warming_up_leaves_the_event_loop_free(fused: Path, monkeypatch: p
 
 def test_warming_up_a_retriever_builds_the_index(store: BM25SDocumentStore) -> None:
     retriever = BM25SRetriever(store)
-    assert not store._computed
+    assert not store._shared.computed
     retriever.warm_up()
-    built = store._computed[store._words]
+    built = store._shared.computed[store._words]
     assert built
     retriever.warm_up()
     retriever.run(query=QUERY)
-    assert store._computed[store._words] is built
+    assert store._shared.computed[store._words] is built
 
 
 # --- whose score is it? -----------------------------------------------------------------------------------------------
@@ -127,11 +127,11 @@ def test_warming_up_a_retriever_builds_the_index(store: BM25SDocumentStore) -> N
 def test_fusion_reads_what_the_retriever_left_in_the_meta(fused: Path, store: BM25SDocumentStore) -> None:
     found = BM25SRetriever(store, scale_score=True).run(query=QUERY)["documents"]
     raw = BM25SRetriever(store).run(query=QUERY)["documents"]
-    assert [one.meta["bm25_score"] for one in found] == [one.score for one in raw]
-    assert [one.meta["bm25_rank"] for one in found] == list(range(1, len(found) + 1))
+    assert [one.meta["ap_ranker"]["bm25_score"] for one in found] == [one.score for one in raw]
+    assert [one.meta["ap_ranker"]["bm25_rank"] for one in found] == list(range(1, len(found) + 1))
     alone = AnswerRanker(model=fused, device=CPU, scale_score=False).run(query=QUERY, documents=found)["documents"]
     both = AnswerRanker(model=fused, device=CPU, scale_score=False, fuse_scores=True)
-    expected = {one.id: one.score + 0.5 * one.meta["bm25_score"] for one in alone}
+    expected = {one.id: one.score + 0.5 * one.meta["ap_ranker"]["bm25_score"] for one in alone}
     for documents in (found, [replace(one, score=99.0 * i) for i, one in enumerate(found)]):  # whatever their score is
         ranked = both.run(query=QUERY, documents=documents)["documents"]
         assert {one.id: one.score for one in ranked} == pytest.approx(expected, abs=1e-6)
@@ -156,7 +156,7 @@ def test_another_retrievers_scores_are_not_taken_for_those_of_bm25(
             expected = plain.run(query=QUERY, documents=documents)
             assert both.run(query=QUERY, documents=documents) == expected  # the unfused scores and calibration
     (warning,) = [record.getMessage() for record in caplog.records if "fuse_scores" in record.getMessage()]
-    assert "meta['bm25_score']" in warning
+    assert "meta['ap_ranker']['bm25_score']" in warning
 
 
 @pytest.mark.parametrize("join_mode", ["reciprocal_rank_fusion", "merge"])
@@ -179,7 +179,7 @@ def test_a_joiners_score_is_not_taken_for_that_of_bm25(
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf"), "high", [1.0]])
 def test_a_score_that_is_no_number_is_refused(fused: Path, score: object) -> None:
-    documents = [replace(one, meta={"bm25_score": score}) for one in DOCUMENTS]
+    documents = [replace(one, meta={"ap_ranker": {"bm25_score": score}}) for one in DOCUMENTS]
     with refused("bm25_score"):
         AnswerRanker(model=fused, device=CPU, fuse_scores=True).run(query=QUERY, documents=documents)
 
@@ -187,8 +187,12 @@ def test_a_score_that_is_no_number_is_refused(fused: Path, score: object) -> Non
 def test_elasticsearchs_scores_arrive_on_lucenes_scale() -> None:
     documents = [Document(content="a", score=2.2), Document(content="b"), Document(content="c", score=1.1)]
     found = LuceneScores().run(documents=documents)["documents"]
-    assert [one.meta.get("bm25_score") for one in found] == [pytest.approx(1.0), None, pytest.approx(0.5)]
-    assert [one.meta.get("bm25_rank") for one in found] == [1, None, 3]
+    assert [one.meta.get("ap_ranker", {}).get("bm25_score") for one in found] == [
+        pytest.approx(1.0),
+        None,
+        pytest.approx(0.5),
+    ]
+    assert [one.meta.get("ap_ranker", {}).get("bm25_rank") for one in found] == [1, None, 3]
 
 
 # --- a drop-in --------------------------------------------------------------------------------------------------------
@@ -217,7 +221,9 @@ def test_what_only_a_cross_encoder_has_is_named() -> None:
         Pipeline.loads(dumped(backend="onnx"))
 
 
-@pytest.mark.parametrize("wrong", [{"cache_megabytes": "9"}, {"cache_megabytes": -1}, {"batch_size": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"cache": {"megabytes": "9"}}, {"cache": {"megabytes": -1}}, {"cache": {"size": 1}}, {"batch_size": 0}]
+)
 def test_numbers_that_are_none_are_refused_when_the_component_is_made(wrong: dict[str, object]) -> None:
     with refused(f"{next(iter(wrong))}", by=ValueError):
         AnswerRanker(model="m", **wrong)  # type: ignore[arg-type]

@@ -19,6 +19,8 @@ from hayhooks.server.utils.deploy_utils import add_pipeline_api_route
 from haystack import Document, Pipeline
 from starlette.testclient import TestClient
 
+from ap_ranker.data.faq import Match
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import find_stores
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
@@ -52,13 +54,20 @@ def deployed(path: Path) -> tuple[TestClient, YAMLPipelineWrapper]:
     return TestClient(app), wrapper
 
 
-def test_plain_hayhooks_says_how_to_fill_the_store(pipeline: Path) -> None:
+def test_plain_hayhooks_finds_nothing_and_logs_how_to_fill_the_store(
+    pipeline: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     client, _ = deployed(pipeline)
-    response = client.post("/faq_search/run", json={"query": TEXTS[0]})
-    assert response.status_code == 500
-    detail = response.json()["detail"]
-    assert not absent("documents … none", detail)
-    assert "ap-ranker index" in detail
+    for _ in range(2):
+        response = client.post("/faq_search/run", json={"query": TEXTS[0]})
+        assert (response.status_code, response.json()["result"]["search"]["documents"]) == (200, [])
+    [warning] = [one.getMessage() for one in caplog.records if "ap-ranker index" in one.getMessage()]
+    assert not absent("documents … none", warning)
+
+
+def test_the_command_line_treats_it_as_an_error(pipeline: Path) -> None:
+    with refused(f"{pipeline} … documents … none … ap-ranker index"):
+        DeclaredPipeline.load(pipeline).fill(None, Match.both)
 
 
 def test_a_store_that_holds_documents_may_find_none(pipeline: Path) -> None:
@@ -66,19 +75,17 @@ def test_a_store_that_holds_documents_may_find_none(pipeline: Path) -> None:
     (store,) = find_stores(wrapper.pipeline)
     store.write_documents([Document(content="Open the tracking link.")])
     response = client.post("/faq_search/run", json={"query": "zebra"})
-    assert (response.status_code, response.json()["result"]) == (200, {"search": {"documents": []}})
+    assert (response.status_code, response.json()["result"]["search"]["documents"]) == (200, [])
     found = client.post("/faq_search/run", json={"query": "tracking"}).json()["result"]["search"]["documents"]
     assert [document["content"] for document in found] == ["Open the tracking link."]
 
 
 async def test_at_once_and_in_a_thread(pipeline: Path) -> None:
     component = Pipeline.loads(pipeline.read_text()).get_component("search")
-    with refused("documents … none"):
-        component.run(query="parcel")
-    with refused("documents … none"):
-        await component.run_async(query="parcel")
+    assert component.run(query="parcel")["documents"] == []
+    assert (await component.run_async(query="parcel"))["documents"] == []
 
 
 def test_a_program_may_ask_before_it_writes() -> None:
-    """As of `InMemoryBM25Retriever`, for which it is a drop-in; only files cannot write later."""
+    """As of `InMemoryBM25Retriever`, for which it is a drop-in."""
     assert BM25SRetriever(BM25SDocumentStore()).run(query="parcel") == {"documents": []}

@@ -60,7 +60,8 @@ def use_checkpoint(folder: Path) -> None:
     """One ranking by each of the two interfaces."""
     expect_ranking(Ranker.from_pretrained(folder / "checkpoint", "cpu"))
     ranker = AnswerRanker(model=str(folder / "checkpoint"), fuse_scores=True, scale_score=True, precision=0.8)
-    documents = [Document(content=text, meta={BM25_SCORE: 1.0 / n}) for n, text in enumerate(ANSWERS, start=1)]
+    scores = [{"ap_ranker": {BM25_SCORE: 1.0 / n}} for n in range(1, len(ANSWERS) + 1)]
+    documents = [Document(content=text, meta=meta) for text, meta in zip(ANSWERS, scores, strict=True)]
     for document in ranker.run(query=QUESTION, documents=documents)["documents"]:
         expect_finite(document.score)
         expect(0 <= (document.score or 0) <= 1, f"a probability of {document.score}")
@@ -137,7 +138,12 @@ def write_pipeline(folder: Path, **ranker: Any) -> Path:
 
 def _pipeline(name: str, folder: Path) -> None:
     """As the project has it, with all that a ranker may be told, and the short form."""
-    settings: dict[str, Any] = {"batch_size": 8, "cache_megabytes": 16, "score_threshold": 0.0, "scale_score": True}
+    settings: dict[str, Any] = {
+        "batch_size": 8,
+        "cache": {"megabytes": 16},
+        "score_threshold": 0.0,
+        "scale_score": True,
+    }
     path = write_pipeline(folder, **(settings if name == "settings" else {}))
     if name == "store":
         declared = yaml.safe_load(path.read_text())

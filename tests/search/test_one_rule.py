@@ -41,10 +41,10 @@ from ap_ranker.ranking.text_encoder import TextEncoder
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.text.reading import question_key
 from ap_ranker.text.tokenizer import WordTokenizer
+from haystack_integrations.common.ap_ranker.entries import own_wordings, to_document
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, FAQSearch
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.entries import own_wordings, to_document
 
 FAQ = ROOT / "examples" / "faq"
 ANSWERS, WORDINGS = FAQ / "answers.csv", FAQ / "train.csv"

@@ -31,7 +31,7 @@ from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web import limits, pipeline_route
 from ap_ranker.web.app import HEADERS, THREADS, build_app
 from ap_ranker.web.limits import MAX_BYTES, MAX_CLIENTS, Rate
-from haystack_integrations.document_stores.ap_ranker.entries import to_document
+from haystack_integrations.common.ap_ranker.entries import to_document
 
 from .visiting import QUESTION, answers, click, client_of, judgements_of, kept
 

@@ -15,7 +15,7 @@ from ap_ranker.data.faq import Entry, Match
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web import suggestions as suggestions_module
 from ap_ranker.web.suggestions import LiveSuggestions, Suggestions
-from haystack_integrations.document_stores.ap_ranker.entries import to_document
+from haystack_integrations.common.ap_ranker.entries import to_document
 
 from .visiting import client_of
 

@@ -32,7 +32,7 @@ from ap_ranker.web.grouping import Gap
 from ap_ranker.web.judgements import Judgements, Votes, key_of_answer
 from ap_ranker.web.question_log import clean_question
 from ap_ranker.web.visitors import DAY
-from haystack_integrations.document_stores.ap_ranker.entries import to_document
+from haystack_integrations.common.ap_ranker.entries import to_document
 
 if TYPE_CHECKING:
     from ap_ranker.documents.watched_folder import WatchedFolder

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Haystack document stores of ap-ranker."""
 
 from .bm25s import BM25SDocumentStore

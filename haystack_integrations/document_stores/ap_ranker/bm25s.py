@@ -1,15 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
 """An embedded document store. It is defined here because Haystack loads YAML only from `haystack_integrations`."""
 
 from __future__ import annotations
 
 import logging
 import threading
+import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
+from weakref import WeakValueDictionary
 
 from haystack import Document, default_from_dict, default_to_dict
 from haystack.utils import expit
@@ -22,12 +25,16 @@ from ap_ranker.text.languages import check_language
 from ap_ranker.text.synonyms import Synonyms, read_synonyms
 from ap_ranker.threads import in_thread
 from ap_ranker.watched_file import Watched
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, Found, Index, Leg, find, to_array
-from haystack_integrations.document_stores.ap_ranker.entries import to_document
+from haystack_integrations.common.ap_ranker.entries import to_document
+from haystack_integrations.common.ap_ranker.query_data import STORED_QUESTION, Found, query_key
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Leg, find, to_array
 from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments
 from haystack_integrations.document_stores.ap_ranker.stored_documents import StoredDocuments, checked
 
 logger = logging.getLogger(__name__)
+
+PARAMETERS = ("path", "k1", "b", "language", "documents", "match", "synonyms")
+"""Parameters of the store that its copies have, too."""
 
 _SCALE = 8  # InMemoryDocumentStore's: a score of 8 becomes 0.73
 T = TypeVar("T")
@@ -38,8 +45,52 @@ def _mark(documents: Documents) -> object:
     return object()
 
 
+@cache
+def _words(k1: float, b: float, language: str | None) -> Callable[[Documents], Index[BM25]]:
+    """What makes the BM25 index of documents; the same for the same settings."""
+    return lambda documents: documents.index(k1, b, language)
+
+
+class SharedDocuments:
+    """
+    The documents of one or more stores, what is computed of them, and a lock for both.
+
+    Those in memory have an `index`, their name in this process; they live as long as one of their stores does. A copy,
+    also a pickled one, has documents of its own, under a new name, which stores that are copied together share.
+    """
+
+    _in_memory: ClassVar[WeakValueDictionary[str, SharedDocuments]] = WeakValueDictionary()
+    _naming = threading.Lock()
+
+    def __init__(self, documents: Documents, index: str | None = None) -> None:
+        self.documents, self.index = documents, index
+        self.lock = threading.RLock()
+        self.computed: dict[Callable[[Documents], Any], tuple[str, Any]] = {}  # from the documents of a revision
+        self.source: str | None = None  # the file of which the documents were read, and what became their content
+
+    @classmethod
+    def named(cls, index: str | None) -> SharedDocuments:
+        """Those in memory of this name; new ones if there are none, or for `None`, which takes a new name."""
+        index = uuid.uuid4().hex if index is None else index
+        with cls._naming:
+            return cls._in_memory.get(index) or cls._in_memory.setdefault(index, cls(Documents(), index))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self.lock:
+            return _copied, (self.documents.read(), self.source)
+
+
+def _copied(documents: list[Document], source: str | None) -> SharedDocuments:
+    shared = SharedDocuments.named(None)
+    for document in documents:
+        shared.documents.put(document)
+    shared.source = source
+    return shared
+
+
 class BM25SDocumentStore(StoredDocuments):
-    """Documents, a BM25 index over their content and an index of their embeddings, in memory or in a folder.
+    """
+    Documents, a BM25 index over their content and an index of their embeddings, in memory or in a folder.
 
     `BM25SRetriever` searches the content, `BM25SEmbeddingRetriever` the embeddings, `HybridRetriever` both. A query
     takes about a millisecond; the first one after a write builds the index anew.
@@ -47,6 +98,8 @@ class BM25SDocumentStore(StoredDocuments):
     The scores are those of Lucene's BM25; a document without content is not found by it. Embeddings are compared by
     their cosine, as vectors of 8-bit numbers. The store keeps them as they were written, too. Documents that a query
     finds have no embedding, unless it asks for it.
+
+    ### Usage example
 
     ```python
     from haystack import Document
@@ -70,8 +123,10 @@ class BM25SDocumentStore(StoredDocuments):
         documents: str | Path | None = None,
         match: str = DEFAULT_MATCH,
         synonyms: str | Path | None = None,
+        index: str | None = None,
     ) -> None:
-        """Create the store. The first use opens or creates its folder, or reads its `documents`.
+        """
+        Create the store. The first use opens or creates its folder, or reads its `documents`.
 
         :param path: A folder for the documents and the index, which are read on demand. `None` keeps both in memory.
         :param k1: How much a word's repetitions in a text add; 0 counts each word once.
@@ -85,7 +140,10 @@ class BM25SDocumentStore(StoredDocuments):
         :param synonyms: A file with other words for what users ask, such as `SAP = payroll system`, or one way,
             `SAP => payroll system`, on each line. A query is also searched with these, and each document has its best
             score. A changed file is read again before the next query.
-        :raises ValueError: A value is out of range or unknown, or both `path` and `documents` are given.
+        :param index: The name of documents in memory, as of `InMemoryDocumentStore`: stores of one name in a process
+            have the same documents, as long as one of these stores exists. So have those of a pipeline that was dumped
+            and loaded. `None` takes a name that no other store has. Excludes `path`.
+        :raises InputError: A value is out of range or unknown, or `path` is given beside `documents` or `index`.
         """
         check_parameters(k1, b)
         check_language(language)
@@ -94,6 +152,9 @@ class BM25SDocumentStore(StoredDocuments):
                 "Expected a path (a folder that `ap-ranker index` fills) or documents (read into memory), found both: "
                 f"{path} and {documents}."
             )
+        if path is not None and index is not None:
+            raise InputError(f"Expected a path or an index (in memory), found both: {path} and {index}.")
+        self._shared = SharedDocuments.named(index) if path is None else SharedDocuments(FolderDocuments(Path(path)))
         self.path = None if path is None else str(path)
         self.k1 = k1
         self.b = b
@@ -101,28 +162,20 @@ class BM25SDocumentStore(StoredDocuments):
         self.documents = None if documents is None else str(documents)
         self.match = str(Match(match))
         self.synonyms = None if synonyms is None else str(synonyms)
+        self.index = self._shared.index
         self._synonyms: Watched[Synonyms] | None = None
-        self._is_read = False
-        self._lock = threading.RLock()
-        self._documents: Documents = Documents() if self.path is None else FolderDocuments(Path(self.path))
-        self._computed: dict[Callable[[Documents], Any], tuple[str, Any]] = {}  # from the documents of a revision
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy of a store in memory has its own documents; a copy of a store with a path reads the same folder."""
-        with self._lock:
-            is_elsewhere = self.path is not None or (self.documents is not None and not self._is_read)
-            return type(self), tuple(self._settings().values()), None if is_elsewhere else self.filter_documents()
+        settings = tuple(getattr(self, name) for name in PARAMETERS)
+        return type(self), settings, self._shared if self.path is None else None
 
-    def __setstate__(self, documents: list[Document]) -> None:
-        self._is_read = True
-        self.write_documents(documents)
+    def __setstate__(self, shared: SharedDocuments) -> None:
+        self._shared, self.index = shared, shared.index
 
     def to_dict(self) -> dict[str, Any]:
         """The store as basic types, without its documents."""
-        return default_to_dict(self, **self._settings())
-
-    def _settings(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return default_to_dict(self, **{name: getattr(self, name) for name in PARAMETERS}, index=self.index)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -140,9 +193,11 @@ class BM25SDocumentStore(StoredDocuments):
 
     def close(self) -> None:
         """Close the folder's files; the next use opens them again. Documents in memory stay."""
-        with self._lock:
-            self._computed = {}
-            self._documents.close()
+        with self._shared.lock:
+            self._shared.computed.clear()
+            self._shared.documents.close()
+
+    close_async = in_thread(close)
 
     def _forms(self, query: str) -> list[str]:
         """The query, and with the synonyms of its words."""
@@ -156,7 +211,8 @@ class BM25SDocumentStore(StoredDocuments):
     def bm25_retrieval(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int = 10, scale_score: bool = False
     ) -> list[Document]:
-        """As `BM25SRetriever.run`; `scale_score` is by 1 / (1 + exp(-score / 8)), ties are in the order of writing.
+        """
+        As `BM25SRetriever.run`; `scale_score` is by 1 / (1 + exp(-score / 8)), ties are in the order of writing.
 
         BM25's statistics are those of all documents, whatever the filters.
         """
@@ -173,10 +229,11 @@ class BM25SDocumentStore(StoredDocuments):
         """As `BM25SEmbeddingRetriever.run`; `scale_score` is by (1 + cosine) / 2, ties are in the order of writing."""
         with self._transaction() as documents:
             leg = self._by_meaning(query_embedding)
-            if not len(leg.rows):
+            if not len(leg.rows) and len(documents):
                 logger.warning("Expected documents with embeddings, found none. Embed them: APDocumentEmbedder.")
             scale, embedding = (lambda cosine: (1 + cosine) / 2) if scale_score else float, bool(return_embedding)
-            found = find(documents, self._latest(_mark), [leg], filters, top_k, scale=scale, embedding=embedding)
+            revision, meta = self._latest(_mark), self._query_data()
+            found = find(documents, revision, [leg], filters, top_k, 0, meta, scale=scale, embedding=embedding)
         return found.copies()
 
     def find_documents(
@@ -188,23 +245,32 @@ class BM25SDocumentStore(StoredDocuments):
         *,
         rank_all: int = 0,
         wordings: Leg | None = None,
+        stored_questions: bool = False,
         scale_score: bool = False,
     ) -> Found:
-        """What `bm25_retrieval` and, with an embedding, `embedding_retrieval` find, before any document is copied.
+        """
+        What `bm25_retrieval` and, with an embedding, `embedding_retrieval` find, before any document is copied.
 
         A store with at most `rank_all` documents returns all that have content or an embedding. With an embedding,
         scores are its cosines, and documents without one come last. `wordings` are the scores of documents by known
         wordings (`KnownWordings`): the `top_k` best of these are returned, too; those deleted since are left out.
+        `stored_questions`: `meta["question"]` and `meta["wordings"]` are known to ask for their documents.
         """
         with self._transaction() as documents:
             meaning = [] if embedding is None else [self._by_meaning(embedding)]
             legs = [*meaning, self._by_words(query)]
-            scale, mark = (lambda score: float(expit(score / _SCALE))) if scale_score else float, self._latest(_mark)
-            return find(documents, mark, legs, filters, top_k, wordings=wordings, rank_all=rank_all, scale=scale)
+            scale = (lambda score: float(expit(score / _SCALE))) if scale_score else float
+            revision, meta, key = self._latest(_mark), self._query_data(stored_questions), query_key(query)
+            limits = filters, top_k, rank_all
+            return find(documents, revision, legs, *limits, meta, key, wordings=wordings, scale=scale)
+
+    def _query_data(self, stored_questions: bool = False) -> dict[str, Any]:
+        """What all documents get that a query finds."""
+        return {STORED_QUESTION: True} if stored_questions or self.documents is not None else {}
 
     def _by_words(self, query: str) -> Leg:
-        if not query:
-            raise ValueError("Query should be a non-empty string")
+        if not isinstance(query, str) or not query:
+            raise InputError(f"Query should be a non-empty string, but got {query!r}.")
         return Leg.bm25(self._latest(self._words), self._forms(query))
 
     def _by_meaning(self, embedding: Sequence[float]) -> Leg:
@@ -232,7 +298,8 @@ class BM25SDocumentStore(StoredDocuments):
             return [content for _, content in islice(documents.contents(), limit)]
 
     def exchange_documents(self, new: Sequence[Document], removed: Collection[str]) -> None:
-        """Write those documents that are new, and delete those of some ids, in one step, in memory.
+        """
+        Write those documents that are new, and delete those of some ids, in one step, in memory.
 
         Queries meet all of the old documents or all of the new ones, and do not wait while the indexes are built.
         """
@@ -241,39 +308,45 @@ class BM25SDocumentStore(StoredDocuments):
                 if isinstance(before, FolderDocuments):
                     raise InputError(f"{self.path}: expected a store in memory. Use `ap-ranker index` for a folder.")
                 revision, after = before.revision(), before.copy()
-                functions = list(self._computed)
+                functions = list(self._shared.computed)
             for document_id in removed:
                 after.remove(document_id)
             for document in map(checked, new):
                 if document.id not in after:
                     after.put(document)
             computed = {compute: (after.revision(), compute(after)) for compute in functions}
-            with self._lock:
-                if self._documents is before and before.revision() == revision:  # nobody has written meanwhile
-                    self._documents, self._computed = after, computed
+            with self._shared.lock:
+                if self._shared.documents is before and before.revision() == revision:  # nobody has written meanwhile
+                    self._shared.documents, self._shared.computed = after, computed
                     return
 
     @contextmanager
     def _transaction(self, *, write: bool = False) -> Iterator[Documents]:
-        with self._lock:
-            if self.documents is not None and not self._is_read:
-                read = [to_document(entry, Match(self.match)) for entry in read_entries(Path(self.documents))]
+        shared = self._shared
+        with shared.lock:
+            source = None if self.documents is None else f"{self.documents} (match: {self.match})"
+            if source is not None and shared.source is None:
+                read = [to_document(entry, Match(self.match)) for entry in read_entries(Path(str(self.documents)))]
                 for document in {document.id: document for document in read}.values():
-                    self._documents.put(document)
-                self._is_read = True
-            with self._documents.transaction(write=write):
-                yield self._documents
+                    shared.documents.put(document)
+                shared.source = source
+            if source not in (None, shared.source):
+                found = f"expected the documents of {source}, found those of {shared.source}"
+                raise InputError(f"Index {self.index!r} in memory: {found}. Give this store another index, or none.")
+            with shared.documents.transaction(write=write):
+                yield shared.documents
 
     def _latest(self, compute: Callable[[Documents], T]) -> T:
         """As `computed`: on first use rather than on each write."""
-        revision = self._documents.revision()
-        if self._computed.get(compute, ("",))[0] != revision:
-            self._computed.pop(compute, None)  # frees the old one's memory before the new one needs it
-            self._computed[compute] = revision, compute(self._documents)
-        return self._computed[compute][1]
+        computed, revision = self._shared.computed, self._shared.documents.revision()
+        if computed.get(compute, ("",))[0] != revision:
+            computed.pop(compute, None)  # frees the old one's memory before the new one needs it
+            computed[compute] = revision, compute(self._shared.documents)
+        return computed[compute][1]
 
-    def _words(self, documents: Documents) -> Index[BM25]:
-        return documents.index(self.k1, self.b, self.language)
+    @property
+    def _words(self) -> Callable[[Documents], Index[BM25]]:
+        return _words(self.k1, self.b, self.language)
 
     bm25_retrieval_async = in_thread(bm25_retrieval)
     embedding_retrieval_async = in_thread(embedding_retrieval)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A store's documents in memory, what those in a folder have in common with them, and what a query finds in them.
 
 A query has legs, by words, by meaning and by known wordings; it finds the union of what each finds.
@@ -8,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -24,6 +25,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, best_rows
 from ap_ranker.ranking.wordings import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, WORDING_RANK, Vectors
 from ap_ranker.text.reading import READING_VERSION
+from haystack_integrations.common.ap_ranker.query_data import Found
 from haystack_integrations.document_stores.ap_ranker.filters import with_meta_prefix
 
 
@@ -32,7 +34,6 @@ class EmbeddingSizeError(InputError, DocumentStoreError):
 
 
 _BATCH = 256  # documents fetched at once
-_IMMUTABLE = frozenset({str, int, float, bool, type(None)})  # of what meta holds, most
 
 Kind = TypeVar("Kind", BM25, Vectors)
 
@@ -47,11 +48,12 @@ class Index(Generic[Kind]):
 
 @dataclass(frozen=True)
 class Leg:
-    """The (N,) scores of N documents for one query, and their (N,) rows, ascending.
+    """
+    The (N,) scores of N documents for one query, and their (N,) rows, ascending.
 
-    In the meta of a document, `rank_field` is its rank, from 1, among those that the leg finds, `score_field` its score
-    there; the fields of `meta` are those of all. Only what has a higher score than `nothing` is found, which is also
-    the score of a document that the leg does not know.
+    Of a document's query data, `rank_field` is its rank, from 1, among those that the leg finds, `score_field` its
+    score there; the fields of `meta` are those of all. Only what has a higher score than `nothing` is found, which is
+    also the score of a document that the leg does not know.
     """
 
     rows: np.ndarray
@@ -93,38 +95,9 @@ class Leg:
         return [score if found else self.nothing for score, found in zip(scores, known.tolist(), strict=True)]
 
 
-@dataclass(frozen=True)
-class Found:
-    """N documents that a query finds, in the order of writing, as the store has them: nobody may change them.
-
-    `order` are their places, the best first; `columns` and `meta` are the fields that a copy's meta gets, with a value
-    for each document or one for all. As long as `revision` is the same object, a row has the same document. `is_whole`:
-    they are all that the store has, or all that match the filters.
-    """
-
-    revision: object
-    rows: Sequence[int]
-    documents: Sequence[Document]
-    order: Sequence[int]
-    scores: Sequence[float | None]
-    columns: Mapping[str, Sequence[Any]]
-    meta: Mapping[str, Any]
-    is_whole: bool
-    has_embeddings: bool
-
-    def copy(self, place: int, score: float | None, more: Mapping[str, Any]) -> Document:
-        """A copy of a document with a score, with all that is known of it, and more, in its meta."""
-        document, meta = self.documents[place], {name: values[place] for name, values in self.columns.items()}
-        embedding = document.embedding if self.has_embeddings else None
-        return copy_of(document, {**self.meta, **meta, **more}, score=score, embedding=embedding)
-
-    def copies(self) -> list[Document]:
-        """A copy of each document, the best first."""
-        return [self.copy(place, self.scores[place], {}) for place in self.order]
-
-
 class Documents:
-    """Documents by id and by row, in the order of writing, in memory. Every call but `close` needs a `transaction`.
+    """
+    Documents by id and by row, in the order of writing, in memory. Every call but `close` needs a `transaction`.
 
     The number of a document's row stays while the document does; a new document has a higher one than all before.
     Embeddings are kept beside the documents, because few who read these need them. The caller must not change them.
@@ -239,7 +212,8 @@ class Documents:
         return self._kept(name, lambda folder: BM25.load(folder, language), lambda: _index(build, self.contents()))
 
     def vectors(self) -> Index[Vectors]:
-        """The embeddings of the current revision, of the documents that have one; an empty one counts as none.
+        """
+        The embeddings of the current revision, of the documents that have one; an empty one counts as none.
 
         :raises EmbeddingSizeError: They differ in size.
         """
@@ -282,7 +256,8 @@ def asks_for_embeddings(filters: object) -> bool:
 
 
 def to_array(embedding: Sequence[float] | np.ndarray) -> np.ndarray:
-    """(C,) numbers, in float32 if it holds all of them exactly, as it does a model's, and otherwise in float64.
+    """
+    (C,) numbers, in float32 if it holds all of them exactly, as it does a model's, and otherwise in float64.
 
     :raises ValueError: They are not finite numbers.
     """
@@ -297,36 +272,26 @@ def to_array(embedding: Sequence[float] | np.ndarray) -> np.ndarray:
     return short if (short == numbers).all() else numbers
 
 
-def copy_of(document: Document, more: dict[str, Any] | None = None, **changes: Any) -> Document:
-    """A copy with its own meta, with `more` in it, so that changes outside the store do not reach its documents.
-
-    `deepcopy` and `replace`, which checks all fields again, would take longer than BM25 for a hundred documents.
-    """
-    meta = document.meta | (more or {})
-    for name, value in meta.items():
-        if type(value) not in _IMMUTABLE:
-            meta[name] = deepcopy(value)
-    one = object.__new__(type(document))
-    vars(one).update(vars(document), meta=meta, **changes)
-    return one
-
-
 def find(
     stored: Documents,
     revision: object,
     legs: Sequence[Leg],
     filters: dict[str, Any] | None,
     top_k: int,
+    rank_all: int,
+    meta: Mapping[str, Any],
+    key: str | None = None,
     *,
     wordings: Leg | None = None,
-    rank_all: int = 0,
     scale: Callable[[float], float] = float,
     embedding: bool = False,
 ) -> Found:
-    """The documents that any of the legs finds, at most `top_k` each; if `rank_all` or fewer, all documents.
+    """
+    The documents that any of the legs finds, at most `top_k` each; if `rank_all` or fewer, all documents.
 
     The first leg gives documents their score, after `scale`, which is `None` for those that it does not know; these
-    come last. `wordings` are a further leg, older than this query: only documents that the others know count.
+    come last. `wordings` are a further leg, older than this query: only documents that the others know count. `meta`
+    and `key` are as of `Found`.
     """
     if wordings is not None:
         known = np.isin(wordings.rows, np.concatenate([leg.rows for leg in legs]))
@@ -344,7 +309,6 @@ def find(
         if is_whole := len(everything) <= rank_all:
             matching = _first(everything.tolist(), rank_all, filters, read, found) if filters else everything
             rows = np.array(matching, np.int64)
-    meta: dict[str, Any] = {}
     columns: dict[str, list[Any]] = {}
     numbers = rows.tolist()
     for leg, ranked in zip(legs, best, strict=True):
@@ -352,14 +316,14 @@ def find(
         columns[leg.rank_field] = list(map(ranks.get, numbers))
         if leg.score_field:
             columns[leg.score_field] = leg.scores_of(rows)
-        meta |= leg.meta
+        meta = {**meta, **leg.meta}
     scores = legs[0].scores_of(rows)
     keys = [-inf if score is None else score for score in scores]
     order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
     scaled = [None if score is None else scale(score) for score in scores]
     found |= read([row for row in numbers if row not in found])
     documents = [found[row] for row in numbers]
-    return Found(revision, numbers, documents, order, scaled, columns, meta, is_whole, embedding)
+    return Found(revision, numbers, documents, order, scaled, columns, meta, key, is_whole, embedding)
 
 
 def _read(stored: Documents, rows: Sequence[int], embeddings: bool) -> dict[int, Document]:

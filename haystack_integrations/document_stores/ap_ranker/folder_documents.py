@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A store's documents in a folder, which keeps them and their indexes between runs.
 
 It contains one SQLite database, `documents.sqlite`, whose transactions make writes atomic, at most one index,
@@ -26,6 +27,7 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import WriteError, atomic_directory, atomic_file, make_folder
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Kind, to_array
+from haystack_integrations.document_stores.ap_ranker.exact_json import from_json, to_json
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +66,8 @@ class Version(NamedTuple):
 
 
 class FolderDocuments(Documents):
-    """The same in a folder, which is read on demand. Every method raises `InputError` if it is another or damaged.
+    """
+    The same in a folder, which is read on demand. Every method raises `InputError` if it is another or damaged.
 
     Several processes may use a folder; a write waits until no other process is in a transaction.
     """
@@ -152,7 +155,8 @@ class FolderDocuments(Documents):
         return sorted(versions)
 
     def keep_version(self, spared: Version | None = None) -> None:
-        """Keep the documents as they are, unless there are none or the last version is the same.
+        """
+        Keep the documents as they are, unless there are none or the last version is the same.
 
         Of the versions before, the last ones stay, and the one that is spared.
         """
@@ -237,7 +241,7 @@ class FolderDocuments(Documents):
             with self._reading(document_id):
                 if not isinstance(content, str | None):  # SQLite keeps any type that another program writes
                     raise TypeError(f"content of {type(content).__name__}")
-                fields = {**json.loads(rest), "id": document_id, "content": content, "embedding": None}
+                fields = {**from_json(rest), "id": document_id, "content": content, "embedding": None}
                 document = Document.from_dict(fields)
             yield row, document
 
@@ -252,13 +256,13 @@ class FolderDocuments(Documents):
 
     def _rest(self, document: Document) -> str:
         """All of a document but its id, its content and its embedding."""
-        fields = document.to_dict(flatten=False)
-        del fields["id"], fields["content"], fields["embedding"]
         try:
-            return json.dumps(fields, ensure_ascii=False)
-        except (TypeError, ValueError) as error:
-            found = f"found {document.meta} ({error}), which {self.folder} cannot keep"
-            raise InputError(f"Document {document.id!r}: expected meta that JSON can hold, {found}.") from error
+            fields = document.to_dict(flatten=False)
+            del fields["id"], fields["content"], fields["embedding"]
+            return to_json(fields)
+        except (TypeError, ValueError, RecursionError) as error:
+            found = f"found {one_line(repr(document.meta))} ({one_line(error)}), which {self.folder} cannot keep"
+            raise InputError(f"Document {document.id!r}: expected meta of plain values, {found}.") from error
 
     def _kept(self, name: str, load: Callable[[Path], Kind], build: Callable[[], Index[Kind]]) -> Index[Kind]:
         """The index of this name and the current revision; built and saved if it is not there."""

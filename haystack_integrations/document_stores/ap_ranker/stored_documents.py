@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a store does with its documents, whatever finds them: Haystack's protocol of document stores, and embedding."""
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from haystack.document_stores.types import DuplicatePolicy
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.threads import in_thread
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, copy_of, to_array
+from haystack_integrations.common.ap_ranker.query_data import QUERY_DATA, changed, own_meta
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, to_array
 
 _BATCH = 512  # documents embedded before they are written: an interrupted run loses as many
 
@@ -51,10 +53,14 @@ class StoredDocuments(ABC):
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
         """The documents that match Haystack's filters, or all documents, in the order of writing."""
         with self._transaction() as documents:
-            return list(map(copy_of, documents.matching(filters) if filters else documents.read()))
+            found = documents.matching(filters) if filters else documents.read()
+            return [changed(document, meta=own_meta(document)) for document in found]
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
-        """Write copies of documents, all of them or, after an error, none, and return their number.
+        """
+        Write copies of documents, all of them or, after an error, none, and return their number.
+
+        What belongs to one query, `meta["ap_ranker"]`, is not kept.
 
         :param documents: The documents to write.
         :param policy: What to do with a document whose id exists already, or occurs twice: `OVERWRITE` keeps the later
@@ -63,7 +69,7 @@ class StoredDocuments(ABC):
         """
         if not isinstance(documents, Iterable):
             raise ValueError(f"Please provide a list of Documents, not {type(documents).__name__}.")
-        documents = [copy_of(checked(document)) for document in documents]
+        documents = list(map(checked, documents))
         with self._transaction(write=True) as stored:
             if policy != DuplicatePolicy.OVERWRITE:
                 new: dict[str, Document] = {}
@@ -120,7 +126,8 @@ class StoredDocuments(ABC):
         replace_others: bool = True,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> str | None:
-        """Embed the documents that have no embedding of this origin, in batches, which an interrupted call keeps.
+        """
+        Embed the documents that have no embedding of this origin, in batches, which an interrupted call keeps.
 
         Others may read and write meanwhile: a document that they have changed is left out.
 
@@ -142,10 +149,10 @@ class StoredDocuments(ABC):
         for start in range(0, len(rows), _BATCH):
             on_progress(start, len(rows))
             with self._transaction() as documents:
-                before = documents.fetch(rows[start : start + _BATCH])
+                revision, before = documents.revision(), documents.fetch(rows[start : start + _BATCH])
             embeddings = embed(list(before.values()))
             with self._transaction(write=True) as documents:
-                now = documents.fetch(before)
+                now = before if documents.revision() == revision else documents.fetch(before)
                 for (row, document), embedding in zip(before.items(), embeddings, strict=True):
                     if now.get(row) is document or now.get(row) == document:  # in memory it is the same object
                         meta = {**document.meta, EMBEDDED_BY: origin}
@@ -176,7 +183,7 @@ class StoredDocuments(ABC):
 
 
 def checked(document: object) -> Document:
-    """A document that can be stored: once another is written, every query would fail."""
+    """A copy of a document to be stored: of one that cannot be, every query would fail."""
     if not isinstance(document, Document):
         raise ValueError(f"Please provide a list of Documents, not of {type(document).__name__}.")
     try:
@@ -185,4 +192,7 @@ def checked(document: object) -> Document:
     except ValueError as error:
         expected = "expected text that UTF-8 can hold and an embedding of numbers"
         raise InputError(f"Document {document.id!r}: {expected}, found {error}.") from error
-    return document
+    meta = own_meta(document)
+    if isinstance(meta.get(QUERY_DATA), dict):
+        del meta[QUERY_DATA]
+    return changed(document, meta=meta)

@@ -1,34 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
 """The embedder of documents. It is defined here because Haystack loads YAML only from `haystack_integrations`."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from haystack import Document, component
+from haystack import Document, component, default_to_dict
 from haystack.utils import ComponentDevice, Secret
+from tqdm import tqdm
 
 from ap_ranker.ranking.ranker import BATCH_SIZE
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.threads import in_thread
-from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
+from haystack_integrations.common.ap_ranker.component import (
+    SENTENCE_TRANSFORMERS_EMBEDDER,
     CheckpointComponent,
     DocumentTexts,
     check_number,
 )
+from haystack_integrations.common.ap_ranker.query_data import changed
+
+_TOGETHER = 4  # batches between two steps of the progress bar: texts of similar length are encoded together
 
 
 @component
 class APDocumentEmbedder(CheckpointComponent):
-    """Embeds documents, for any document store, by a checkpoint of `ap-ranker train` with vectors of whole texts.
+    """
+    Embeds documents, for any document store, by a checkpoint of `ap-ranker train` with vectors of whole texts.
+
+    ### Usage example
 
     ```python
     from haystack import Document
     from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
 
-    APDocumentEmbedder(model="checkpoints/faq").run([Document(content="Open the tracking link ...")])["documents"]
+    embedder = APDocumentEmbedder(model="checkpoints/faq")
+    documents = embedder.run([Document(content="Open the tracking link ...")])["documents"]
+    print(len(documents[0].embedding))
     ```
     """
+
+    left_out = SENTENCE_TRANSFORMERS_EMBEDDER
 
     def __init__(
         self,
@@ -39,29 +52,49 @@ class APDocumentEmbedder(CheckpointComponent):
         prefix: str = "",
         suffix: str = "",
         batch_size: int = BATCH_SIZE,
+        progress_bar: bool = True,
         meta_fields_to_embed: list[str] | None = None,
         embedding_separator: str = "\n",
     ) -> None:
-        """Create the component; the first `run`, or `warm_up`, reads the checkpoint.
+        """
+        Create the component; the first `run`, or `warm_up`, reads the checkpoint.
 
         The other parameters are those of Haystack's `SentenceTransformersDocumentEmbedder`.
 
         :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
         :param batch_size: The number of documents to encode at once; more need more memory.
-        :raises ValueError: `batch_size` is not positive.
+        :param progress_bar: Whether to show the progress of more documents than are encoded together.
+        :raises InputError: `batch_size` is not a positive whole number.
         """
         check_number("batch_size", batch_size, 1)
         self._name_checkpoint(model, device, token)
         self.prefix = prefix
         self.suffix = suffix
         self.batch_size = batch_size
+        self.progress_bar = progress_bar
         self.meta_fields_to_embed = meta_fields_to_embed or []
         self.embedding_separator = embedding_separator
         self._texts = DocumentTexts(prefix, suffix, self.meta_fields_to_embed, embedding_separator)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(
+            self,
+            model=self.model,
+            device=self.device,
+            token=self.token,
+            prefix=self.prefix,
+            suffix=self.suffix,
+            batch_size=self.batch_size,
+            progress_bar=self.progress_bar,
+            meta_fields_to_embed=self.meta_fields_to_embed,
+            embedding_separator=self.embedding_separator,
+        )
+
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
-        """Embed documents.
+        """
+        Embed documents.
 
         :param documents: The documents. Missing content counts as empty.
         :returns: `documents`: copies, in the same order and with the same ids, with their embeddings, of length 1. In
@@ -75,15 +108,18 @@ class APDocumentEmbedder(CheckpointComponent):
             )
         if not documents:
             return {"documents": []}
-        ranker = self._loaded()
-        texts = self._texts.texts(documents)
-        pairs = zip(documents, ranker.embed_answers(texts, self.batch_size).tolist(), strict=True)
+        ranker, texts, together = self.loaded(), self._texts.texts(documents), _TOGETHER * self.batch_size
+        vectors: list[list[float]] = []
+        is_silent = not self.progress_bar or len(texts) <= together
+        for start in tqdm(range(0, len(texts), together), desc="Embedding documents", disable=is_silent):
+            vectors += ranker.embed_answers(texts[start : start + together], self.batch_size).tolist()
         origin = {EMBEDDED_BY: self._texts.origin(ranker)}
-        return {"documents": [replace(one, embedding=vector, meta=one.meta | origin) for one, vector in pairs]}
+        pairs = zip(documents, vectors, strict=True)
+        return {"documents": [changed(one, embedding=vector, meta=one.meta | origin) for one, vector in pairs]}
 
     run_async = in_thread(run)
 
     @property
     def embedded_by(self) -> str:
         """What the embeddings of `run` come from, as in the meta of its documents; loads the checkpoint."""
-        return self._texts.origin(self._loaded())
+        return self._texts.origin(self.loaded())

@@ -1,28 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
 """The embedder of questions. It is defined here because Haystack loads YAML only from `haystack_integrations`."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from haystack import component
+from haystack import component, default_to_dict
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.threads import in_thread
-from haystack_integrations.components.rankers.ap_ranker.checkpoint import CheckpointComponent
+from haystack_integrations.common.ap_ranker.component import SENTENCE_TRANSFORMERS_EMBEDDER, CheckpointComponent
 
 
 @component
 class APTextEmbedder(CheckpointComponent):
-    """Embeds a question, for the embedding retriever of any document store, with the checkpoint of the documents.
+    """
+    Embeds a question, for the embedding retriever of any document store, with the checkpoint of the documents.
 
     A ranker with the same checkpoint that gets the same question does not encode it again.
+
+    ### Usage example
 
     ```python
     from haystack_integrations.components.embedders.ap_ranker import APTextEmbedder
 
-    APTextEmbedder(model="checkpoints/faq").run("Where is my parcel?")["embedding"]
+    embedder = APTextEmbedder(model="checkpoints/faq")
+    print(len(embedder.run("Where is my parcel?")["embedding"]))
     ```
     """
+
+    left_out = SENTENCE_TRANSFORMERS_EMBEDDER | {"batch_size": 32, "progress_bar": True}
 
     def __init__(
         self,
@@ -33,7 +41,8 @@ class APTextEmbedder(CheckpointComponent):
         prefix: str = "",
         suffix: str = "",
     ) -> None:
-        """Create the component; the first `run`, or `warm_up`, reads the checkpoint.
+        """
+        Create the component; the first `run`, or `warm_up`, reads the checkpoint.
 
         The other parameters are those of Haystack's `SentenceTransformersTextEmbedder`.
 
@@ -43,9 +52,16 @@ class APTextEmbedder(CheckpointComponent):
         self.prefix = prefix
         self.suffix = suffix
 
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(
+            self, model=self.model, device=self.device, token=self.token, prefix=self.prefix, suffix=self.suffix
+        )
+
     @component.output_types(embedding=list[float])
     def run(self, text: str) -> dict[str, list[float]]:
-        """Embed a question.
+        """
+        Embed a question.
 
         :param text: The question of the user.
         :returns: `embedding`: its vector, of length 1.
@@ -54,7 +70,7 @@ class APTextEmbedder(CheckpointComponent):
         """
         if not isinstance(text, str):
             raise TypeError("APTextEmbedder expects a string as input. To embed Documents, use APDocumentEmbedder.")
-        embedding: list[float] = self._loaded().embed_questions([self.prefix + text + self.suffix])[0].tolist()
+        embedding: list[float] = self.loaded().embed_questions([self.prefix + text + self.suffix])[0].tolist()
         return {"embedding": embedding}
 
     run_async = in_thread(run)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Haystack components of ap-ranker."""
 
 from .ranker import ABCNNRanker, AnswerRanker, APRanker, GlobalLocalRanker

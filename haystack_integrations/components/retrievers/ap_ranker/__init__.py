@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Haystack components of ap-ranker: retrievers, scores of other retrievers as BM25's, and a complete FAQ search."""
 
 from .bm25_scores import BM25Scores

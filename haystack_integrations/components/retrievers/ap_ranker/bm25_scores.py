@@ -1,36 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
 """BM25's scores of documents that were found otherwise. It is here because Haystack loads YAML only from there."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from haystack import Document, component
+from haystack import Document, component, default_to_dict
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
 from ap_ranker.threads import in_thread
+from haystack_integrations.common.ap_ranker.component import CopiedByParameters, check_documents, check_query
+from haystack_integrations.common.ap_ranker.query_data import add_query_data, changed, query_data, query_key
 from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import with_lucene_score
 
 
 @component
-class BM25Scores:
-    """Adds BM25's scores to documents that an embedding retriever found, for a ranker with `fuse_scores: true`.
+class BM25Scores(CopiedByParameters):
+    """
+    Adds BM25's scores to documents that an embedding retriever found, for a ranker with `fuse_scores: true`.
 
     It asks the keyword retriever for the scores of just these documents, by a filter on their ids, which leaves the
     scores as they are. Elasticsearch's are converted as by `LuceneScores`.
 
-    ```python
-    from haystack_integrations.components.retrievers.ap_ranker import BM25Scores
+    ### Usage example
 
-    BM25Scores(ElasticsearchBM25Retriever(document_store=store, fuzziness="0")).run(
-        query="Where is my parcel?", documents=documents
-    )["documents"]
+    ```python
+    from haystack import Document
+    from haystack_integrations.components.retrievers.ap_ranker import BM25Scores, BM25SRetriever
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+    store = BM25SDocumentStore()
+    store.write_documents([Document(content="Open the tracking link of your parcel.")])
+    scores = BM25Scores(BM25SRetriever(store))  # or ElasticsearchBM25Retriever(document_store=store, fuzziness="0")
+    print(scores.run(query="Where is my parcel?", documents=store.filter_documents())["documents"])
     ```
     """
 
     def __init__(self, retriever: Any, k1: float = K1) -> None:
-        """Create the component.
+        """
+        Create the component.
 
         :param retriever: The keyword retriever, with the settings of the one in the pipeline. Its `run` takes `query`,
             `filters` and `top_k`.
@@ -41,6 +50,10 @@ class BM25Scores:
             raise InputError(f"BM25Scores: expected a keyword retriever, found {type(retriever).__name__}.")
         self.retriever = retriever
         self.k1 = k1
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(self, retriever=self.retriever, k1=self.k1)
 
     def warm_up(self) -> None:
         """Warm up the retriever."""
@@ -54,28 +67,36 @@ class BM25Scores:
         if hasattr(self.retriever, "close"):
             self.retriever.close()
 
+    close_async = in_thread(close)
+
     @component.output_types(documents=list[Document])
     def run(self, query: str, documents: list[Document]) -> dict[str, list[Document]]:
-        """Add the missing scores.
+        """
+        Add the missing scores.
 
         :param query: The question of the user, as the keyword retriever gets it.
         :param documents: The candidates of all retrievers.
-        :returns: `documents`: in the same order. Those that have `meta["bm25_score"]` are unchanged. Copies of the
-            others have it: 0 if the document shares no word with the query. Their `meta["bm25_rank"]` is `None`.
+        :returns: `documents`: in the same order. Those that have `bm25_score` of this query in `meta["ap_ranker"]` are
+            unchanged. Copies of the others have it: 0 if the document shares no word with the query. Their `bm25_rank`
+            is `None`.
         """
-        missing = {one.id for one in documents if one.meta.get(BM25_SCORE) is None}
+        check_query(query)
+        check_documents(documents)
+        key = query_key(query)
+        missing = [one.id for one in documents if query_data(one, key).get(BM25_SCORE) is None]
         if not missing:
             return {"documents": documents}
-        filters = {"field": "id", "operator": "in", "value": sorted(missing)}
-        found = self.retriever.run(query=query, filters=filters, top_k=len(missing))["documents"]
-        scores = {one.id: with_lucene_score(one, self.k1).meta.get(BM25_SCORE) for one in found}
-        return {
-            "documents": [
-                replace(one, meta={**one.meta, BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None})
-                if one.meta.get(BM25_SCORE) is None
-                else one
-                for one in documents
-            ]
-        }
+        ids = sorted(set(missing))
+        filters = {"field": "id", "operator": "in", "value": ids}
+        found = self.retriever.run(query=query, filters=filters, top_k=len(ids))["documents"]
+        scores = {one.id: query_data(with_lucene_score(one, self.k1, key), key).get(BM25_SCORE) for one in found}
+
+        def completed(one: Document) -> Document:
+            if query_data(one, key).get(BM25_SCORE) is not None:
+                return one
+            data = {BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None}
+            return changed(one, meta=add_query_data(one, key, data))
+
+        return {"documents": list(map(completed, documents))}
 
     run_async = in_thread(run)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The retrievers of `BM25SDocumentStore`. They are here because Haystack loads YAML only from this namespace."""
 
 from __future__ import annotations
@@ -5,30 +6,40 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from haystack import Document, component
+from haystack import Document, component, default_to_dict
 from haystack.document_stores.types import FilterPolicy
 
 from ap_ranker.threads import in_thread
-from haystack_integrations.components.rankers.ap_ranker.checkpoint import file_list
+from haystack_integrations.common.ap_ranker.component import check_query, file_list
+from haystack_integrations.common.ap_ranker.query_data import Found
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import KnownWordings, StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.documents import Found, Leg
+from haystack_integrations.document_stores.ap_ranker.documents import Leg
 
 
 @component
 class BM25SRetriever(StoreRetriever):
-    """Finds the documents that share words with a query, by BM25.
+    """
+    Finds the documents that share words with a query, by BM25.
 
     A drop-in replacement for `InMemoryBM25Retriever`: same arguments, same behaviour, but on a `BM25SDocumentStore`,
     and the documents have no embeddings. If Haystack's tracing is on, a run's span has the tags `ap_ranker.top_k` and
     `ap_ranker.found` (number of documents), as those of the other retrievers.
 
-    ```python
-    from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
+    ### Usage example
 
-    BM25SRetriever(store, top_k=100).run(query="Where is my parcel?")["documents"]
+    ```python
+    from haystack import Document
+    from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+    store = BM25SDocumentStore()
+    store.write_documents([Document(content="Open the tracking link of your parcel.")])
+    print(BM25SRetriever(store, top_k=100).run(query="Where is my parcel?")["documents"])
     ```
     """
+
+    _keeps_all = False  # also those that known wordings find beyond the `top_k`
 
     def __init__(
         self,
@@ -36,10 +47,11 @@ class BM25SRetriever(StoreRetriever):
         filters: dict[str, Any] | None = None,
         top_k: int = 10,
         scale_score: bool = False,
-        filter_policy: FilterPolicy = FilterPolicy.REPLACE,
+        filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
         wordings: str | Path | list[str] | None = None,
     ) -> None:
-        """Create the component.
+        """
+        Create the component.
 
         :param document_store: The store to search.
         :param filters: Haystack filters on the documents' meta; only documents that match are returned.
@@ -47,13 +59,27 @@ class BM25SRetriever(StoreRetriever):
         :param scale_score: Whether to map the scores to the interval from 0.5 to 1, which keeps their order.
         :param filter_policy: Whether filters given to `run` replace the component's filters or are merged with them.
         :param wordings: Files of known wordings, as of `AnswerRanker`. Documents of which the query is one of these,
-            `meta["question"]` or one of `meta["wordings"]`, word for word, are then returned beside the `top_k`. With
+            `meta["question"]` or one of `meta["wordings"]`, word for word, are then among the `top_k` returned. With
             `[]` those of the meta alone; with `None` BM25 alone.
+        :raises ValueError: A number is out of range, or there is no policy of this name.
+        :raises TypeError: `document_store` is another store.
         """
         self._search(document_store, filters, top_k, filter_policy)
         self.scale_score = scale_score
         self.wordings = None if wordings is None else file_list(wordings)
         self._wordings = KnownWordings([] if self.wordings is None else self.wordings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(
+            self,
+            document_store=self.document_store,
+            filters=self.filters,
+            top_k=self.top_k,
+            scale_score=self.scale_score,
+            filter_policy=self.filter_policy.value,
+            wordings=self.wordings,
+        )
 
     def add_wordings(self, path: str | Path) -> None:
         """Use the wordings of one more file, unless `wordings` is `None`."""
@@ -73,14 +99,15 @@ class BM25SRetriever(StoreRetriever):
         top_k: int | None = None,
         scale_score: bool | None = None,
     ) -> dict[str, list[Document]]:
-        """Find documents.
+        """
+        Find documents.
 
         :param query: The question of the user. Must not be empty.
         :param filters: Replace the component's, or are merged with them, as its `filter_policy` says.
         :param top_k: By default, the component's, as of `scale_score`; may be 0.
         :param scale_score: Whether to map the scores to the interval from 0.5 to 1.
         :returns: `documents`: copies with their scores, best first, without those that share no word with the query.
-            In the meta of each, `bm25_score` is the score before scaling, `bm25_rank` the rank, from 1, and
+            In `meta["ap_ranker"]` of each, `bm25_score` is the score before scaling, `bm25_rank` the rank, from 1, and
             `bm25_language` the language of the store's stemmer, or `None`. A document that was found only by a known
             wording has a `bm25_rank` of `None`.
         """
@@ -96,12 +123,15 @@ class BM25SRetriever(StoreRetriever):
         scale_score: bool | None = None,
     ) -> Found:
         """As `run`, before any document is copied."""
+        check_query(query)
         filters, top_k = self._limits(filters, top_k)
         scale_score = self.scale_score if scale_score is None else scale_score
-        known = self._leg(query)
-        found = self.document_store.find_documents(query, None, filters, top_k, wordings=known, scale_score=scale_score)
+        known, told = self._leg(query), self.wordings is not None
+        found = self.document_store.find_documents(
+            query, None, filters, top_k, wordings=known, stored_questions=told, scale_score=scale_score
+        )
         self._note(len(found.rows), top_k)
-        return found
+        return found if self._keeps_all else found.first(top_k)
 
     def _leg(self, query: str) -> Leg | None:
         """What known wordings find."""
@@ -110,17 +140,24 @@ class BM25SRetriever(StoreRetriever):
 
 @component
 class BM25SEmbeddingRetriever(StoreRetriever):
-    """Finds the documents whose embeddings are most like a query's, by their cosine.
+    """
+    Finds the documents whose embeddings are most like a query's, by their cosine.
 
     A drop-in replacement for `InMemoryEmbeddingRetriever`: same arguments, same behaviour, but on a
     `BM25SDocumentStore`, which scans vectors of 8-bit numbers. The embeddings may be of any embedder.
 
-    ```python
-    from haystack_integrations.components.embedders.ap_ranker import APTextEmbedder
-    from haystack_integrations.components.retrievers.ap_ranker import BM25SEmbeddingRetriever
+    ### Usage example
 
+    ```python
+    from haystack import Document
+    from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder, APTextEmbedder
+    from haystack_integrations.components.retrievers.ap_ranker import BM25SEmbeddingRetriever
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+    store, embedder = BM25SDocumentStore(), APDocumentEmbedder(model="checkpoints/faq")
+    store.write_documents(embedder.run([Document(content="Open the tracking link ...")])["documents"])
     query = APTextEmbedder(model="checkpoints/faq").run("Where is my parcel?")["embedding"]
-    BM25SEmbeddingRetriever(store, top_k=100).run(query_embedding=query)["documents"]
+    print(BM25SEmbeddingRetriever(store, top_k=100).run(query_embedding=query)["documents"])
     ```
     """
 
@@ -131,9 +168,10 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         top_k: int = 10,
         scale_score: bool = False,
         return_embedding: bool = False,
-        filter_policy: FilterPolicy = FilterPolicy.REPLACE,
+        filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
     ) -> None:
-        """Create the component. Parameters that are not named here are those of `BM25SRetriever`.
+        """
+        Create the component. Parameters that are not named here are those of `BM25SRetriever`.
 
         :param scale_score: Whether to map the cosines to the interval from 0 to 1, which keeps their order.
         :param return_embedding: Whether the documents returned have their embeddings.
@@ -141,6 +179,18 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         self._search(document_store, filters, top_k, filter_policy)
         self.scale_score = scale_score
         self.return_embedding = return_embedding
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(
+            self,
+            document_store=self.document_store,
+            filters=self.filters,
+            top_k=self.top_k,
+            scale_score=self.scale_score,
+            return_embedding=self.return_embedding,
+            filter_policy=self.filter_policy.value,
+        )
 
     def warm_up(self) -> None:
         """As `BM25SRetriever.warm_up`, with the index of embeddings."""
@@ -155,13 +205,17 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         scale_score: bool | None = None,
         return_embedding: bool | None = None,
     ) -> dict[str, list[Document]]:
-        """Find documents. Parameters that are not named here are those of the component, by default as it has them.
+        """
+        Find documents.
 
         :param query_embedding: The embedding of the query, a list of finite floats.
-        :param top_k: The maximum number of documents to return; may be 0.
+        :param filters: Replace the component's, or are merged with them, as its `filter_policy` says.
+        :param top_k: The maximum number of documents to return; may be 0. By default, the component's.
+        :param scale_score: Whether to map the cosines to the interval from 0 to 1. By default, as the component.
+        :param return_embedding: Whether the documents returned have their embeddings. By default, as the component.
         :returns: `documents`: copies with their scores, best first, without those that have no embedding. Each score is
-            the cosine of the query with the embedding as 8-bit numbers. In the meta, `embedding_score` is the score
-            before scaling, and `embedding_rank` the rank, from 1.
+            the cosine of the query with the embedding as 8-bit numbers. In `meta["ap_ranker"]`, `embedding_score` is
+            the score before scaling, and `embedding_rank` the rank, from 1.
         :raises DocumentStoreError: The embeddings differ in size from each other or from the query's.
         """
         filters, top_k = self._limits(filters, top_k)

@@ -1,11 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
 """A retriever and a ranker as one component. It is here because Haystack loads YAML only from this namespace."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from haystack import Document, component, default_from_dict
+from haystack import Document, component, default_to_dict
 from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
@@ -15,7 +16,7 @@ from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.threads import in_thread
-from haystack_integrations.components.rankers.ap_ranker.checkpoint import BasicTypes, check_number, file_list
+from haystack_integrations.common.ap_ranker.component import CopiedByParameters, check_number, file_list
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
@@ -27,17 +28,23 @@ COMPARED = 10_000
 
 
 @component
-class AnswerSearch(BasicTypes):
-    """Finds the answers to a question: a retriever fetches candidates, a ranker puts the right one on top.
+class AnswerSearch(CopiedByParameters):
+    """
+    Finds the answers to a question: a retriever fetches candidates, a ranker puts the right one on top.
 
     A pipeline of the two gives the same answers, 3 to 5 ms later: it copies each of a hundred candidates on its way
     from one component to the next, as other components might change them.
 
-    ```python
-    from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
+    ### Usage example
 
-    search = AnswerSearch(BM25SRetriever(store, top_k=100), AnswerRanker(model="checkpoints/faq", fuse_scores=True))
-    search.run(query="Where is my parcel?")["documents"]
+    ```python
+    from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
+    from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch, BM25SRetriever
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+    retriever = BM25SRetriever(BM25SDocumentStore(documents="FAQ.csv"), top_k=100, wordings=[])
+    search = AnswerSearch(retriever, AnswerRanker(model="checkpoints/faq", fuse_scores=True))
+    print(search.run(query="Where is my parcel?")["documents"])
     ```
     """
 
@@ -48,6 +55,10 @@ class AnswerSearch(BasicTypes):
                 raise InputError(f"{name}: expected a component with its type, found {one_line(repr(part), 80)}.")
         self.retriever, self.ranker = retriever, ranker
 
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(self, retriever=self.retriever, ranker=self.ranker)
+
     @component.output_types(documents=list[Document], decision=dict[str, Any])
     def run(
         self,
@@ -57,20 +68,24 @@ class AnswerSearch(BasicTypes):
         top_k: int | None = None,
         score_threshold: float | None = None,
         precision: float | None = None,
-    ) -> dict[str, list[Document]]:
-        """Find answers. The parameters and errors are those of the retriever and of the ranker, as their defaults are.
+        explain: bool = False,
+    ) -> dict[str, Any]:
+        """
+        Find answers. The parameters and errors are those of the retriever and of the ranker, as their defaults are.
 
         :param query: The question of the user. Must not be empty.
         :param filters: Haystack filters on the documents' meta; only documents that match are searched.
         :param top_k: The maximum number of documents to return.
         :param score_threshold: The minimum score, from 0 to 1, of a returned document; not beside `precision`.
         :param precision: The target share of right first answers, for which the checkpoint must be calibrated.
+        :param explain: Whether to add the attention weight of each word, as of `AnswerRanker`.
         :returns: `documents`: copies with their scores, best first; none if none is found, or none is good enough.
             `decision`: the `outcome` (`answer`, `maybe` or `none`), the `probability` that the first is right, and the
             `basis` of both.
         """
-        limits = {"top_k": top_k, "score_threshold": score_threshold, "precision": precision}
+        limits: dict[str, Any] = {"top_k": top_k, "score_threshold": score_threshold, "precision": precision}
         documents, decision = self.search(query, filters, **limits)
+        documents = self.ranker.explained(query, documents) if explain else documents
         return {"documents": documents, "decision": decision.as_json()}
 
     run_async = in_thread(run)
@@ -79,7 +94,7 @@ class AnswerSearch(BasicTypes):
         self, query: str, filters: dict[str, Any] | None = None, *, offer: bool = False, **limits: Any
     ) -> tuple[list[Document], Decision]:
         """As `run`; to `offer` is to return the best documents also where none is good enough."""
-        if self.ranker._ranker is None:
+        if not self.ranker.is_loaded:
             self.warm_up()
         return self.ranker.rank_found(query, self.retriever.find(query, filters), offer=offer, **limits)
 
@@ -96,16 +111,19 @@ class AnswerSearch(BasicTypes):
         self.retriever.close()
         self.ranker.close()
 
+    close_async = in_thread(close)
+
 
 def compare_faq(component: AnswerRanker, *stores: BM25SDocumentStore) -> None:
-    """Compare what is searched with the FAQ that a ranker's checkpoint knows; of clearly another one, warn once.
+    """
+    Compare what is searched with the FAQ that a ranker's checkpoint knows; of clearly another one, warn once.
 
     What was calibrated there is not applied here (`Ranker.knows_faq`). Nothing happens if that is decided already, if
     the checkpoint is older than sketches of FAQs, or while the stores are empty.
     """
-    ranker = component._loaded()
-    assert ranker.config is not None
-    if (trained := ranker.config.faq) is None or ranker.knows_faq is not None:
+    ranker = component.loaded()
+    config = ranker.config
+    if config is None or (trained := config.faq) is None or ranker.knows_faq is not None:
         return
     if not (texts := [text for store in stores for text in store.contents(COMPARED)]):
         return
@@ -115,28 +133,32 @@ def compare_faq(component: AnswerRanker, *stores: BM25SDocumentStore) -> None:
     language, languages = main_language(texts), ""
     if language and trained.language and language != trained.language:
         languages = f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}."
-    component._warn_once(
+    component.warn_once(
         "%s was made for another FAQ than the one that is searched.%s%s Train it on this one, or calibrate it on "
         "questions to this one: ap-ranker calibrate %s DEV.",
-        *(component.model, languages, " Its calibration is not applied." if ranker.config.calibration else ""),
+        *(component.model, languages, " Its calibration is not applied." if config.calibration else ""),
         component.model,
     )
 
 
 @component
 class FAQSearch(AnswerSearch):
-    """Finds the answers to a question: BM25 and known wordings fetch candidates, a trained model ranks them.
+    """
+    Finds the answers to a question: BM25 and known wordings fetch candidates, a trained model ranks them.
 
     It combines `BM25SRetriever` and `AnswerRanker`, with BM25's score added. If the checkpoint compares known wordings,
     an entry that shares no word with the question is also fetched by them.
 
+    Loading is lazy: the first `run`, or `warm_up`, reads the checkpoint and the FAQ file, once.
+
+    ### Usage example
+
     ```python
     from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
 
-    FAQSearch(model="checkpoints/faq", documents="FAQ.csv").run(query="Where is my parcel?")["documents"]
+    search = FAQSearch(model="checkpoints/faq", documents="FAQ.csv")
+    print(search.run(query="Where is my parcel?")["documents"])
     ```
-
-    Loading is lazy: the first `run`, or `warm_up`, reads the checkpoint and the FAQ file, once.
     """
 
     def __init__(
@@ -153,7 +175,8 @@ class FAQSearch(AnswerSearch):
         wordings: str | Path | list[str] | None = None,
         device: ComponentDevice | None = None,
     ) -> None:
-        """Create the component without loading anything. Parameters not named here are those of `AnswerRanker`.
+        """
+        Create the component without loading anything. Parameters not named here are those of `AnswerRanker`.
 
         :param documents: A FAQ file with columns question and answer, a document, or a folder of documents and tables,
             which is kept in memory. The meta of a returned document contains `question`, `answer` and the file's other
@@ -185,26 +208,37 @@ class FAQSearch(AnswerSearch):
             score_threshold=score_threshold,
             precision=precision,
             fuse_scores=True,
-            wordings=wordings,
+            wordings=self.wordings,
         )
         store = BM25SDocumentStore(documents=documents, match=match) if document_store is None else document_store
         retriever = _FAQRetriever(store, ranker, candidates, reads_language=document_store is None)
         AnswerSearch.__init__(self, retriever, ranker)  # no super(): @component recreates the class
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
-        search = default_from_dict(cls, data)
-        search.retriever._is_from_dict = True
-        return search
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(
+            self,
+            model=self.model,
+            documents=self.documents,
+            document_store=self.document_store,
+            match=self.match,
+            candidates=self.candidates,
+            top_k=self.top_k,
+            score_threshold=self.score_threshold,
+            precision=self.precision,
+            wordings=self.wordings,
+            device=self.device,
+        )
 
 
 @component
 class _FAQRetriever(BM25SRetriever):
     """Retrieves by words and by known wordings: by their vectors if the ranker's checkpoint compares them."""
 
+    _keeps_all = True  # the ranker will choose
+
     def __init__(self, store: BM25SDocumentStore, ranker: AnswerRanker, top_k: int, reads_language: bool) -> None:
-        BM25SRetriever.__init__(self, store, top_k=top_k, wordings=list(ranker.wordings))
+        BM25SRetriever.__init__(self, store, top_k=top_k, wordings=list(ranker.wordings or []))
         self._ranker = ranker
         self._reads_language = reads_language
 
@@ -222,7 +256,7 @@ class _FAQRetriever(BM25SRetriever):
 
     def _embedder(self) -> Ranker | None:
         """The model, if it compares wordings; the store gets the stemmer that its checkpoint names."""
-        ranker = self._ranker._loaded()
+        ranker = self._ranker.loaded()
         if self._reads_language:
             self.document_store.language = ranker.bm25_language
         return ranker if ranker.config and ranker.config.wording_weight and ranker.has_vectors else None

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Retrieval by words, by meaning and by known wordings, and what all retrievers of our store have in common.
 
 It is here because Haystack loads YAML only from this namespace.
@@ -5,42 +6,46 @@ It is here because Haystack loads YAML only from this namespace.
 
 from __future__ import annotations
 
+import logging
 import threading
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from operator import is_not
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from haystack import Document, component, tracing
+from haystack import Document, component, default_to_dict, tracing
 from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, Wordings
-from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.wordings import EMBEDDED_BY, WordingIndex
 from ap_ranker.text.reading import normalized, question_key
 from ap_ranker.threads import in_thread
-from haystack_integrations.components.rankers.ap_ranker.checkpoint import (
-    BasicTypes,
+from haystack_integrations.common.ap_ranker.component import (
     CheckpointComponent,
+    CopiedByParameters,
     DocumentTexts,
     check_number,
+    check_query,
     file_list,
 )
+from haystack_integrations.common.ap_ranker.entries import names_in_files, own_wordings
+from haystack_integrations.common.ap_ranker.query_data import Found, changed
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, Found, Leg
-from haystack_integrations.document_stores.ap_ranker.entries import names_in_files, own_wordings
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, Leg
+
+logger = logging.getLogger(__name__)
 
 Pairs = Iterable[tuple[int, str]]
 
 
 class KnownWordings:
-    """The known wordings of a store's documents: those in their meta and those of files (`paths`), which are followed.
+    """
+    The known wordings of a store's documents: those in their meta and those of files (`paths`), which are followed.
 
     A model reads them, as it does a question, between `prefix` and `suffix`. Threads may share them.
     """
@@ -127,11 +132,12 @@ class WordingRows:
             yield from ((row, text) for text in named[name])
 
 
-class StoreRetriever(BasicTypes):
-    """Retrieves from a `BM25SDocumentStore`, with filters. `METHOD_async` is a method in a thread.
+class StoreRetriever(CopiedByParameters):
+    """
+    Retrieves from a `BM25SDocumentStore`, with filters. `METHOD_async` is a method in a thread.
 
-    An `InputError` says that the store's folder contains something else or is damaged, that a file of wordings cannot
-    be read, or that the store of a component from YAML is empty.
+    An `InputError` says that the store's folder contains something else or is damaged, or that a file of wordings
+    cannot be read. An empty store finds nothing, which one warning says.
     """
 
     def _search(
@@ -139,16 +145,20 @@ class StoreRetriever(BasicTypes):
         document_store: BM25SDocumentStore,
         filters: dict[str, Any] | None,
         top_k: int,
-        filter_policy: FilterPolicy | str,
+        filter_policy: str | FilterPolicy,
     ) -> None:
         if not isinstance(document_store, BM25SDocumentStore):
             raise TypeError(f"document_store must be a BM25SDocumentStore, but got {type(document_store).__name__}")
-        if top_k <= 0:
-            raise ValueError(f"top_k must be greater than 0, but got {top_k}")
+        check_number("top_k", top_k, 1)
         self.document_store = document_store
         self.filters = filters
         self.top_k = top_k
-        self.filter_policy = FilterPolicy.from_str(filter_policy) if isinstance(filter_policy, str) else filter_policy
+        self.filter_policy = FilterPolicy.from_str(str(filter_policy))  # a policy is the text of its name, too
+        self._warned = False
+
+    def _get_telemetry_data(self) -> dict[str, Any]:
+        """Data that is sent to Posthog for usage analytics."""
+        return {"document_store": type(self.document_store).__name__}
 
     def warm_up(self) -> None:
         """Open the store and build or load its index unless this is done already, so that no query waits for it."""
@@ -160,19 +170,22 @@ class StoreRetriever(BasicTypes):
         """Close the store's files; a later `run` opens them again."""
         self.document_store.close()
 
+    close_async = in_thread(close)
+
     def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> tuple[dict[str, Any] | None, int]:
         top_k = self.top_k if top_k is None else top_k
-        if top_k < 0:
-            raise ValueError(f"top_k must be greater than or equal to 0, but got {top_k}")
+        check_number("top_k", top_k, 0)
         return apply_filter_policy(self.filter_policy, self.filters, filters), top_k
 
     def _note(self, found: int, top_k: int) -> None:
-        """Tell a trace how many documents were found, or the user of a served pipeline that its store is empty."""
-        # A program may query before it writes.
-        if not found and self._is_from_dict and not self.document_store.count_documents():
-            raise InputError(
-                f"Expected documents in the store ({self.document_store.path or 'in memory'}), found none. In the "
-                "pipeline's file, give the document_store documents, or a path, which `ap-ranker index` fills."
+        """Tell a trace how many documents were found, and once the user of an empty store that it is empty."""
+        if not found and not self._warned and not self.document_store.count_documents():
+            self._warned = True
+            logger.warning(
+                "Expected documents in the store (%s), found none, so nothing can be found. Write some into it; a "
+                "pipeline's file may name documents, or a path, which `ap-ranker index` fills. This warning is not "
+                "repeated.",
+                self.document_store.path or "in memory",
             )
         if (span := tracing.tracer.current_span()) is not None:
             span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": found})
@@ -180,17 +193,22 @@ class StoreRetriever(BasicTypes):
 
 @component
 class HybridRetriever(StoreRetriever, CheckpointComponent):
-    """Finds the documents that share words with a query, by BM25, those that mean the same, by a model's vectors, and
+    """
+    Finds the documents that share words with a query, by BM25, those that mean the same, by a model's vectors, and
     those that a similar question is known to ask for.
 
     The model of the checkpoint has vectors of whole texts, as `ap-transformer` has. Give the ranker behind it the same
     checkpoint: the question is encoded once. Documents that it has not embedded yet are embedded by `warm_up`, or by
     the first `run`, and written back into the store. Known wordings are encoded, too, and kept in memory.
 
+    ### Usage example
+
     ```python
     from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
-    HybridRetriever(store, model="checkpoints/faq").run(query="Where is my parcel?")["documents"]
+    retriever = HybridRetriever(BM25SDocumentStore(documents="FAQ.csv"), model="checkpoints/faq")
+    print(retriever.run(query="Where is my parcel?")["documents"])
     ```
     """
 
@@ -203,7 +221,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         token: Secret | None = Secret.from_env_var(["HF_API_TOKEN", "HF_TOKEN"], strict=False),  # noqa: B008
         filters: dict[str, Any] | None = None,
         top_k: int = 100,
-        filter_policy: FilterPolicy = FilterPolicy.REPLACE,
+        filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
         rank_all: int = 200,
         query_prefix: str = "",
         query_suffix: str = "",
@@ -214,12 +232,15 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         batch_size: int = BATCH_SIZE,
         wordings: str | Path | list[str] | None = None,
     ) -> None:
-        """Create the component without loading the checkpoint.
+        """
+        Create the component without loading the checkpoint.
 
         Parameters that are not named here are those of the `AnswerRanker` behind it, or of `BM25SRetriever`.
 
         :param top_k: The maximum number of documents to find by words, by meaning, and by known wordings, each.
         :param rank_all: A store with at most this many documents returns all of them, for the ranker to rank.
+        :raises ValueError: A number is out of range, or there is no policy of this name.
+        :raises TypeError: `document_store` is another store.
         """
         self._search(document_store, filters, top_k, filter_policy)
         check_number("rank_all", rank_all, 0)
@@ -239,6 +260,28 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self._embedded: str | None = None  # the revision of the store with all embeddings, or "" if it has changed
         self._embedding = threading.Lock()  # not `_loading`: who adds a document need not wait for all others
 
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(
+            self,
+            document_store=self.document_store,
+            model=self.model,
+            device=self.device,
+            token=self.token,
+            filters=self.filters,
+            top_k=self.top_k,
+            filter_policy=self.filter_policy.value,
+            rank_all=self.rank_all,
+            query_prefix=self.query_prefix,
+            query_suffix=self.query_suffix,
+            document_prefix=self.document_prefix,
+            document_suffix=self.document_suffix,
+            meta_fields_to_embed=self.meta_fields_to_embed,
+            embedding_separator=self.embedding_separator,
+            batch_size=self.batch_size,
+            wordings=self.wordings,
+        )
+
     def _load(self) -> Ranker:
         ranker = CheckpointComponent._load(self)
         ranker.fill_cache()  # so that the ranker does not encode again what was encoded for the vectors
@@ -248,7 +291,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         """Load the checkpoint, embed the documents that it has not embedded yet, and build or load the indexes."""
         self.embed_documents()
         self.document_store.warm_up(embeddings=True)
-        self._wordings.index(self.document_store, self._loaded())
+        self._wordings.index(self.document_store, self.loaded())
 
     def add_wordings(self, path: str | Path) -> None:
         """Use the wordings of one more file."""
@@ -261,7 +304,8 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         StoreRetriever.close(self)
 
     def embed_documents(self, on_progress: Callable[[int, int], None] = lambda done, total: None) -> None:
-        """Embed the documents that this checkpoint has not embedded yet; other threads wait for it.
+        """
+        Embed the documents that this checkpoint has not embedded yet; other threads wait for it.
 
         :param on_progress: Called with the number of embedded documents and the number of those to embed.
         :raises InputError: Another program has replaced the embeddings by those of another checkpoint.
@@ -272,7 +316,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
             if not self._is_embedded():
                 # Two programs with two checkpoints would else replace each other's embeddings for every question.
                 replace_others = self._embedded is None
-                embed, origin = self.document_store.embed_documents, self._texts.origin(self._loaded())
+                embed, origin = self.document_store.embed_documents, self._texts.origin(self.loaded())
                 self._embedded = embed(origin, self._vectors, replace_others, on_progress) or ""
 
     @property
@@ -282,12 +326,12 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
 
     def embedded(self, documents: list[Document]) -> list[Document]:
         """Copies of documents with the embeddings of this checkpoint, to be written into the store."""
-        origin = {EMBEDDED_BY: self._texts.origin(self._loaded())}
+        origin = {EMBEDDED_BY: self._texts.origin(self.loaded())}
         pairs = zip(documents, self._vectors(documents), strict=True)
-        return [replace(document, meta=document.meta | origin, embedding=vector) for document, vector in pairs]
+        return [changed(document, meta=document.meta | origin, embedding=vector) for document, vector in pairs]
 
     def _vectors(self, documents: list[Document]) -> list[list[float]]:
-        return self._loaded().embed_answers(self._texts.texts(documents), self.batch_size).tolist()
+        return self.loaded().embed_answers(self._texts.texts(documents), self.batch_size).tolist()
 
     def _is_embedded(self) -> bool:
         return self._embedded == self.document_store.revision()
@@ -296,12 +340,16 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     def run(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
     ) -> dict[str, list[Document]]:
-        """Find documents; the parameters are those of `BM25SRetriever.run`.
+        """
+        Find documents.
 
+        :param query: The question of the user. Must not be empty.
+        :param filters: Replace the component's, or are merged with them, as its `filter_policy` says.
+        :param top_k: The maximum number of documents to find by each of the three. By default, the component's.
         :returns: `documents`: copies of all that were found, without embeddings. The score of each is the cosine of its
-            vector with the query's; the highest comes first. In the meta of each, `embedding_score` is that cosine and
-            `bm25_score` BM25's score, 0 if it shares no word with the query; `embedding_rank`, `bm25_rank` and
-            `wording_rank` are its ranks, from 1, or `None` if it was not among the `top_k`.
+            vector with the query's; the highest comes first. In `meta["ap_ranker"]` of each, `embedding_score` is that
+            cosine and `bm25_score` BM25's score, 0 if it shares no word with the query; `embedding_rank`, `bm25_rank`
+            and `wording_rank` are its ranks, from 1, or `None` if it was not among the `top_k`.
         """
         return {"documents": self.find(query, filters, top_k).copies()}
 
@@ -309,11 +357,15 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
 
     def find(self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None) -> Found:
         """As `run`, before any document is copied."""
+        check_query(query)
         filters, top_k = self._limits(filters, top_k)
         self.embed_documents()
-        ranker, store = self._ranker or self._loaded(), self.document_store
+        ranker, store = self.loaded(), self.document_store
         question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
         known = self._wordings.leg(store, ranker, question)
-        found = store.find_documents(query, question.tolist(), filters, top_k, rank_all=self.rank_all, wordings=known)
+        vector, rank_all = question.tolist(), self.rank_all
+        found = store.find_documents(
+            query, vector, filters, top_k, rank_all=rank_all, wordings=known, stored_questions=True
+        )
         self._note(len(found.rows), top_k)
         return found

@@ -1,22 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion of Elasticsearch's scores to the scale of Lucene's BM25, to which training fits `fuse_scores`."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
-from haystack import Document, component
+from haystack import Document, component, default_to_dict
 
 from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
+from haystack_integrations.common.ap_ranker.component import CopiedByParameters, check_documents
+from haystack_integrations.common.ap_ranker.query_data import add_query_data, changed, query_data, query_key
 
 
 @component
-class LuceneScores:
-    """Converts scores between `ElasticsearchBM25Retriever` and a ranker with `fuse_scores: true`.
+class LuceneScores(CopiedByParameters):
+    """
+    Converts scores between `ElasticsearchBM25Retriever` and a ranker with `fuse_scores: true`.
 
     Elasticsearch 8 multiplies each word's share of the score by k1 + 1, as Lucene did before its version 8
     (`LegacyBM25Similarity`). The order is the same, but in a sum of scores BM25 would count 2.2 times as much.
 
     It stands before a joiner, which changes the scores.
+
+    ### Usage example
+
+    ```python
+    from haystack import Document
+    from haystack_integrations.components.retrievers.ap_ranker import LuceneScores
+
+    found = [Document(content="Open the tracking link of your parcel.", score=2.2)]  # by ElasticsearchBM25Retriever
+    print(LuceneScores().run(documents=found, query="Where is my parcel?")["documents"])
+    ```
     """
 
     def __init__(self, k1: float = K1) -> None:
@@ -24,21 +38,31 @@ class LuceneScores:
         check_parameters(k1)
         self.k1 = k1
 
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(self, k1=self.k1)
+
     @component.output_types(documents=list[Document])
-    def run(self, documents: list[Document]) -> dict[str, list[Document]]:
-        """Divide the documents' scores by k1 + 1.
+    def run(self, documents: list[Document], query: str | None = None) -> dict[str, list[Document]]:
+        """
+        Divide the documents' scores by k1 + 1.
 
         :param documents: The results of `ElasticsearchBM25Retriever`, best first.
-        :returns: `documents`: copies in the same order. `meta["bm25_score"]` of each is its score, which a ranker with
-            `fuse_scores` reads, and `meta["bm25_rank"]` its rank, from 1. A document without a score, or with a
-            `bm25_score` already, is unchanged.
+        :param query: The question of the user. Without it, a ranker takes the scores for those of any query, so that
+            such documents must not be written back into a store.
+        :returns: `documents`: copies in the same order. In `meta["ap_ranker"]` of each, `bm25_score` is its score,
+            which a ranker with `fuse_scores` reads, and `bm25_rank` its rank, from 1. A document without a score, or
+            with a `bm25_score` of this query already, is unchanged.
         """
-        return {"documents": [with_lucene_score(one, self.k1, rank) for rank, one in enumerate(documents, start=1)]}
+        check_documents(documents)
+        key = None if query is None else query_key(query)
+        ranked = enumerate(documents, start=1)
+        return {"documents": [with_lucene_score(one, self.k1, key, rank) for rank, one in ranked]}
 
 
-def with_lucene_score(document: Document, k1: float, rank: int | None = None) -> Document:
+def with_lucene_score(document: Document, k1: float, key: str | None, rank: int | None = None) -> Document:
     """A copy of a document with Elasticsearch's score as Lucene's, in its meta, too; unchanged as said by `run`."""
-    if document.score is None or document.meta.get(BM25_SCORE) is not None:
+    if document.score is None or query_data(document, key).get(BM25_SCORE) is not None:
         return document
     score = document.score / (k1 + 1)
-    return replace(document, score=score, meta={**document.meta, BM25_SCORE: score, BM25_RANK: rank})
+    return changed(document, score=score, meta=add_query_data(document, key, {BM25_SCORE: score, BM25_RANK: rank}))

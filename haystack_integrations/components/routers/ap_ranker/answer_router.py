@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A router by whether a query has an answer. It is here because Haystack loads YAML only from this namespace."""
 
 from __future__ import annotations
@@ -5,28 +6,32 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from haystack import Document, component
+from haystack import Document, component, default_to_dict
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.threads import in_thread
-from haystack_integrations.components.rankers.ap_ranker.checkpoint import BasicTypes, file_list
+from haystack_integrations.common.ap_ranker.component import CopiedByParameters, file_list
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 
 
 @component
-class AnswerRouter(BasicTypes):
-    """Sends ranked documents on as an answer or as a maybe, or the query as one that has none.
+class AnswerRouter(CopiedByParameters):
+    """
+    Sends ranked documents on as an answer or as a maybe, or the query as one that has none.
 
     It goes behind an `AnswerRanker` of the same checkpoint, and decides as the search page does: `answer` if the
     probability that the first document is right reaches the threshold of the target precision, `none` if the documents
     are no more like the query than like questions about other matters, and `maybe` otherwise.
 
+    ### Usage example
+
     ```python
+    from haystack import Document
     from haystack_integrations.components.routers.ap_ranker import AnswerRouter
 
-    router = AnswerRouter(model="checkpoints/faq", precision=0.9)
-    router.run(query="Where is my parcel?", documents=ranker.run(...)["documents"])  # {"answer": [Document, ...]}
+    router = AnswerRouter(model="checkpoints/faq")
+    print(router.run(query="Where is my parcel?", documents=[Document(content="Open the tracking link ...")]))
     ```
     """
 
@@ -40,7 +45,8 @@ class AnswerRouter(BasicTypes):
         fuse_scores: bool = False,
         wordings: str | Path | list[str] | None = None,
     ) -> None:
-        """Create the component without loading the checkpoint.
+        """
+        Create the component without loading the checkpoint.
 
         :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
         :param precision: The target share of right first answers, for which the checkpoint must be calibrated; by
@@ -51,14 +57,28 @@ class AnswerRouter(BasicTypes):
         :param wordings: As for the ranker in front.
         """
         self.model, self.precision, self.fuse_scores = str(model), precision, fuse_scores
-        self.device, self.token, self.wordings = device, token, file_list(wordings)
+        self.device, self.token = device, token
+        self.wordings = None if wordings is None else file_list(wordings)
         self._decides = AnswerRanker(
             model=model, precision=precision, device=device, token=token, fuse_scores=fuse_scores, wordings=wordings
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(
+            self,
+            model=self.model,
+            precision=self.precision,
+            device=self.device,
+            token=self.token,
+            fuse_scores=self.fuse_scores,
+            wordings=self.wordings,
+        )
+
     @component.output_types(answer=list[Document], maybe=list[Document], none=str)
     def run(self, *, query: str, documents: list[Document]) -> dict[str, Any]:
-        """Decide on a query.
+        """
+        Decide on a query.
 
         :param query: The question of the user.
         :param documents: What was found for it, best first; the two best different documents are enough.
@@ -79,3 +99,5 @@ class AnswerRouter(BasicTypes):
     def close(self) -> None:
         """Free the model; a later `run` loads it again."""
         self._decides.close()
+
+    close_async = in_thread(close)

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What components have in common: how they check parameters, load a checkpoint and are copied."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from haystack import Document, default_from_dict, tracing
+from haystack.utils import ComponentDevice, Secret
+
+from ap_ranker.errors import InputError, check_known, one_line
+from ap_ranker.ranking.quantization import StateDtype
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.threads import in_thread
+
+logger = logging.getLogger(__name__)
+
+CACHE = {"megabytes": 256, "dtype": None, "encodings": None}
+"""How a ranker keeps encoded documents, by default."""
+
+
+class WarnOnce:
+    """Logs each message once, whatever its values."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def __call__(self, message: str, *values: object) -> None:
+        """Log the message with these values unless it was logged before."""
+        if message not in self._told:
+            self._told.add(message)
+            logger.warning(f"{message} This warning is not repeated.", *values)
+
+
+class CopiedByParameters:
+    """
+    A component that keeps each parameter of its constructor as an attribute of the same name.
+
+    A copy, also a pickled one, is made anew of the same parameters: it loads and reads for itself, on first use.
+    """
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
+        return default_from_dict(cls, data)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _, *names = inspect.signature(type(self).__init__).parameters
+        return _made, (type(self), {name: getattr(self, name) for name in names})
+
+
+def _made(kind: type[Any], parameters: dict[str, Any]) -> Any:
+    return kind(**parameters)
+
+
+def file_list(paths: str | Path | Sequence[str | Path] | None) -> list[str]:
+    """The paths of no file, one or several, as a component's parameter names them."""
+    return [str(path) for path in ([paths] if isinstance(paths, (str, Path)) else paths or [])]
+
+
+def check_number(name: str, value: object, minimum: int) -> None:
+    """Raise InputError unless it is a whole number, and not too small."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        raise InputError(f"{name} must be a whole number >= {minimum}, but got {value!r}")
+
+
+def read_cache(cache: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The settings of a cache, complete; InputError if one is unknown or out of range."""
+    for name in cache or ():
+        check_known("settings of the cache", name, CACHE)
+    known = {**CACHE, **(cache or {})}
+    check_number("megabytes of the cache", known["megabytes"], 0)
+    if known["dtype"] is not None:
+        check_known("dtype of the cache", known["dtype"], StateDtype)
+    return {**known, "encodings": None if known["encodings"] is None else str(known["encodings"])}
+
+
+def with_earlier_names(parameters: dict[str, Any]) -> dict[str, Any]:
+    """A ranker's parameters in YAML, those of earlier versions as they are called now."""
+    if parameters.pop("explain", False):
+        logger.warning("explain is an argument of a ranker's run; as a parameter in YAML it is ignored.")
+    earlier = {"cache_megabytes": "megabytes", "cache_dtype": "dtype", "encodings": "encodings"}
+    cache = {name: parameters.pop(former) for former, name in earlier.items() if former in parameters}
+    return {"cache": cache, **parameters} if cache else parameters
+
+
+def check_query(query: object) -> None:
+    """Raise InputError unless it is a text."""
+    if not isinstance(query, str):
+        raise InputError(f"Expected query as a text, found {one_line(repr(query), 80)}.")
+
+
+def check_documents(documents: object) -> None:
+    """Raise InputError unless they are a list of Haystack's documents."""
+    wrong = [one for one in documents if not isinstance(one, Document)] if isinstance(documents, list) else [documents]
+    if wrong:
+        raise InputError(f"Expected documents as a list of Documents, found {one_line(repr(wrong[0]), 80)}.")
+
+
+SENTENCE_TRANSFORMERS = {"trust_remote_code": False, "backend": "torch"} | dict.fromkeys(
+    ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
+)
+"""Parameters of Haystack's components for Sentence Transformers that do not apply here, and their defaults."""
+
+SENTENCE_TRANSFORMERS_EMBEDDER = (
+    SENTENCE_TRANSFORMERS
+    | {"normalize_embeddings": True, "local_files_only": False, "precision": "float32"}
+    | dict.fromkeys(("truncate_dim", "encode_kwargs", "revision", "quantization_ranges"))
+)
+"""The same of its embedders. Ours always make vectors of length 1."""
+
+
+class CheckpointComponent(CopiedByParameters):
+    """Loads a checkpoint on first use, once, whichever thread comes first."""
+
+    left_out: ClassVar[Mapping[str, Any]] = SENTENCE_TRANSFORMERS
+    """Parameters of the component that this one replaces, which `from_dict` ignores if they are so, or empty."""
+
+    def _name_checkpoint(self, model: str | Path, device: ComponentDevice | None, token: Secret | None) -> None:
+        self.model = str(model)
+        self.device = ComponentDevice.resolve_device(device)
+        self.token = token
+        self._ranker: Ranker | None = None
+        self._loading = threading.RLock()
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """
+        Create the component from a dictionary, as made by `to_dict` or read from YAML.
+
+        A dictionary of Haystack's component for Sentence Transformers works once it names this class and a checkpoint.
+        """
+        parameters = cls._known(dict(data.get("init_parameters", {})))
+        for name, default in cls.left_out.items():
+            if not parameters.get(name) or parameters[name] == default:
+                parameters.pop(name, None)
+        return default_from_dict(cls, {**data, "init_parameters": parameters})
+
+    @staticmethod
+    def _known(parameters: dict[str, Any]) -> dict[str, Any]:
+        """Parameters of a dictionary, those of earlier versions as they are called now."""
+        return parameters
+
+    def _get_telemetry_data(self) -> dict[str, Any]:
+        """Data that is sent to Posthog for usage analytics: not the folders of a machine."""
+        return {"model": Path(self.model).name}
+
+    def warm_up(self) -> None:
+        """
+        Load the checkpoint unless it is loaded already; other threads wait for it.
+
+        :raises InputError: There is no checkpoint at `model`, it is damaged, or the component cannot use it.
+        """
+        self.loaded()
+
+    warm_up_async = in_thread(warm_up)
+
+    def loaded(self) -> Ranker:
+        """The checkpoint as the library's `Ranker`, loaded on first use."""
+        with self._loading:
+            if self._ranker is None:
+                self._ranker = self._load()
+            return self._ranker
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the checkpoint is loaded."""
+        return self._ranker is not None
+
+    def _load(self) -> Ranker:
+        """The checkpoint, of which the component takes the vectors of whole texts."""
+        ranker = self._read_checkpoint()
+        ranker.embed_questions([])  # raises InputError if it has none
+        _ = ranker.fingerprint  # now: later, the folder might contain another checkpoint
+        return ranker
+
+    def _read_checkpoint(self, **options: Any) -> Ranker:
+        token = self.token.resolve_value() if self.token else None
+        return Ranker.from_pretrained(self.model, self.device.to_torch_str(), token, **options)
+
+    def close(self) -> None:
+        """Free the model; a later `run` loads it again."""
+        self._ranker = None
+
+    close_async = in_thread(close)
+
+
+@dataclass(frozen=True)
+class DocumentTexts:
+    """The text of a document as a model reads it: the values of meta fields are put before the content."""
+
+    prefix: str = ""
+    suffix: str = ""
+    meta_fields: Sequence[str] = ()
+    separator: str = "\n"
+
+    def texts(self, documents: Sequence[Document]) -> list[str]:
+        """The texts of documents; missing content counts as empty."""
+        return [self.prefix + self._text(document) + self.suffix for document in documents]
+
+    def _text(self, document: Document) -> str:
+        if not self.meta_fields:
+            return document.content or ""
+        values = (document.meta.get(name) for name in self.meta_fields)
+        return self.separator.join([*(str(value) for value in values if value is not None), document.content or ""])
+
+    def origin(self, ranker: Ranker) -> str:
+        """What an embedding comes from: the checkpoint's fingerprint and, if there are any, a hash of the settings."""
+        if not (self.prefix or self.suffix or self.meta_fields):
+            return ranker.fingerprint
+        settings = json.dumps([self.prefix, self.suffix, *self.meta_fields, self.separator])
+        return f"{ranker.fingerprint}-{blake2b(settings.encode(), digest_size=4).hexdigest()}"
+
+
+def trace_run(model: str, ranker: Ranker, question: str, texts: Sequence[str]) -> None:
+    """Tell the trace of a run, if there is one, what is ranked."""
+    if (span := tracing.tracer.current_span()) is None:
+        return
+    tags = {"model": model, "architecture": ranker.name, "candidates": len(texts)}
+    if ranker.cache is not None:
+        tags["cache_hits"] = ranker.cache.count(texts)
+    span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})
+    span.set_content_tag("ap_ranker.question", question)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FAQ entries as documents, and what documents are known to be asked by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from haystack import Document
+
+from ap_ranker.data.faq import Entry, Match
+from ap_ranker.ranking.wordings import WORDINGS
+from haystack_integrations.common.ap_ranker.query_data import STORED_QUESTION, query_data
+
+MARK = "ap_ranker_key"
+"""The field of the meta that marks what `ap-ranker index` wrote: a number, a hash of the document's id."""
+
+
+def to_document(entry: Entry, match: Match) -> Document:
+    """An entry of a FAQ file as a document; `match` names the text that becomes its content, the rest is its meta."""
+    meta: dict[str, Any] = {**entry.other, "question": entry.question, "answer": entry.answer}
+    if entry.title:
+        meta["title"] = entry.title
+    if entry.wordings:
+        meta[WORDINGS] = list(entry.wordings)
+    return Document(content=entry.text(match), meta=meta)
+
+
+def own_wordings(document: Document) -> list[str]:
+    """The wordings in a document's meta: its stored question and further ones; other things there are left out."""
+    further = document.meta.get(WORDINGS)
+    texts = [document.meta.get("question"), *(further if isinstance(further, list) else [])]
+    return [text for text in texts if text and isinstance(text, str)]
+
+
+def names_in_files(document: Document) -> tuple[str, str, str]:
+    """What files of wordings may call a document: its id in the FAQ, its content, and its answer."""
+    return str(document.meta.get("aid", "")), document.content or "", str(document.meta.get("answer", ""))
+
+
+def has_stored_question(document: Document, key: str | None) -> bool:
+    """Whether the question in a document's meta is known to ask for it: by a retriever, or as an entry of an index."""
+    return bool(query_data(document, key).get(STORED_QUESTION)) or MARK in document.meta

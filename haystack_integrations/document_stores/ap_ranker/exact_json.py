@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON that gives back what a store in memory keeps: dates, tuples, sets, bytes, numbers of numpy, keys of any kind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date, datetime, time
+from typing import Any
+
+import numpy as np
+
+_TYPE = "__ap_ranker__"
+"""The key of an object that stands for another value, `{_TYPE: [kind, content]}`, or that has other keys than text."""
+
+_KINDS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),  # before date, which it is, too
+    "date": (date, date.isoformat, date.fromisoformat),
+    "time": (time, time.isoformat, time.fromisoformat),
+    "tuple": (tuple, list, tuple),
+    "set": (set, list, set),
+    "frozenset": (frozenset, list, frozenset),
+    "bytes": (bytes, bytes.hex, bytes.fromhex),
+    "array": (np.ndarray, lambda value: [value.dtype.str, value.tolist()], lambda pair: np.array(pair[1], pair[0])),
+    "number": (np.generic, lambda value: [value.dtype.str, value.item()], lambda pair: np.array(pair[1], pair[0])[()]),
+}
+
+
+def to_json(value: Any) -> str:
+    """
+    Write a value as text that UTF-8 can hold; a TypeError if it has a part that JSON cannot hold, not even so.
+
+    Dictionaries and lists of plain values stay as they are, as in other JSON.
+    """
+    encoded = _encoded(value)
+    text = json.dumps(encoded, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return json.dumps(encoded)
+    return text
+
+
+def from_json(text: str) -> Any:
+    """Read what `to_json` wrote."""
+    return json.loads(text, object_hook=_decoded if _TYPE in text else None)
+
+
+def _encoded(value: Any) -> Any:
+    if type(value) in (str, int, float, bool, type(None)):
+        return value
+    if isinstance(value, list):
+        return list(map(_encoded, value))
+    if isinstance(value, dict):
+        plain = {key: _encoded(one) for key, one in value.items() if type(key) is str and key != _TYPE}
+        others = [[_encoded(key), _encoded(one)] for key, one in value.items() if type(key) is not str or key == _TYPE]
+        return plain | {_TYPE: ["dict", others]} if others else plain
+    for kind, (known, encode, _) in _KINDS.items():
+        if isinstance(value, known):
+            return {_TYPE: [kind, _encoded(encode(value))]}
+    return value
+
+
+def _decoded(value: dict[str, Any]) -> Any:
+    if _TYPE not in value:
+        return value
+    kind, content = value.pop(_TYPE)
+    return value | dict(map(tuple, content)) if kind == "dict" else _KINDS[kind][2](content)
