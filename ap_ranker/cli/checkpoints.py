@@ -35,6 +35,7 @@ def init(
     from ap_ranker.training.resume_folder import ResumeFolder
 
     ResumeFolder(output).check_output(resume=False, overwrite=overwrite)
+    from ap_ranker.data.faq import have_questions
     from ap_ranker.documents import read_entries
     from ap_ranker.text.languages import check_language
     from ap_ranker.training.untrained import write_untrained
@@ -42,7 +43,8 @@ def init(
     check_language(language)
     entries = read_entries(documents, columns)
     with errors.status("Counting words ..."):
-        write_untrained(output, [entry.text(match) for entry in entries], language, encoder, str(documents))
+        texts = [entry.text(match) for entry in entries]
+        write_untrained(output, texts, language, encoder, str(documents), stored=have_questions(entries))
     console.say(
         f"Wrote {output}: ap-transformer, untrained, for {len(entries):,} texts. Search them: "
         f'ap-ranker ask "YOUR QUESTION" --documents {documents} --model {output}'

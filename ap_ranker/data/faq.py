@@ -59,6 +59,11 @@ class Entry:
         return "\n".join(filter(None, (self.title, question, answer)))
 
 
+def have_questions(entries: Sequence[Entry]) -> bool:
+    """Whether most entries have a stored question, as those of a FAQ have and passages of documents have not."""
+    return 2 * sum(bool(entry.question) for entry in entries) >= len(entries)
+
+
 def read_faq(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:
     """Read the entries of a table with a column `answer` and, usually, `question`.
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
@@ -32,10 +32,9 @@ _ENCODER = "encoder.backbone."  # where a model's pretrained weights begin
 class Prior:
     """What is known of an untrained encoder: a, b and c; the thresholds of target precisions; `floor`, above g.
 
-    `encoder` is its name, `faqs` and `questions` are those that it was fitted to.
+    `faqs` and `questions` are those that it was fitted to.
     """
 
-    encoder: str
     score: Annotated[float, Field(ge=0)]
     margin: Annotated[float, Field(ge=0)]
     bias: float
@@ -47,13 +46,32 @@ class Prior:
     def calibration(self, background: float) -> Calibration:
         """The calibration of a FAQ with this background."""
         bias = self.bias - self.score * background
-        return Calibration(
-            self.score, self.margin, bias, self.thresholds, floor=background + self.floor, basis=Basis.PRIOR
-        )
+        floor = background + self.floor
+        return Calibration(self.score, self.margin, bias, self.thresholds, floor=floor, basis=Basis.PRIOR)
 
 
-def find_prior(weights: Mapping[str, Tensor]) -> Prior | None:
-    """The prior of the encoder in a model with these weights; `None` if it is none that a prior was fitted with."""
+@settings
+class EncoderPriors:
+    """The priors of one encoder: of a FAQ with stored questions, of documents, and of languages that it has not read.
+
+    `encoder` is its name, `languages` are the codes of those that it has read.
+    """
+
+    encoder: str
+    languages: Sequence[str]
+    stored: Prior
+    documents: Prior
+    foreign: Prior
+
+    def of(self, language: str | None, *, stored: bool) -> Prior:
+        """That of texts in a language, `None` if it is unknown, with `stored` questions or not."""
+        if language is not None and language not in self.languages:
+            return self.foreign
+        return self.stored if stored else self.documents
+
+
+def find_priors(weights: Mapping[str, Tensor]) -> EncoderPriors | None:
+    """The priors of the encoder in a model with these weights; `None` if none were fitted with it."""
     return _priors().get(encoder_key(weights))
 
 
@@ -62,11 +80,15 @@ def encoder_key(weights: Mapping[str, Tensor]) -> str:
     matrices = [value for name, value in weights.items() if name.startswith(_ENCODER) and value.dim() == 2]
     if not matrices:
         return ""
-    last = matrices[-1]
-    return blake2b(last.detach().cpu().to(torch.float32).numpy().tobytes(), digest_size=8).hexdigest()
+    return blake2b(matrices[-1].detach().cpu().to(torch.float32).numpy().tobytes(), digest_size=8).hexdigest()
 
 
 @cache
-def _priors() -> Mapping[str, Prior]:
-    text = (files("ap_ranker.ranking") / FILE).read_text(encoding="utf-8")
-    return {key: read_fields(Prior, values, f"{FILE}: {key}") for key, values in json.loads(text).items()}
+def _priors() -> Mapping[str, EncoderPriors]:
+    found = json.loads((files("ap_ranker.ranking") / FILE).read_text(encoding="utf-8"))
+    return {key: _read(values, f"{FILE}: {key}") for key, values in found.items()}
+
+
+def _read(values: Mapping[str, Any], where: str) -> EncoderPriors:
+    kinds = {kind: read_fields(Prior, values[kind], where) for kind in ("stored", "documents", "foreign")}
+    return read_fields(EncoderPriors, {**values, **kinds}, where)

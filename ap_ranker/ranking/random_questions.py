@@ -30,7 +30,7 @@ how to remove ink from a shirt
 what rhymes with orange
 how far away is the moon
 the best opening in chess
-why is the sky blue
+which planet has rings
 who discovered penicillin
 convert 5 miles to kilometres
 the meaning of my dream about a river

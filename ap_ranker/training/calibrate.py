@@ -138,7 +138,7 @@ def calibrate(
         warnings += [f"{count:,} {reason}" for reason, count in dataset.notes.items()]
         hidden = None if unanswerable[split] else share or 0.1
         rankings, floors = _ranked(ranker, dataset, hidden)
-        candidates = float(np.mean([len(right) for right in rankings[MODEL].right]))
+        candidates = float(np.mean([len(right) for right in rankings[MODEL].right[: len(dataset.questions)]]))
         if not fits:  # dev is the first
             fits = {kind: fit(ranked, precisions, prior.get(kind)) for kind, ranked in rankings.items()}
             fits = {kind: replace(each, floor=floors[kind], basis=basis) for kind, each in fits.items()}

@@ -11,7 +11,7 @@ import numpy as np
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.faq_sketch import FAQSketch
-from ap_ranker.ranking.priors import find_prior
+from ap_ranker.ranking.priors import find_priors
 from ap_ranker.ranking.random_questions import background
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.rule import MODEL
@@ -25,14 +25,21 @@ SAMPLE = 200
 
 
 def write_untrained(
-    folder: str | Path, texts: Sequence[str], language: str | None = None, encoder: str | None = None, source: str = ""
+    folder: str | Path,
+    texts: Sequence[str],
+    language: str | None = None,
+    encoder: str | None = None,
+    source: str = "",
+    *,
+    stored: bool = True,
 ) -> CheckpointConfig:
     """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
 
     Training that far needs questions: without any, the weights of words, of BM25 and of known wordings are fixed, and
     probabilities are those of the encoder's prior (`ranking/priors.py`), if any. The `language` is that of BM25's
-    stemmer, the `encoder` any sentence-transformers model, by name or folder; the card names the `source` of the texts.
-    InputError if there is no such encoder, or the folder cannot be written.
+    stemmer, the `encoder` any sentence-transformers model, by name or folder; the card names the `source` of the texts;
+    `stored` says whether most of them have a stored question. InputError if there is no such encoder, or the folder
+    cannot be written.
     """
     options = {} if encoder is None else {"encoder": encoder}
     config = TrainingConfig("ap-transformer", options, epochs=0, language=language)
@@ -41,6 +48,7 @@ def write_untrained(
     model, tokenizer, inputs = initialize_model(sample, config, config.model_options, None, resolve_device(None))
     if model.statistics is not None:
         model.statistics.count(tokenizer.encode(texts)[0])
+    sketch = FAQSketch.with_language(texts)
     checkpoint = CheckpointConfig(
         config.model,
         config.model_options,
@@ -50,9 +58,10 @@ def write_untrained(
         bm25_language=language,
         wording_weight=DEFAULT_WEIGHT,
         encoder=inputs.encoder,
-        faq=FAQSketch.with_language(texts),
+        faq=sketch,
     )
-    if texts and (prior := find_prior(model.state_dict())) is not None:
+    if texts and (priors := find_priors(model.state_dict())) is not None:
+        prior = priors.of(sketch.language, stored=stored)
         ranker = Ranker(model.eval(), tokenizer, resolve_device(None), checkpoint)
         checkpoint = replace(checkpoint, calibration={MODEL: prior.calibration(background(ranker, texts))})
     card = untrained_card(checkpoint, f"{len(texts):,} texts of {source or 'the documents'}")

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from faqs import WORDINGS, Faq, off_topic, read_faqs
+from faqs import DOCUMENTS, WORDINGS, Faq, off_topic, read_faqs
 from numpy.typing import NDArray
 from rich.console import Console
 
@@ -27,10 +27,11 @@ from ap_ranker.evaluation.leave_one_out import leave_one_out
 from ap_ranker.files import write_text_atomically
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.ranking import rule
-from ap_ranker.ranking.priors import FILE, Prior, encoder_key
+from ap_ranker.ranking.priors import FILE, EncoderPriors, Prior, encoder_key
 from ap_ranker.ranking.random_questions import background
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis, Calibration, Signals
+from ap_ranker.text.language_detection import main_language
 from ap_ranker.training.untrained import write_untrained
 
 HERE = Path(__file__).parent
@@ -49,6 +50,8 @@ SYSTEMS = ("ours", "bi-encoder", "BM25")
 
 app = typer.Typer(add_completion=False)
 console = Console(soft_wrap=True)
+EncoderOption = Annotated[str, typer.Option(help="A name or a folder.")]
+Languages = Annotated[str, typer.Option(help="Codes of the languages that it has read, separated by commas.")]
 Shared = Annotated[Path | None, typer.Option(help="A folder with faq_public/: without it, without the COVID-19 FAQs.")]
 
 
@@ -62,6 +65,7 @@ class Measured:
     loo: Rankings | None
     background: float
     encoder: str
+    language: str | None
 
 
 def measured(faq: Faq, encoder: str) -> dict[str, Measured]:
@@ -72,14 +76,14 @@ def measured(faq: Faq, encoder: str) -> dict[str, Measured]:
     own = leave_one_out(faq.data).questions if faq.known == WORDINGS else []
     parts = [*asked.values(), *others.values(), own]
     with TemporaryDirectory() as folder:
-        write_untrained(Path(folder) / "m", texts, faq.language, encoder)
+        write_untrained(Path(folder) / "m", texts, faq.language, encoder, stored=faq.known != DOCUMENTS)
         ranker = Ranker.from_pretrained(Path(folder) / "m")
         everything = systems(ranker, replace(faq.data, questions=[each for part in parts for each in part]))
         ground = background(ranker, texts)
         key = encoder_key(ranker.model.state_dict())
     ends = np.cumsum([len(part) for part in parts])
     split_ = [
-        {name: rows(each, end - len(part), end) for name, each in everything.items()}
+        {name: each.between(end - len(part), end) for name, each in everything.items()}
         for part, end in zip(parts, ends, strict=True)
     ]
     loo = weighted(split_[-1]["ours"]) if own else None
@@ -91,19 +95,10 @@ def measured(faq: Faq, encoder: str) -> dict[str, Measured]:
             loo,
             ground,
             key,
+            main_language(texts),
         )
         for place, split in enumerate(SPLITS)
     }
-
-
-def rows(rankings: Rankings, start: int, end: int) -> Rankings:
-    """Those of some questions."""
-    return Rankings(
-        rankings.signals[start:end],
-        rankings.right[start:end],
-        rankings.answerable[start:end],
-        rankings.weights[start:end],
-    )
 
 
 def systems(ranker: Ranker, data: Dataset) -> dict[str, Rankings]:
@@ -144,7 +139,7 @@ def joined(parts: Iterable[tuple[Rankings, float]]) -> Rankings:
     )
 
 
-def fitted_prior(faqs: Sequence[Measured], system: str, encoder: str) -> Prior:
+def fitted_prior(faqs: Sequence[Measured], system: str = "ours") -> Prior:
     """The prior of a system for these FAQs' questions; only ours has a background."""
     grounds = [each.background if system == "ours" else 0.0 for each in faqs]
     everything = joined((each.rankings[system], ground) for each, ground in zip(faqs, grounds, strict=True))
@@ -155,40 +150,51 @@ def fitted_prior(faqs: Sequence[Measured], system: str, encoder: str) -> Prior:
     below = np.cumsum(shares[order]) / shares.sum()
     floor = float(np.array(tops)[order][np.searchsorted(below, BELOW_FLOOR)])
     names = sorted({each.faq.family for each in faqs})
-    return Prior(
-        encoder, found.score, found.margin, found.bias, dict(found.thresholds), floor, names, len(everything.signals)
-    )
+    return Prior(found.score, found.margin, found.bias, dict(found.thresholds), floor, names, len(everything.signals))
+
+
+def encoder_priors(faqs: Sequence[Measured], encoder: str, languages: Sequence[str]) -> EncoderPriors:
+    """The three priors of an encoder that has read some languages: chosen on the dev questions, see README.md."""
+    read = [each for each in faqs if each.language in languages]
+    stored = fitted_prior(read)
+    documents = fitted_prior([each for each in read if each.faq.known == DOCUMENTS])
+    foreign = fitted_prior([each for each in faqs if each.language not in languages])
+    return EncoderPriors(encoder, languages, stored, replace(documents, floor=stored.floor), foreign)
 
 
 @app.command("fit")
 def fit_priors(
-    shared: Shared = None,
-    encoder: Annotated[list[str] | None, typer.Option(help="A name or a folder; may be repeated.")] = None,
+    shared: Shared = None, encoder: EncoderOption = DEFAULT_ENCODER, languages: Languages = "en", name: str = ""
 ) -> None:
-    """Fit a prior for each encoder to the dev questions of all FAQs, and write them beside the code."""
+    """Fit the priors of an encoder to the dev questions of all FAQs, and write them beside the code."""
     path = HERE.parents[1] / "ap_ranker" / "ranking" / FILE
-    priors = json.loads(path.read_text())
-    for name in encoder or [DEFAULT_ENCODER]:
-        faqs = [measured(faq, name)["dev"] for faq in read_faqs(shared)]
-        prior = fitted_prior(faqs, "ours", Path(name).name)
-        priors[faqs[0].encoder] = asdict(prior)
-        console.print(prior)
-    write_text_atomically(path, json.dumps(priors, indent=2) + "\n")
+    faqs = [measured(faq, encoder)["dev"] for faq in read_faqs(shared)]
+    found = encoder_priors(faqs, name or Path(encoder).name, languages.split(","))
+    write_text_atomically(
+        path, json.dumps(json.loads(path.read_text()) | {faqs[0].encoder: asdict(found)}, indent=2) + "\n"
+    )
+    console.print(found)
 
 
-def strategies(faq: Measured, others: Sequence[Measured], dev: Measured, encoder: str) -> dict[str, Calibration]:
+def strategies(
+    faq: Measured, others: Sequence[Measured], dev: Measured, languages: Sequence[str]
+) -> dict[str, Calibration]:
     """What each way to calibrate gives for a FAQ that no prior has seen."""
     found = {}
     for system in SYSTEMS:
-        prior = fitted_prior(others, system, encoder).calibration(faq.background if system == "ours" else 0.0)
+        if system == "ours":
+            kind = encoder_priors(others, "", languages).of(faq.language, stored=faq.faq.known != DOCUMENTS)
+            prior = kind.calibration(faq.background)
+        else:
+            prior = fitted_prior(others, system).calibration(0.0)
         found["prior" if system == "ours" else f"{system}'s prior"] = prior
         if system == "ours" and faq.loo is not None:
             own = fit(faq.loo, TARGETS, prior)
             found["leave one out"] = replace(own, floor=prior.floor, basis=Basis.WORDINGS)
         if len(dev.rankings[system].signals) >= 20:
             own = fit(dev.rankings[system], TARGETS, prior)
-            name = "users' questions" if system == "ours" else f"{system}, users' questions"
-            found[name] = replace(own, floor=prior.floor)
+            named = "users' questions" if system == "ours" else f"{system}, users' questions"
+            found[named] = replace(own, floor=prior.floor)
     return found
 
 
@@ -262,7 +268,8 @@ def best_share(
 @app.command("measure")
 def measure_all(
     shared: Shared = None,
-    encoder: Annotated[str, typer.Option(help="A name or a folder.")] = DEFAULT_ENCODER,
+    encoder: EncoderOption = DEFAULT_ENCODER,
+    languages: Languages = "en",
     split: Annotated[str, typer.Option(help="dev to choose by, test to report once.")] = "test",
     output: Annotated[Path, typer.Option(help="A file of results, .json; tables go beside it as .md.")] = HERE
     / "results.json",
@@ -273,7 +280,7 @@ def measure_all(
     found: list[dict[str, Any]] = []
     for name, faq in ((name, splits[split]) for name, splits in every.items() if splits[split].rankings):
         others = [each for each in dev.values() if each.faq.family != faq.faq.family]
-        for strategy, calibration in strategies(faq, others, dev[name], Path(encoder).name).items():
+        for strategy, calibration in strategies(faq, others, dev[name], languages.split(",")).items():
             found += judged(faq, strategy, calibration)
     write_text_atomically(output, json.dumps(found, indent=1) + "\n")
     write_text_atomically(output.with_suffix(".md"), tables(found))

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import TEXTS
+from conftest import TEXTS, write_checkpoint
 from refusals import refused
 from scipy.optimize import minimize
 from scipy.stats import beta
 
-from ap_ranker.data.dataset import Dataset, Question
+from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation.calibration_fit import (
+    DEVIATIONS,
+    SHORTFALL,
     Rankings,
     TopAnswers,
     calibration_error,
@@ -26,8 +28,12 @@ from ap_ranker.evaluation.calibration_fit import (
     threshold,
     top_answers,
     with_hidden,
+    with_random_questions,
+    without_random_questions,
 )
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking.bm25 import BM25
+from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Calibration, Signals
 
@@ -159,11 +165,13 @@ def test_threshold_of_all_and_of_too_few() -> None:
 def test_outcome_by_hand() -> None:
     four = given([0.9, 0.8, 0.3, 0.6], [1, 0, 1, 0], [1, 1, 1, 0])
     result = outcome(four, 0.7)
-    assert result == {"threshold": 0.7, "answered": 0.5, "precision": 0.5, "rejected": 1.0}
+    assert result == {"threshold": 0.7, "answered": 0.5, "none": 0.0, "precision": 0.5, "rejected": 1.0}
     everything = outcome(four, 0.0)
-    assert everything == {"threshold": 0.0, "answered": 1.0, "precision": 0.5, "rejected": 0.0}
+    assert everything == {"threshold": 0.0, "answered": 1.0, "none": 0.0, "precision": 0.5, "rejected": 0.0}
     nothing = outcome(given([0.9], [1]), 0.95)
-    assert nothing == {"threshold": 0.95, "answered": 0.0, "precision": None, "rejected": None}
+    assert nothing == {"threshold": 0.95, "answered": 0.0, "none": 0.0, "precision": None, "rejected": None}
+    below = outcome(replace(four, below=np.array([True, False, False, True])), 0.7)
+    assert below == {"threshold": 0.7, "answered": 0.25, "none": 0.5, "precision": 0.0, "rejected": 1.0}
     weighted = outcome(replace(four, weights=np.array([1.0, 3.0, 1.0, 5.0])), 0.7)
     assert (weighted["answered"], weighted["precision"]) == (0.4, 0.25)
 
@@ -218,3 +226,88 @@ def test_fewer_questions_could_not_show_the_precision(precision: float) -> None:
     needed = questions_needed(precision)
     assert beta.ppf(0.05, needed, 1) >= precision
     assert needed == 20 or beta.ppf(0.05, needed - 1, 1) < precision
+
+
+def test_few_questions_stay_near_the_prior_and_many_leave_it() -> None:
+    """The most probable weights are those of another optimiser, with a normal prior."""
+    prior = Calibration(3.0, 0.5, -1.0, {})
+    deviations = np.array([DEVIATIONS[0] * prior.score, DEVIATIONS[0] * prior.margin, DEVIATIONS[1]])
+
+    def penalised(parameters: np.ndarray, rankings: Rankings) -> float:
+        away = (parameters - np.array([prior.score, prior.margin, prior.bias])) / deviations
+        return naive_loss(parameters, rankings) + float((away**2).sum()) / 2
+
+    distances = []
+    for questions in (20, 2_000):
+        rankings = planted(4, questions)
+        found = fit(rankings, [0.5], prior)
+        best = minimize(penalised, [1.0, 1.0, 0.0], args=(rankings,), method="Nelder-Mead", options={"fatol": 1e-9})
+        assert [found.score, found.margin, found.bias] == pytest.approx(best.x, abs=2e-3)
+        distances.append(abs(found.bias - prior.bias))
+    assert distances[0] < distances[1]
+
+
+def test_a_precision_needs_its_lower_bound_to_be_shown() -> None:
+    """Of 400 drawn questions thresholds are those of the mean; of 40 they are stricter, or there are none."""
+    shortfalls: dict[int, list[float]] = {40: [], 400: []}
+    for questions, found in shortfalls.items():
+        for seed in range(30):
+            rankings = planted(seed, questions)
+            calibration = fit(rankings, [0.8])
+            bare = threshold(top_answers(calibration, rankings), 0.8)
+            if bare is not None:
+                found.append(calibration.thresholds.get("0.8", 1.0) - bare)
+    assert min(shortfalls[40] + shortfalls[400]) >= 0
+    assert np.mean(shortfalls[40]) > np.mean(shortfalls[400])
+
+
+def test_the_bound_is_that_of_many_fits() -> None:
+    """The standard error by the delta method, against the spread of the precision over drawn weights."""
+    rankings = planted(9, 300)
+    answers = top_answers(fit(rankings, []), rankings)
+    features, rng = np.ones((300, 3)), np.random.default_rng(0)
+    covariance = np.diag([0.02, 0.0, 0.0])
+    sorted_ = np.sort(answers.probabilities)[::-1]
+    logits = np.log(sorted_ / (1 - sorted_))
+    drawn = 1 / (1 + np.exp(-(logits[:, None] + rng.normal(0, math.sqrt(0.02), 4_000))))
+    kept = np.arange(1, 301)
+    lower = np.quantile(np.cumsum(drawn, axis=0) / kept[:, None], 0.05, axis=1)
+    expected = np.cumsum(sorted_) / kept
+    ends = np.flatnonzero((expected >= 0.8) & (lower >= 0.8 - SHORTFALL))
+    found = threshold(answers, 0.8, (features, covariance))
+    assert found is not None
+    assert abs(int((answers.probabilities >= found).sum()) - (ends[-1] + 1)) <= 3
+
+
+def test_random_questions_set_the_floor() -> None:
+    asked = Dataset("d", [Answer("1", "x")], [Question("a", "A", (0,)), Question("b", "B", (0,))])
+    assert len(with_random_questions(asked).questions) == 2 + len(RANDOM_QUESTIONS)
+    tops = [0.9, 0.3, *np.linspace(0.0, 0.4, len(RANDOM_QUESTIONS))]
+    rankings = rankings_of(
+        [np.array([top, -1.0]) for top in tops],
+        [np.array([True, False])] * len(tops),
+        np.array([True, True] + [False] * len(RANDOM_QUESTIONS)),
+        np.ones(len(tops)),
+    )
+    own, floor = without_random_questions(rankings, 2)
+    assert len(own.signals) == len(own.right) == len(own.weights) == 2
+    assert floor == pytest.approx(np.quantile([0.9, 0.3], 0.02))  # not what random questions reach: .38
+    judged = replace(asked, questions=[replace(question, candidates=(0,)) for question in asked.questions])
+    assert with_random_questions(judged) is judged
+    assert without_random_questions(own, 2)[1] is None
+
+
+def test_a_question_without_other_wordings_meets_nobodys(tmp_path: Path) -> None:
+    """Else the entries that keep theirs would rank above its own, as in no search."""
+    ranker = Ranker.from_pretrained(write_checkpoint("ap-transformer", tmp_path / "c"), "cpu")
+    assert ranker.config is not None
+    ranker.config = replace(ranker.config, wording_weight=10.0)
+    answers = [Answer("1", TEXTS[0], (TEXTS[2],)), Answer("2", TEXTS[1], (TEXTS[3], f"{TEXTS[3]} now"))]
+    data = Dataset("d", answers, [Question("a", TEXTS[2], (0,)), Question("b", TEXTS[3], (1,))])
+    found = rank(ranker, data)["model"].signals
+    alone = replace(data, answers=[replace(answer, wordings=()) for answer in answers])
+    cosines = EvaluationSet(alone, unanswerable=True).scores(ranker).signals[0]
+    assert cosines.cosines is not None
+    assert found[0].model == pytest.approx((cosines.model + 10 * cosines.cosines) / 11, abs=1e-6)
+    lone = rank(ranker, replace(data, answers=[answers[0], replace(answers[1], wordings=(TEXTS[3],))]))["model"].signals
+    assert found[1].model[1] != pytest.approx(lone[1].model[1], abs=1e-6)  # its other wording counts

