@@ -1,7 +1,9 @@
-"""What a visitor sees of a FAQ with one question for each entry: python examples/no_answer/shown.py --shared DATA --model CHECKPOINT
+"""What a visitor sees of a FAQ with one question for each entry.
 
-The written questions about the English COVID-19 FAQ, put to the default search; without `--model`, untrained. For a checkpoint by README's own path, in a folder
-with FAQ.csv (`--write FAQ.csv` writes it): ap-ranker split FAQ.csv; ap-ranker train ...; ap-ranker calibrate ....
+    python examples/no_answer/shown.py --shared DATA --model CHECKPOINT
+
+The written questions about the English COVID-19 FAQ, put to the default search; without `--model`, untrained.
+`--write FAQ.csv` only writes the FAQ, for README's own path: `ap-ranker split`, `train`, `calibrate`.
 """
 
 from __future__ import annotations
