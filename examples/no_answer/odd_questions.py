@@ -22,6 +22,8 @@ from ap_ranker.evaluation.metrics import Levels
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.untrained import write_untrained
 
+MEASURES = "P@1", "right in 3", "MRR"
+
 WHOLE_DEV = "all dev questions"
 
 Asked = tuple[str, str, str]  # group, question, ids of the right answers
@@ -73,7 +75,6 @@ def main(
     """Print a table for the untrained default encoder and the checkpoint, with the known wordings and without."""
     faqs = {faq.known: faq.data for faq in read_faqs(None) if faq.family == "example"}
     questions = [*asked(), *(whole_dev() if whole else [])]
-    rows = []
     with TemporaryDirectory() as folder:
         untrained = Path(folder) / "untrained"
         write_untrained(untrained, [answer.text for answer in faqs[STORED].answers], "english")
@@ -82,12 +83,12 @@ def main(
                 continue
             ranker = Ranker.from_pretrained(path)
             for known in (STORED, WORDINGS):
-                for group, (search, bm25) in measured(ranker, faqs[known], questions).items():
-                    beside = [f"BM25, {known}", group, str(len(bm25)), *cells(bm25)]
-                    rows += [[f"{name}, {known}", group, str(len(search)), *cells(search)]]
-                    rows += [beside] if beside not in rows else []
-    table = markdown_table(["search", "questions", "number", "P@1", "right in 3", "MRR"], sorted(rows))
-    typer.echo(table)
+                found = measured(ranker, faqs[known], questions)
+                rows = [
+                    [group, str(len(bm25)), *cells(search), *cells(bm25)] for group, (search, bm25) in found.items()
+                ]
+                head = [f"{name}, {known}", "number", *MEASURES, *(f"BM25's {measure}" for measure in MEASURES)]
+                typer.echo(markdown_table(head, sorted(rows)) + "\n")
 
 
 if __name__ == "__main__":
