@@ -16,7 +16,7 @@ from ap_ranker.search.setup import search_faq, set_up
 FAQ = ROOT / "examples" / "faq" / "answers.csv"
 QUESTIONS = ROOT / "examples" / "no_answer" / "data" / "natural_questions.csv"
 
-RIGHT = {"long": 4, "one word": 6, "misspelt": 5, "compound": 5}
+RIGHT = {"long": 6, "one word": 5, "misspelt": 6, "compound": 5}
 """Kind -> minimum number of its questions with the right entry among the first three answers or maybes."""
 
 NOT_ASSERTED = {"other language": 5, "unanswerable": 6}
