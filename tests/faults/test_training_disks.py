@@ -27,7 +27,7 @@ COMMANDS = {
     "train over another": "train data --config data/settings.yaml --output disk/c --overwrite",
     "tune": "tune data --config data/settings.yaml --space data/space.yaml --trials 1 --output disk/new",
     "compare": "compare data --models ap-cnn:filters=4 --epochs 1 --output disk/new",
-    "calibrate": "calibrate disk/c data",
+    "calibrate": "calibrate disk/c data --precision 0.05",  # which any model reaches: otherwise nothing is written
     "calibrate --json": "calibrate c data --json disk/new.json",
     "calibrate --plot": "calibrate c data --plot disk/new.png",
     "evaluate --json": "evaluate c data --json disk/new.json",

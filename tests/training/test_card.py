@@ -123,7 +123,7 @@ def test_what_else_it_says(card: str, folder: Path) -> None:
     assert "Texts are truncated to 12 tokens: 5 of the 11 answers were." in card
     expected = f"ap-ranker train '{folder}' --config '{folder}/c.yaml' --output '{folder}/ranker' --license cc-by-4.0"
     assert f"```bash\n{expected} --device cpu\n```" in card
-    assert "## Calibration\n\nNone: scores order" in card
+    assert "## Calibration\n\nA scaled score is the probability" in card  # on the 20 dev questions
     settings = read_checkpoint_config(folder / "ranker").training
     assert f"epoch {settings['best_epoch']} was the best" in card
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -458,6 +459,11 @@ class Epochs(TrainerCallback):
         self.number += 1
 
 
+def without_calibration() -> AbstractContextManager[Any]:
+    """Which scores the dev questions once more, as a search has them."""
+    return patch("ap_ranker.training.train.calibrate")
+
+
 def test_each_epochs_scores_are_made_once(tmp_path: Path) -> None:
     """The numbers of the best epoch, which is not the last one, are those that its checkpoint reaches."""
     dev, config = with_other_answers(DATA), settings("ap-cnn", epochs=30, patience=3, learning_rate=0.02)
@@ -465,9 +471,8 @@ def test_each_epochs_scores_are_made_once(tmp_path: Path) -> None:
     def ranked(folder: str, resume: bool = False, broken_after: int | None = None) -> TrainingResult | None:
         """The run, which has ranked the dev questions after each of its epochs, and once more if it is resumed."""
         epochs, stop = Epochs(), () if broken_after is None else (StopAfter(broken_after),)
-        with patch.object(
-            EvaluationSet, "timed_scores", autospec=True, side_effect=EvaluationSet.timed_scores
-        ) as scored:
+        scores = patch.object(EvaluationSet, "timed_scores", autospec=True, side_effect=EvaluationSet.timed_scores)
+        with without_calibration(), scores as scored:
             try:
                 return train(
                     *(DATA, dev, tmp_path / folder, config), device="cpu", resume=resume, callbacks=(epochs, *stop)
@@ -500,7 +505,8 @@ def test_an_encoders_scores_are_made_once_before_training_and_once_an_epoch(
     dev = data if learns else DATA
     rate = 0.02 if learns else 0.1
     config = with_encoder(encoder, epochs=8, learning_rate=rate, encoder_learning_rate=0.005 if learns else rate)
-    with patch.object(EvaluationSet, "timed_scores", autospec=True, side_effect=EvaluationSet.timed_scores) as scored:
+    scores = patch.object(EvaluationSet, "timed_scores", autospec=True, side_effect=EvaluationSet.timed_scores)
+    with without_calibration(), scores as scored:
         result = train(data, dev, tmp_path / "c", config, device="cpu", callbacks=(epochs,))
     assert scored.call_count == 1 + epochs.number > 1
     assert (result.best_epoch > 0) == learns

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from ap_ranker.data.audit import CHECKS, audit
+from ap_ranker.data.audit import audit
+from ap_ranker.data.audit.checks import CHECKS
 from ap_ranker.data.audit.report import AuditReport, Severity
 
 CLEAN = Path(__file__).parent / "clean"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from ap_ranker.data.audit import CHECKS, audit
+from ap_ranker.data.audit import audit
+from ap_ranker.data.audit.checks import CHECKS
 from ap_ranker.data.audit.fix import fix
 from ap_ranker.data.tables import read_table
 
