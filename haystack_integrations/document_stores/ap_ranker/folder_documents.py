@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from haystack import Document
 
+from ap_ranker.data.exact_json import from_json, to_json
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import WriteError, atomic_directory, atomic_file, make_folder
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Kind, to_array
-from haystack_integrations.document_stores.ap_ranker.exact_json import from_json, to_json
 
 logger = logging.getLogger(__name__)
 

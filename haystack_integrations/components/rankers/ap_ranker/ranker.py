@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from haystack import Document, component, default_to_dict, tracing
+from haystack import Document, component, tracing
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.errors import InputError
@@ -28,18 +28,28 @@ from ap_ranker.ranking.rule import Signals
 from ap_ranker.ranking.wordings import MATCHED, is_exact_match
 from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import (
+    LIMITS,
+    READING,
+    THRESHOLDS,
     CheckpointComponent,
     DocumentTexts,
-    check_documents,
     check_number,
-    check_query,
     file_list,
     read_cache,
     trace_run,
     with_earlier_names,
 )
-from haystack_integrations.common.ap_ranker.query_data import EXPLANATION, Found, add_query_data, changed, query_key
-from haystack_integrations.components.rankers.ap_ranker.candidates import Candidate, CandidateReader, different
+from haystack_integrations.common.ap_ranker.query_data import (
+    EXPLANATION,
+    Candidate,
+    CandidateReader,
+    Found,
+    check_documents,
+    check_query,
+    different,
+    query_key,
+    with_query_data,
+)
 
 
 @component
@@ -68,6 +78,8 @@ class AnswerRanker(CheckpointComponent):
     """The models whose checkpoints this class loads; `None` for all."""
 
     _known = staticmethod(with_earlier_names)
+
+    parameters = (*CheckpointComponent.parameters, *READING, *LIMITS, "fuse_scores", "cache")
 
     def __init__(
         self,
@@ -141,29 +153,6 @@ class AnswerRanker(CheckpointComponent):
         self._candidates = CandidateReader(self._texts, self._question)
         self.warn_once = self._candidates.warn_once
 
-    def to_dict(self) -> dict[str, Any]:
-        """The component as a dictionary of basic types."""
-        return default_to_dict(
-            self,
-            model=self.model,
-            device=self.device,
-            token=self.token,
-            top_k=self.top_k,
-            query_prefix=self.query_prefix,
-            query_suffix=self.query_suffix,
-            document_prefix=self.document_prefix,
-            document_suffix=self.document_suffix,
-            meta_fields_to_embed=self.meta_fields_to_embed,
-            embedding_separator=self.embedding_separator,
-            scale_score=self.scale_score,
-            score_threshold=self.score_threshold,
-            batch_size=self.batch_size,
-            fuse_scores=self.fuse_scores,
-            precision=self.precision,
-            wordings=self.wordings,
-            cache=self.cache,
-        )
-
     def _load(self) -> Ranker:
         megabytes, dtype, encodings = (self.cache[name] for name in ("megabytes", "dtype", "encodings"))
         ranker = self._read_checkpoint(encodings=encodings)
@@ -194,12 +183,12 @@ class AnswerRanker(CheckpointComponent):
     @property
     def cache_info(self) -> CacheInfo | None:
         """Of the cache; `None` without one or before the checkpoint is loaded."""
-        return self._ranker.cache.info() if self._ranker and self._ranker.cache else None
+        return ranker.cache.info() if (ranker := self.loaded.ranker) and ranker.cache else None
 
     @property
     def calibrated(self) -> bool:
         """Whether scores are probabilities by default; `False` before the checkpoint is loaded."""
-        ranker = self._ranker if self.scale_score else None
+        ranker = self.loaded.ranker if self.scale_score else None
         return ranker is not None and ranker.decider(fuse_scores=self.fuse_scores).calibrated
 
     @component.output_types(documents=list[Document])
@@ -243,10 +232,7 @@ class AnswerRanker(CheckpointComponent):
         ranker, candidates, key = self.loaded(), different(documents), query_key(query)
         entries, signals = self._compared(ranker, query, candidates, documents)
         best, _ = self._best(ranker, entries, signals, limits)
-        found = []
-        for place, score, more in best:
-            meta = add_query_data(candidates[place], key, more)
-            found.append(changed(candidates[place], score=score, meta=meta))
+        found = [with_query_data(candidates[place], key, more, score=score) for place, score, more in best]
         return {"documents": self.explained(query, found) if explain else found}
 
     run_async = in_thread(run)
@@ -295,9 +281,7 @@ class AnswerRanker(CheckpointComponent):
         if "top_k" in chosen:
             check_number("top_k", chosen["top_k"], 1)
         check_limits(chosen.get("score_threshold"), chosen.get("precision"))
-        names = ["top_k", "scale_score"]
-        if chosen.keys().isdisjoint(["score_threshold", "precision"]):
-            names += ["score_threshold", "precision"]
+        names = LIMITS if chosen.keys().isdisjoint(THRESHOLDS) else set(LIMITS).difference(THRESHOLDS)
         return {name: getattr(self, name) for name in names} | chosen
 
     def _compared(
@@ -355,7 +339,7 @@ class AnswerRanker(CheckpointComponent):
         for document, text in zip(documents, self._texts.texts(documents), strict=True):
             weights = zip(("question", "answer"), self.loaded().attention_weights(question, text), strict=True)
             data = {EXPLANATION: {side: [asdict(token) for token in tokens] for side, tokens in weights}}
-            copies.append(changed(document, meta=add_query_data(document, query_key(query), data)))
+            copies.append(with_query_data(document, query_key(query), data))
         return copies
 
     def explanation(self, query: str, document: Document) -> tuple[str, str, Explanation]:

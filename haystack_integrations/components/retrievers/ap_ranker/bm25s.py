@@ -6,12 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from haystack import Document, component, default_to_dict
+from haystack import Document, component
 from haystack.document_stores.types import FilterPolicy
 
 from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.component import check_query, file_list
-from haystack_integrations.common.ap_ranker.query_data import Found
+from haystack_integrations.common.ap_ranker.component import file_list
+from haystack_integrations.common.ap_ranker.query_data import Found, check_query
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import KnownWordings, StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.documents import Leg
@@ -41,6 +41,8 @@ class BM25SRetriever(StoreRetriever):
 
     _keeps_all = False  # also those that known wordings find beyond the `top_k`
 
+    parameters = (*StoreRetriever.parameters, "scale_score", "wordings")
+
     def __init__(
         self,
         document_store: BM25SDocumentStore,
@@ -68,18 +70,6 @@ class BM25SRetriever(StoreRetriever):
         self.scale_score = scale_score
         self.wordings = None if wordings is None else file_list(wordings)
         self._wordings = KnownWordings([] if self.wordings is None else self.wordings)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as a dictionary of basic types."""
-        return default_to_dict(
-            self,
-            document_store=self.document_store,
-            filters=self.filters,
-            top_k=self.top_k,
-            scale_score=self.scale_score,
-            filter_policy=self.filter_policy.value,
-            wordings=self.wordings,
-        )
 
     def add_wordings(self, path: str | Path) -> None:
         """Use the wordings of one more file, unless `wordings` is `None`."""
@@ -161,6 +151,8 @@ class BM25SEmbeddingRetriever(StoreRetriever):
     ```
     """
 
+    parameters = (*StoreRetriever.parameters, "scale_score", "return_embedding")
+
     def __init__(
         self,
         document_store: BM25SDocumentStore,
@@ -179,18 +171,6 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         self._search(document_store, filters, top_k, filter_policy)
         self.scale_score = scale_score
         self.return_embedding = return_embedding
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as a dictionary of basic types."""
-        return default_to_dict(
-            self,
-            document_store=self.document_store,
-            filters=self.filters,
-            top_k=self.top_k,
-            scale_score=self.scale_score,
-            return_embedding=self.return_embedding,
-            filter_policy=self.filter_policy.value,
-        )
 
     def warm_up(self) -> None:
         """As `BM25SRetriever.warm_up`, with the index of embeddings."""

@@ -6,7 +6,6 @@ It is here because Haystack loads YAML only from this namespace.
 
 from __future__ import annotations
 
-import logging
 import threading
 from array import array
 from collections import defaultdict
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from haystack import Document, component, default_to_dict, tracing
+from haystack import Document, component, tracing
 from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 from haystack.utils import ComponentDevice, Secret
 
@@ -26,19 +25,18 @@ from ap_ranker.ranking.wordings import EMBEDDED_BY, WordingIndex
 from ap_ranker.text.reading import normalized, question_key
 from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import (
+    READING,
     CheckpointComponent,
     CopiedByParameters,
     DocumentTexts,
+    WarnOnce,
     check_number,
-    check_query,
     file_list,
 )
 from haystack_integrations.common.ap_ranker.entries import names_in_files, own_wordings
-from haystack_integrations.common.ap_ranker.query_data import Found, changed
+from haystack_integrations.common.ap_ranker.query_data import Found, changed, check_query
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Leg
-
-logger = logging.getLogger(__name__)
 
 Pairs = Iterable[tuple[int, str]]
 
@@ -140,6 +138,8 @@ class StoreRetriever(CopiedByParameters):
     cannot be read. An empty store finds nothing, which one warning says.
     """
 
+    parameters = ("document_store", "filters", "top_k", "filter_policy")
+
     def _search(
         self,
         document_store: BM25SDocumentStore,
@@ -154,7 +154,7 @@ class StoreRetriever(CopiedByParameters):
         self.filters = filters
         self.top_k = top_k
         self.filter_policy = FilterPolicy.from_str(str(filter_policy))  # a policy is the text of its name, too
-        self._warned = False
+        self.warn_once = WarnOnce()
 
     def _get_telemetry_data(self) -> dict[str, Any]:
         """Data that is sent to Posthog for usage analytics."""
@@ -173,18 +173,16 @@ class StoreRetriever(CopiedByParameters):
     close_async = in_thread(close)
 
     def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> tuple[dict[str, Any] | None, int]:
-        top_k = self.top_k if top_k is None else top_k
-        check_number("top_k", top_k, 0)
-        return apply_filter_policy(self.filter_policy, self.filters, filters), top_k
+        if top_k is not None:
+            check_number("top_k", top_k, 0)
+        return apply_filter_policy(self.filter_policy, self.filters, filters), self.top_k if top_k is None else top_k
 
     def _note(self, found: int, top_k: int) -> None:
         """Tell a trace how many documents were found, and once the user of an empty store that it is empty."""
-        if not found and not self._warned and not self.document_store.count_documents():
-            self._warned = True
-            logger.warning(
+        if not found and not self.document_store.count_documents():
+            self.warn_once(
                 "Expected documents in the store (%s), found none, so nothing can be found. Write some into it; a "
-                "pipeline's file may name documents, or a path, which `ap-ranker index` fills. This warning is not "
-                "repeated.",
+                "pipeline's file may name documents, or a path, which `ap-ranker index` fills.",
                 self.document_store.path or "in memory",
             )
         if (span := tracing.tracer.current_span()) is not None:
@@ -211,6 +209,8 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     print(retriever.run(query="Where is my parcel?")["documents"])
     ```
     """
+
+    parameters = (*StoreRetriever.parameters, *CheckpointComponent.parameters, *READING, "rank_all")
 
     def __init__(
         self,
@@ -259,28 +259,6 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self._wordings = KnownWordings(self.wordings, query_prefix, query_suffix)
         self._embedded: str | None = None  # the revision of the store with all embeddings, or "" if it has changed
         self._embedding = threading.Lock()  # not `_loading`: who adds a document need not wait for all others
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as a dictionary of basic types."""
-        return default_to_dict(
-            self,
-            document_store=self.document_store,
-            model=self.model,
-            device=self.device,
-            token=self.token,
-            filters=self.filters,
-            top_k=self.top_k,
-            filter_policy=self.filter_policy.value,
-            rank_all=self.rank_all,
-            query_prefix=self.query_prefix,
-            query_suffix=self.query_suffix,
-            document_prefix=self.document_prefix,
-            document_suffix=self.document_suffix,
-            meta_fields_to_embed=self.meta_fields_to_embed,
-            embedding_separator=self.embedding_separator,
-            batch_size=self.batch_size,
-            wordings=self.wordings,
-        )
 
     def _load(self) -> Ranker:
         ranker = CheckpointComponent._load(self)
