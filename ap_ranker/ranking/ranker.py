@@ -303,6 +303,10 @@ class LazyRanker:
                 self.ranker = self._load()
             return self.ranker
 
+    def warm_up(self) -> None:
+        """Load the ranker unless it is loaded already."""
+        self()
+
     def close(self) -> None:
         """Free the ranker, until the next use."""
         self.ranker = None

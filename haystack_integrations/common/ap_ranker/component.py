@@ -80,10 +80,10 @@ def _made(kind: type[Any], parameters: dict[str, Any]) -> Any:
 
 
 class Composed(CopiedByParameters):
-    """A component that leaves its work to others, which it warms up and closes."""
+    """A component that uses others, a store or a checkpoint, which it warms up and closes."""
 
-    asks: ClassVar[tuple[str, ...]]
-    """The names of the attributes that are those components, in the order in which they are warmed up."""
+    uses: ClassVar[tuple[str, ...]]
+    """The names of the attributes that are these, in the order in which they are warmed up."""
 
     def warm_up(self) -> None:
         """Load what it needs unless this is done already."""
@@ -98,7 +98,7 @@ class Composed(CopiedByParameters):
     close_async = in_thread(close)
 
     def _tell(self, method: str) -> None:
-        for part in (getattr(self, name) for name in self.asks):
+        for part in (getattr(self, name) for name in self.uses):
             if hasattr(part, method):
                 getattr(part, method)()
 
@@ -147,10 +147,11 @@ SENTENCE_TRANSFORMERS_EMBEDDER = (
 """The same of its embedders. Ours always make vectors of length 1."""
 
 
-class CheckpointComponent(CopiedByParameters):
+class CheckpointComponent(Composed):
     """Loads a checkpoint on first use, once, whichever thread comes first."""
 
     parameters = ("model", "device", "token")
+    uses = ("loaded",)
 
     left_out: ClassVar[Mapping[str, Any]] = SENTENCE_TRANSFORMERS
     """Parameters of the component that this one replaces, which `from_dict` ignores if they are so, or empty."""
@@ -183,16 +184,6 @@ class CheckpointComponent(CopiedByParameters):
         """Data that is sent to Posthog for usage analytics: not the folders of a machine."""
         return {"model": Path(self.model).name}
 
-    def warm_up(self) -> None:
-        """
-        Load the checkpoint unless it is loaded already; other threads wait for it.
-
-        :raises InputError: There is no checkpoint at `model`, it is damaged, or the component cannot use it.
-        """
-        self.loaded()
-
-    warm_up_async = in_thread(warm_up)
-
     def _load(self) -> Ranker:
         """The checkpoint, of which the component takes the vectors of whole texts."""
         ranker = self._read_checkpoint()
@@ -203,12 +194,6 @@ class CheckpointComponent(CopiedByParameters):
     def _read_checkpoint(self, **options: Any) -> Ranker:
         token = self.token.resolve_value() if self.token else None
         return Ranker.from_pretrained(self.model, self.device.to_torch_str(), token, **options)
-
-    def close(self) -> None:
-        """Free the model; a later `run` loads it again."""
-        self.loaded.close()
-
-    close_async = in_thread(close)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ LARGEST_TOP_K = 20
 class AgentSearch(Composed):
     """Searches for a language model: simple filters in, plain text out."""
 
-    parameters = asks = ("search",)
+    parameters = uses = ("search",)
 
     def __init__(self, search: AnswerSearch) -> None:
         """

@@ -44,7 +44,7 @@ class BM25Scores(Composed):
     """
 
     parameters = ("retriever", "k1")
-    asks = ("retriever",)
+    uses = ("retriever",)
 
     def __init__(self, retriever: Any, k1: float = K1) -> None:
         """

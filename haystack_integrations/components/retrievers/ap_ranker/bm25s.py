@@ -42,6 +42,7 @@ class BM25SRetriever(StoreRetriever):
     _keeps_all = False  # also those that known wordings find beyond the `top_k`
 
     parameters = (*StoreRetriever.parameters, "scale_score", "wordings")
+    uses = ("document_store", "_wordings")
 
     def __init__(
         self,
@@ -75,11 +76,6 @@ class BM25SRetriever(StoreRetriever):
         """Use the wordings of one more file, unless `wordings` is `None`."""
         if self.wordings is not None:
             self._wordings.add(path)
-
-    def close(self) -> None:
-        """Forget the wordings and close the store's files; a later `run` reads and opens them again."""
-        self._wordings.close()
-        StoreRetriever.close(self)  # no super(): @component recreates the class
 
     @component.output_types(documents=list[Document])
     def run(

@@ -44,7 +44,7 @@ class AnswerSearch(Composed):
     """
 
     parameters = ("retriever", "ranker")
-    asks = ("ranker", "retriever")  # in this order: the ranker's cache keeps what a retriever encodes
+    uses = ("ranker", "retriever")  # in this order: the ranker's cache keeps what a retriever encodes
 
     def __init__(self, retriever: BM25SRetriever | HybridRetriever, ranker: AnswerRanker) -> None:
         """Create the component without loading anything: the retriever, and the ranker of what it finds."""

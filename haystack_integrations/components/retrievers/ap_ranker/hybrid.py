@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from operator import is_not
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from haystack import Document, component, tracing
@@ -27,7 +27,7 @@ from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import (
     READING,
     CheckpointComponent,
-    CopiedByParameters,
+    Composed,
     DocumentTexts,
     WarnOnce,
     check_number,
@@ -130,7 +130,7 @@ class WordingRows:
             yield from ((row, text) for text in named[name])
 
 
-class StoreRetriever(CopiedByParameters):
+class StoreRetriever(Composed):
     """
     Retrieves from a `BM25SDocumentStore`, with filters. `METHOD_async` is a method in a thread.
 
@@ -139,6 +139,7 @@ class StoreRetriever(CopiedByParameters):
     """
 
     parameters = ("document_store", "filters", "top_k", "filter_policy")
+    uses: ClassVar[tuple[str, ...]] = ("document_store",)
 
     def _search(
         self,
@@ -159,18 +160,6 @@ class StoreRetriever(CopiedByParameters):
     def _get_telemetry_data(self) -> dict[str, Any]:
         """Data that is sent to Posthog for usage analytics."""
         return {"document_store": type(self.document_store).__name__}
-
-    def warm_up(self) -> None:
-        """Open the store and build or load its index unless this is done already, so that no query waits for it."""
-        self.document_store.warm_up()
-
-    warm_up_async = in_thread(warm_up)
-
-    def close(self) -> None:
-        """Close the store's files; a later `run` opens them again."""
-        self.document_store.close()
-
-    close_async = in_thread(close)
 
     def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> tuple[dict[str, Any] | None, int]:
         if top_k is not None:
@@ -211,6 +200,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     """
 
     parameters = (*StoreRetriever.parameters, *CheckpointComponent.parameters, *READING, "rank_all")
+    uses = ("loaded", "document_store", "_wordings")
 
     def __init__(
         self,
@@ -274,12 +264,6 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     def add_wordings(self, path: str | Path) -> None:
         """Use the wordings of one more file."""
         self._wordings.add(path)
-
-    def close(self) -> None:
-        """Free the model and close the store's files; a later `run` loads and opens them again."""
-        self._wordings.close()
-        CheckpointComponent.close(self)
-        StoreRetriever.close(self)
 
     def embed_documents(self, on_progress: Callable[[int, int], None] = lambda done, total: None) -> None:
         """

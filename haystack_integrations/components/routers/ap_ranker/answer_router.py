@@ -36,7 +36,7 @@ class AnswerRouter(Composed):
     """
 
     parameters = ("model", "precision", "device", "token", "fuse_scores", "wordings")
-    asks = ("_ranker",)
+    uses = ("_ranker",)
 
     def __init__(
         self,
