@@ -33,7 +33,9 @@ ROOMS = [
 OUTER = [("web",), ("documents",)]
 """Rooms that the core does without."""
 
-MOST_LINES, MOST_CORE_LINES = 27_500, 22_000  # 500 more than the house had, for the website's database
+# The house had 27,000 lines. The website's database and what attackers try grew it by 500, decisions of a new FAQ by
+# 550, Haystack's conventions, tools for agents and stores that a loaded pipeline shares by 950.
+MOST_LINES, MOST_CORE_LINES = 29_000, 23_550
 
 FLOORS = [*GROUND, *ROOMS]
 

@@ -25,7 +25,6 @@ logger = logging.getLogger(__name__)
 CACHE = {"megabytes": 256, "dtype": None, "encodings": None}
 """How a ranker keeps encoded documents, by default."""
 
-
 FIELDS = ("meta_fields_to_embed", "embedding_separator")
 READING = ("query_prefix", "query_suffix", "document_prefix", "document_suffix", *FIELDS, "batch_size", "wordings")
 """Names of parameters that say how a model reads questions and documents, and their known wordings."""

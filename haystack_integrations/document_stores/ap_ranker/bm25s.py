@@ -22,7 +22,7 @@ from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.documents import read_entries
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, K1, B, check_parameters
-from ap_ranker.ranking.wordings import EMBEDDING_RANK, EMBEDDING_SCORE
+from ap_ranker.ranking.wordings import EMBEDDING_RANK, EMBEDDING_SCORE, Leg
 from ap_ranker.text.languages import check_language
 from ap_ranker.text.synonyms import Synonyms, read_synonyms
 from ap_ranker.threads import in_thread
@@ -33,7 +33,6 @@ from haystack_integrations.document_stores.ap_ranker.documents import (
     Documents,
     EmbeddingSizeError,
     Index,
-    Leg,
     find,
     to_array,
 )

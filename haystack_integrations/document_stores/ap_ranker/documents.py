@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -22,8 +22,8 @@ from haystack.document_stores.errors import DocumentStoreError
 from haystack.utils.filters import document_matches_filter
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.bm25 import BM25, best_rows
-from ap_ranker.ranking.wordings import EMBEDDED_BY, WORDING_RANK, Vectors
+from ap_ranker.ranking.bm25 import BM25
+from ap_ranker.ranking.wordings import EMBEDDED_BY, Leg, Vectors
 from ap_ranker.text.reading import READING_VERSION
 from haystack_integrations.common.ap_ranker.query_data import Found
 
@@ -45,37 +45,6 @@ class Index(Generic[Kind]):
 
     scorer: Kind
     rows: np.ndarray
-
-
-@dataclass(frozen=True)
-class Leg:
-    """
-    The (N,) scores of N documents for one query, and their (N,) rows, ascending.
-
-    Of a document's query data, `rank_field` is its rank, from 1, among those that the leg finds, `score_field` its
-    score there; the fields of `meta` are those of all. Only what has a higher score than `nothing` is found, which is
-    also the score of a document that the leg does not know.
-    """
-
-    rows: np.ndarray
-    scores: np.ndarray
-    rank_field: str = WORDING_RANK
-    score_field: str | None = None
-    nothing: float | None = None
-    meta: dict[str, Any] = field(default_factory=dict)
-
-    def best(self, limit: int | None) -> list[int]:
-        """At most `limit` rows, the highest score first; ties are in the order of writing."""
-        above = -inf if self.nothing is None else self.nothing
-        return self.rows[best_rows(self.scores, limit, above=above)].tolist()
-
-    def scores_of(self, rows: np.ndarray) -> list[float | None]:
-        """The scores of some rows."""
-        if not len(self.rows):
-            return [self.nothing] * len(rows)
-        places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        known, scores = self.rows[places] == rows, self.scores[places].tolist()
-        return [score if found else self.nothing for score, found in zip(scores, known.tolist(), strict=True)]
 
 
 class Documents:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Haystack rankers. They are defined here because Haystack loads YAML only from `haystack_integrations`.
-
-`AnswerRanker` loads any checkpoint; its subclasses load only the checkpoints of one family of models.
-"""
+"""Haystack rankers. They are defined here because Haystack loads YAML only from `haystack_integrations`."""
 
 from __future__ import annotations
 
@@ -151,7 +148,6 @@ class AnswerRanker(CheckpointComponent):
         self.cache = read_cache(cache)
         self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
         self._candidates = CandidateReader(self._texts, self._question)
-        self.warn_once = self._candidates.warn_once
 
     def _load(self) -> Ranker:
         megabytes, dtype, encodings = (self.cache[name] for name in ("megabytes", "dtype", "encodings"))
@@ -230,8 +226,8 @@ class AnswerRanker(CheckpointComponent):
             return {"documents": []}
         check_documents(documents)
         ranker, candidates, key = self.loaded(), different(documents), query_key(query)
-        entries, signals = self._compared(ranker, query, candidates, documents)
-        best, _ = self._best(ranker, entries, signals, limits)
+        signals = self._compared(ranker, query, candidates, documents)
+        best, _ = self._best(ranker, signals, limits, range(len(candidates)))
         found = [with_query_data(candidates[place], key, more, score=score) for place, score, more in best]
         return {"documents": self.explained(query, found) if explain else found}
 
@@ -253,7 +249,7 @@ class AnswerRanker(CheckpointComponent):
         limits = self._limits(precision=precision, score_threshold=score_threshold)
         check_query(query)
         check_documents(documents)
-        _, signals = self._compared(self.loaded(), query, different(documents), documents)
+        signals = self._compared(self.loaded(), query, different(documents), documents)
         return self.loaded().decider(fuse_scores=self.fuse_scores).answer(signals, **limits)[1]
 
     def rank_found(
@@ -268,11 +264,12 @@ class AnswerRanker(CheckpointComponent):
         limits = self._limits(**limits)
         ranker, entries = self.loaded(), self._candidates.read_once(found, self.wordings)
         # All that a small store has stays in its order, so that what is joined for a question serves the next one.
-        given, ties = (range(len(found.rows)), found.order) if found.is_whole else (found.order, None)
+        given = range(len(found.rows)) if found.is_whole else found.order
+        ties = found.order if found.is_whole else range(len(given))
         entries, scores = [entries[place] for place in given], [found.columns[BM25_SCORE][place] for place in given]
         bm25 = partial(self._candidates.complete, ranker, scores, [found.meta[BM25_LANGUAGE]])
         signals = self._signals(ranker, query, entries, bm25)
-        best, decision = self._best(ranker, entries, signals, limits | {"offer": offer}, ties)
+        best, decision = self._best(ranker, signals, limits | {"offer": offer}, ties)
         return [found.copy(given[place], score, more) for place, score, more in best], decision
 
     def _limits(self, **given: Any) -> dict[str, Any]:
@@ -286,12 +283,12 @@ class AnswerRanker(CheckpointComponent):
 
     def _compared(
         self, ranker: Ranker, query: str, candidates: Sequence[Document], documents: Sequence[Document]
-    ) -> tuple[list[Candidate], Signals]:
-        """The candidates, which are the different ones of the documents, as they are read, and their signals."""
+    ) -> Signals:
+        """The signals of candidates, which are the different ones of the documents."""
         key = query_key(query)
         entries = self._candidates.read(candidates, documents, key, self.wordings)
         bm25 = partial(self._candidates.bm25_of, ranker, candidates, documents, key)
-        return entries, self._signals(ranker, query, entries, bm25)
+        return self._signals(ranker, query, entries, bm25)
 
     def _signals(
         self, ranker: Ranker, query: str, entries: Sequence[Candidate], bm25: Callable[[], list[float] | None]
@@ -309,16 +306,10 @@ class AnswerRanker(CheckpointComponent):
         )
 
     def _best(
-        self,
-        ranker: Ranker,
-        entries: Sequence[Candidate],
-        signals: Signals,
-        limits: dict[str, Any],
-        order: Sequence[int] | None = None,
+        self, ranker: Ranker, signals: Signals, limits: dict[str, Any], order: Sequence[int]
     ) -> tuple[list[tuple[int, float, dict[str, Any]]], Decision]:
         """The places to return, best first, with scores and query data, and the decision; ties are in `order`."""
         best = []
-        order = range(len(entries)) if order is None else order
         selected, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(signals.ordered(order), **limits)
         for row, score in selected:
             place = order[row]

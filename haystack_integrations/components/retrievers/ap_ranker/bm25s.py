@@ -9,12 +9,12 @@ from typing import Any
 from haystack import Document, component
 from haystack.document_stores.types import FilterPolicy
 
+from ap_ranker.ranking.wordings import KnownWordings, Leg
 from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import file_list
 from haystack_integrations.common.ap_ranker.query_data import Found, check_query
-from haystack_integrations.components.retrievers.ap_ranker.hybrid import KnownWordings, StoreRetriever
+from haystack_integrations.components.retrievers.ap_ranker.hybrid import StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.documents import Leg
 
 
 @component
@@ -121,7 +121,7 @@ class BM25SRetriever(StoreRetriever):
 
     def _leg(self, query: str) -> Leg | None:
         """What known wordings find."""
-        return None if self.wordings is None else self._wordings.exact_match(self.document_store, query)
+        return None if self.wordings is None else self._wordings.exact_match(self._wording_rows(), query)
 
 
 @component

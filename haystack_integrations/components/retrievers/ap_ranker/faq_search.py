@@ -13,13 +13,13 @@ from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.wordings import Leg
 from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import THRESHOLDS, Composed, check_number, file_list
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.documents import Leg
 
 
 @component
@@ -191,12 +191,13 @@ class _FAQRetriever(BM25SRetriever):
         ranker = self._embedder()
         BM25SRetriever.warm_up(self)
         if ranker is not None:
-            self._wordings.index(self.document_store, ranker)
+            self._wordings.index(self._wording_rows(), ranker.wording_vectors, ranker.embed_wordings)
 
     def _leg(self, query: str) -> Leg | None:
         if (ranker := self._embedder()) is None:
             return BM25SRetriever._leg(self, query)
-        return self._wordings.leg(self.document_store, ranker, ranker.embed_questions([query])[0].numpy())
+        question = ranker.embed_questions([query])[0].numpy()
+        return self._wordings.leg(self._wording_rows(), question, ranker.wording_vectors, ranker.embed_wordings)
 
     def _embedder(self) -> Ranker | None:
         """The model, if it compares wordings; the store gets the stemmer that its checkpoint names."""

@@ -7,22 +7,17 @@ It is here because Haystack loads YAML only from this namespace.
 from __future__ import annotations
 
 import threading
-from array import array
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from operator import is_not
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 from haystack import Document, component, tracing
 from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, Wordings
+from ap_ranker.data.wordings import WordingRows
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
-from ap_ranker.ranking.wordings import EMBEDDED_BY, WordingIndex
-from ap_ranker.text.reading import normalized, question_key
+from ap_ranker.ranking.wordings import EMBEDDED_BY, KnownWordings
 from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import (
     READING,
@@ -36,98 +31,13 @@ from haystack_integrations.common.ap_ranker.component import (
 from haystack_integrations.common.ap_ranker.entries import names_in_files, own_wordings
 from haystack_integrations.common.ap_ranker.query_data import Found, changed, check_query
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, Leg
-
-Pairs = Iterable[tuple[int, str]]
+from haystack_integrations.document_stores.ap_ranker.documents import Documents
 
 
-class KnownWordings:
-    """
-    The known wordings of a store's documents: those in their meta and those of files (`paths`), which are followed.
-
-    A model reads them, as it does a question, between `prefix` and `suffix`. Threads may share them.
-    """
-
-    def __init__(self, paths: list[str], prefix: str = "", suffix: str = "") -> None:
-        self.paths, self.prefix, self.suffix = paths, prefix, suffix
-        self._files = WordingFiles()
-        self._made: dict[str, tuple[list[object], Any]] = {}
-        self._lock = threading.Lock()
-
-    def add(self, path: str | Path) -> None:
-        """Follow one more file; InputError if it cannot be read."""
-        if str(path) not in self.paths:
-            self._files.now([*self.paths, str(path)])
-            self.paths.append(str(path))
-
-    def leg(self, store: BM25SDocumentStore, ranker: Ranker, question: np.ndarray) -> Leg:
-        """The cosine of each document's best wording with a question (C,); new wordings are encoded first."""
-        index = self.index(store, ranker)
-        return Leg(index.rows, index.scores(question))
-
-    def index(self, store: BM25SDocumentStore, ranker: Ranker) -> WordingIndex:
-        """The index of all wordings, by the vectors of a model."""
-
-        def make(pairs: Pairs) -> WordingIndex:
-            known = ((row, self.prefix + text + self.suffix) for row, text in pairs)
-            return WordingIndex.of(known, ranker.wording_vectors, ranker.embed_wordings)
-
-        return self._latest("index", store, make, ranker.wording_vectors)
-
-    def exact_match(self, store: BM25SDocumentStore, question: str) -> Leg | None:
-        """The documents of which a question, without prefix and suffix, is a known wording, word for word."""
-        rows = self._latest("rows", store, _by_key).get(question_key(question))
-        return None if rows is None else Leg(np.array(sorted(rows), np.int64), np.ones(len(rows), np.float32))
-
-    def _latest(self, name: str, store: BM25SDocumentStore, make: Callable[[Pairs], Any], *more: object) -> Any:
-        """What was made of the rows of documents with their wordings; made anew if any of its sources is another."""
-        with self._lock:
-            rows, files = store.computed(WordingRows), self._files.now(self.paths) if self.paths else NO_WORDINGS
-            sources = [rows, files, *more]
-            known, made = self._made.get(name, ([], None))
-            if not known or any(map(is_not, known, sources)):
-                made = make(rows.pairs(files))
-                self._made[name] = sources, made
-            return made
-
-    def close(self) -> None:
-        """Forget what was read and encoded, until the next use."""
-        with self._lock:
-            self._files, self._made = WordingFiles(), {}
-
-
-def _by_key(pairs: Pairs) -> dict[str, set[int]]:
-    rows: defaultdict[str, set[int]] = defaultdict(set)
-    for row, text in pairs:
-        rows[question_key(text)].add(row)
-    return dict(rows)
-
-
-class WordingRows:
-    """Finds the rows of the documents that wordings ask for, without reading the documents again."""
-
-    def __init__(self, documents: Documents) -> None:
-        self._own: list[tuple[int, str]] = []
-        # Hashes of the names: the texts of a million documents in a dictionary would take gigabytes.
-        hashes, rows = array("q"), array("q")
-        for row, document in documents.by_row():
-            self._own += ((row, text) for text in own_wordings(document))
-            answer_id, *texts = names_in_files(document)
-            for name in {("id", answer_id), *(("text", normalized(text)) for text in texts)}:
-                hashes.append(hash(name))
-                rows.append(row)
-        self._hashes, self._rows = np.array(hashes, np.int64), np.array(rows, np.int64)
-
-    def pairs(self, files: Wordings) -> Iterator[tuple[int, str]]:
-        """Each document's row with each of its wordings: those of its meta and those that files have for it."""
-        yield from self._own
-        named: defaultdict[int, list[str]] = defaultdict(list)
-        for kind, known in (("id", files.by_id), ("text", files.by_text)):
-            for name, texts in known.items():
-                named[hash((kind, name))] += texts
-        found = np.isin(self._hashes, np.array(list(named), np.int64))
-        for row, name in zip(self._rows[found].tolist(), self._hashes[found].tolist(), strict=True):
-            yield from ((row, text) for text in named[name])
+def wording_rows(documents: Documents) -> WordingRows:
+    """The rows of documents with their wordings, and with what files of wordings may call them."""
+    read = ((row, own_wordings(one), names_in_files(one)) for row, one in documents.by_row())
+    return WordingRows(read)
 
 
 class StoreRetriever(Composed):
@@ -160,6 +70,9 @@ class StoreRetriever(Composed):
     def _get_telemetry_data(self) -> dict[str, Any]:
         """Data that is sent to Posthog for usage analytics."""
         return {"document_store": type(self.document_store).__name__}
+
+    def _wording_rows(self) -> WordingRows:
+        return self.document_store.computed(wording_rows)
 
     def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> tuple[dict[str, Any] | None, int]:
         if top_k is not None:
@@ -259,7 +172,8 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         """Load the checkpoint, embed the documents that it has not embedded yet, and build or load the indexes."""
         self.embed_documents()
         self.document_store.warm_up(embeddings=True)
-        self._wordings.index(self.document_store, self.loaded())
+        ranker = self.loaded()
+        self._wordings.index(self._wording_rows(), ranker.wording_vectors, ranker.embed_wordings)
 
     def add_wordings(self, path: str | Path) -> None:
         """Use the wordings of one more file."""
@@ -324,7 +238,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self.embed_documents()
         ranker, store = self.loaded(), self.document_store
         question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
-        known = self._wordings.leg(store, ranker, question)
+        known = self._wordings.leg(self._wording_rows(), question, ranker.wording_vectors, ranker.embed_wordings)
         vector, rank_all = question.tolist(), self.rank_all
         found = store.find_documents(
             query, vector, filters, top_k, rank_all=rank_all, wordings=known, stored_questions=True
