@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,8 +26,6 @@ from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_batch_
 from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.tokenizer import TokenBatch
-
-logger = logging.getLogger(__name__)
 
 COMPARED = 10_000
 """Maximum number of a search's texts that are compared with the FAQ of its checkpoint, in a third of a second."""
@@ -176,7 +173,7 @@ class Ranker(TextEncoder):
         """The language of the stemmer of BM25 that the checkpoint was trained beside; `None` for no stemmer."""
         return self.config.bm25_language if self.config else None
 
-    def compare_faq(self, first_texts: Callable[[int], Sequence[str]]) -> None:
+    def compare_faq(self, first_texts: Callable[[int], Sequence[str]], warn: Callable[..., None]) -> None:
         """
         Compare what is searched with the FAQ that the checkpoint knows; of clearly another one, warn.
 
@@ -185,6 +182,7 @@ class Ranker(TextEncoder):
 
         Args:
             first_texts: returns texts of what is searched, at most as many as it is asked for.
+            warn: takes a message and its values, as of a logger.
         """
         if self.config is None or (trained := self.config.faq) is None or self.knows_faq is not None:
             return
@@ -196,7 +194,7 @@ class Ranker(TextEncoder):
         language, languages = main_language(texts), ""
         if language and trained.language and language != trained.language:
             languages = f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}."
-        logger.warning(
+        warn(
             "%s was made for another FAQ than the one that is searched.%s%s Train it on this one, or calibrate it on "
             "questions to this one: ap-ranker calibrate %s DEV.",
             *(self.source, languages, " Its calibration is not applied." if self.config.calibration else ""),

@@ -213,7 +213,7 @@ class DeclaredPipeline:
 
     def _compare_faq(self, ranker: AnswerRanker) -> None:
         stores = [store for store in find_stores(self.pipeline) if isinstance(store, BM25SDocumentStore)]
-        ranker.loaded().compare_faq(lambda most: [text for store in stores for text in store.contents(most)])
+        ranker.compare_faq(lambda most: [text for store in stores for text in store.contents(most)])
 
     def run(self, question: str, limits: Limits = NO_LIMITS, top_k: int | None = None) -> list[Document]:
         """Retrieve and rank the documents for a question, best first; without `top_k`, as many as the pipeline says."""

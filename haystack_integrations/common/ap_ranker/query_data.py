@@ -166,7 +166,7 @@ class CandidateReader:
         self._texts, self._as_question = texts, as_question
         self._files = WordingFiles()
         self._known: tuple[tuple[object, ...], dict[int, Candidate]] = ((), {})
-        self._warn_once = WarnOnce()
+        self.warn_once = WarnOnce()
 
     def wordings(self, paths: Sequence[str] | None) -> Wordings:
         """The known wordings of files as they are now; InputError if one cannot be read."""
@@ -216,13 +216,13 @@ class CandidateReader:
         """The scores of BM25, by the stemmers of these languages; `None`, and one warning, if any is missing."""
         expected = ranker.bm25_language
         for language in (one for one in languages if one != expected):
-            self._warn_once(
+            self.warn_once(
                 "fuse_scores is on, but BM25's scores are those of language: %s, and %s was trained with language: "
                 "%s. Set the document store's language to that.",
                 *(language or "null", ranker.source, expected or "null"),
             )
         if missing := scores.count(None):
-            self._warn_once(
+            self.warn_once(
                 "fuse_scores is on, but %d of %d documents have no meta[%r][%r] of this query: BM25's score is not "
                 "added, and probabilities and thresholds are those of the model alone. Retrieve with BM25SRetriever, "
                 "put LuceneScores behind Elasticsearch, or set fuse_scores to false.",

@@ -172,6 +172,10 @@ class AnswerRanker(CheckpointComponent):
         self._candidates.wordings(wordings)
         self.wordings = wordings
 
+    def compare_faq(self, first_texts: Callable[[int], Sequence[str]]) -> None:
+        """As `Ranker.compare_faq`; this component warns once, however often it loads its checkpoint."""
+        self.loaded().compare_faq(first_texts, self._candidates.warn_once)
+
     def encode_ahead(self, queries: list[str]) -> None:
         """Encode together at most 16 queries that `run` is about to be called with, which takes less time."""
         self.loaded().encode_ahead([self._question(query) for query in queries])

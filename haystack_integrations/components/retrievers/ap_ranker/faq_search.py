@@ -95,7 +95,7 @@ class AnswerSearch(Composed):
     def warm_up(self) -> None:
         """Load the checkpoint and the documents unless this is done already."""
         Composed.warm_up(self)  # no super(): @component recreates the class
-        self.ranker.loaded().compare_faq(self.retriever.document_store.contents)
+        self.ranker.compare_faq(self.retriever.document_store.contents)
 
 
 @component
