@@ -149,8 +149,8 @@ SENTENCE_TRANSFORMERS_EMBEDDER = (
 class CheckpointComponent(Composed):
     """Loads a checkpoint on first use, once, whichever thread comes first."""
 
-    parameters = ("model", "device", "token")
-    uses = ("loaded",)
+    parameters: ClassVar[tuple[str, ...]] = ("model", "device", "token")
+    uses: ClassVar[tuple[str, ...]] = ("loaded",)
 
     left_out: ClassVar[Mapping[str, Any]] = SENTENCE_TRANSFORMERS
     """Parameters of the component that this one replaces, which `from_dict` ignores if they are so, or empty."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from haystack import Document, component
 from haystack.utils import ComponentDevice
@@ -43,7 +43,7 @@ class AnswerSearch(Composed):
     ```
     """
 
-    parameters = ("retriever", "ranker")
+    parameters: ClassVar[tuple[str, ...]] = ("retriever", "ranker")
     uses = ("ranker", "retriever")  # in this order: the ranker's cache keeps what a retriever encodes
 
     def __init__(self, retriever: BM25SRetriever | HybridRetriever, ranker: AnswerRanker) -> None:
@@ -118,7 +118,7 @@ class FAQSearch(AnswerSearch):
     ```
     """
 
-    parameters = ("model", "device", "documents", "document_store", "match")
+    parameters: ClassVar[tuple[str, ...]] = ("model", "device", "documents", "document_store", "match")
     parameters += ("candidates", "top_k", *THRESHOLDS, "wordings")
 
     def __init__(

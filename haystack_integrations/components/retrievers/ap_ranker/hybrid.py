@@ -48,7 +48,7 @@ class StoreRetriever(Composed):
     cannot be read. An empty store finds nothing, which one warning says.
     """
 
-    parameters = ("document_store", "filters", "top_k", "filter_policy")
+    parameters: ClassVar[tuple[str, ...]] = ("document_store", "filters", "top_k", "filter_policy")
     uses: ClassVar[tuple[str, ...]] = ("document_store",)
 
     def _search(
