@@ -61,6 +61,11 @@ class Rankings:
     answerable: NDArray[np.bool_]
     weights: NDArray[np.float64]
 
+    def between(self, start: int, end: int) -> Rankings:
+        """Those of some questions."""
+        rows = slice(start, end)
+        return Rankings(self.signals[rows], self.right[rows], self.answerable[rows], self.weights[rows])
+
 
 @dataclass(frozen=True)
 class TopAnswers:
@@ -105,8 +110,7 @@ def without_random_questions(rankings: Rankings, count: int) -> tuple[Rankings, 
 
     It is lower if more than a few answerable questions would be below (`LOST`), and `None` without random ones.
     """
-    parts = rankings.signals, rankings.right, rankings.answerable, rankings.weights
-    own = Rankings(*(part[:count] for part in parts))
+    own = rankings.between(0, count)
     tops = np.array([each.model.max(initial=-np.inf) for each in rankings.signals])
     if len(tops) == count:
         return own, None

@@ -238,8 +238,8 @@ class DeclaredPipeline:
     def _search(self) -> AnswerSearch | None:
         """The pipeline's one component, if it is ours: Haystack's bookkeeping would take as long as BM25."""
         search = self.pipeline.get_component(self.last)
-        alone = isinstance(search, AnswerSearch) and len(self.pipeline.graph) == 1 and not tracing.is_tracing_enabled()
-        return search if alone else None
+        alone = len(self.pipeline.graph) == 1 and not tracing.is_tracing_enabled()
+        return search if isinstance(search, AnswerSearch) and alone else None
 
     def _failing_as_haystack(self, search: AnswerSearch, work: Callable[[], T]) -> T:
         try:

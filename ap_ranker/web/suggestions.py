@@ -97,7 +97,7 @@ class LiveSuggestions:
         """Read the texts again if they have changed; one thread at a time."""
         stores = [store for store in find_stores(self._search.pipeline) if isinstance(store, BM25SDocumentStore)]
         ranker = self._search.ranker()
-        wordings = self._files.now(list(map(str, ranker.wordings)) if ranker else [])
+        wordings = self._files.now([*map(str, ranker.wordings or ())] if ranker else [])
         version = [store.revision() for store in stores], wordings
         if version != self._version:
             self.current = Suggestions(chain(_of_stores(stores), texts_of(wordings)))

@@ -83,7 +83,7 @@ def measured(faq: Faq, encoder: str) -> dict[str, Measured]:
         key = encoder_key(ranker.model.state_dict())
     ends = np.cumsum([len(part) for part in parts])
     split_ = [
-        {name: rows(each, end - len(part), end) for name, each in everything.items()}
+        {name: each.between(end - len(part), end) for name, each in everything.items()}
         for part, end in zip(parts, ends, strict=True)
     ]
     loo = weighted(split_[-1]["ours"]) if own else None
@@ -99,16 +99,6 @@ def measured(faq: Faq, encoder: str) -> dict[str, Measured]:
         )
         for place, split in enumerate(SPLITS)
     }
-
-
-def rows(rankings: Rankings, start: int, end: int) -> Rankings:
-    """Those of some questions."""
-    return Rankings(
-        rankings.signals[start:end],
-        rankings.right[start:end],
-        rankings.answerable[start:end],
-        rankings.weights[start:end],
-    )
 
 
 def systems(ranker: Ranker, data: Dataset) -> dict[str, Rankings]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import pickle
@@ -992,13 +991,6 @@ def test_filter_policies(store: BM25SDocumentStore) -> None:
         assert found(policy, None) == {"0", "2", "4"}
     assert found(FilterPolicy.REPLACE, not_the_first) == {"1", "2", "3", "4", "5"}
     assert found(FilterPolicy.MERGE, not_the_first) == {"2", "4"}
-
-
-async def test_run_async_is_run(store: BM25SDocumentStore) -> None:
-    retriever = BM25SRetriever(store)
-    for options in ({}, {"top_k": 1}, {"filters": EVEN}, {"scale_score": True}):
-        found = await asyncio.gather(*(retriever.run_async(query=QUERY, **options) for _ in range(4)))
-        assert all(result == retriever.run(query=QUERY, **options) for result in found)
 
 
 def test_in_pipelines_that_share_a_folder(tmp_path: Path) -> None:

@@ -325,14 +325,6 @@ def test_16_cold_threads_embed_once(store: BM25SDocumentStore, bi_encoder: Path,
     assert sum(encoded["embed_answers"]) == len(DOCUMENTS)
 
 
-async def test_run_async_is_run(store: BM25SDocumentStore, bi_encoder: Path) -> None:
-    retriever = hybrid(store, bi_encoder)
-    await retriever.warm_up_async()
-    for options in ({}, {"top_k": 1}, {"filters": EVEN}):
-        found = await asyncio.gather(*(retriever.run_async(query=QUERY, **options) for _ in range(4)))
-        assert all(result == retriever.run(query=QUERY, **options) for result in found)
-
-
 def test_an_empty_store(bi_encoder: Path) -> None:
     retriever = hybrid(BM25SDocumentStore(), bi_encoder)
     retriever.warm_up()

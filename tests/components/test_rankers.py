@@ -413,11 +413,6 @@ def test_inputs_are_never_modified(ranker: AnswerRanker) -> None:
     assert [d.score for d in documents] == [0.3, None]
 
 
-async def test_run_async_is_run(ranker: AnswerRanker) -> None:
-    found = await asyncio.gather(*(ranker.run_async(query=QUERY, documents=DOCUMENTS, top_k=2) for _ in range(4)))
-    assert all(result == ranker.run(query=QUERY, documents=DOCUMENTS, top_k=2) for result in found)
-
-
 def test_close_frees_the_model_and_run_loads_it_again(ranker: AnswerRanker) -> None:
     first = ranker.run(query=QUERY, documents=DOCUMENTS)
     ranker.close()

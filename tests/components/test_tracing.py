@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import TEXTS
 from haystack import Document, Pipeline, tracing
-from haystack.tracing import Span, Tracer
 from haystack.utils import ComponentDevice
+from spying_tracer import SpyingTracer, spying
 
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, FAQSearch
@@ -23,53 +20,10 @@ CPU = ComponentDevice.from_str("cpu")
 DOCUMENTS = [Document(content=text) for text in TEXTS]
 
 
-class SpyingSpan(Span):
-    def __init__(self, operation: str, tags: dict[str, Any] | None) -> None:
-        self.operation = operation
-        self.tags = dict(tags or {})
-
-    def set_tag(self, key: str, value: Any) -> None:
-        self.tags[key] = value
-
-    @property
-    def ours(self) -> dict[str, Any]:
-        """The tags of ap-ranker."""
-        return {key: value for key, value in self.tags.items() if key.startswith("ap_ranker.")}
-
-
-class SpyingTracer(Tracer):
-    """Knows the current span of each task and thread, as real tracers do."""
-
-    def __init__(self) -> None:
-        self.spans: list[SpyingSpan] = []
-        self._current: ContextVar[SpyingSpan | None] = ContextVar("span", default=None)
-
-    @contextmanager
-    def trace(
-        self, operation_name: str, tags: dict[str, Any] | None = None, parent_span: Span | None = None
-    ) -> Iterator[Span]:
-        span = SpyingSpan(operation_name, tags)
-        self.spans.append(span)
-        token = self._current.set(span)
-        try:
-            yield span
-        finally:
-            self._current.reset(token)
-
-    def current_span(self) -> Span | None:
-        return self._current.get()
-
-    def named(self, component: str) -> list[dict[str, Any]]:
-        """Our tags of each run of a component."""
-        return [span.ours for span in self.spans if span.tags.get("haystack.component.name") == component]
-
-
 @pytest.fixture
 def tracer() -> Iterator[SpyingTracer]:
-    spying = SpyingTracer()
-    tracing.enable_tracing(spying)
-    yield spying
-    tracing.disable_tracing()
+    with spying() as tracer:
+        yield tracer
 
 
 @pytest.fixture

@@ -73,11 +73,11 @@ def query_data(document: Document, key: str | None) -> Mapping[str, Any]:
 def with_query_data(document: Document, key: str | None, data: Mapping[str, Any], **fields: Any) -> Document:
     """A copy of a document that has further data for a query, and none for another one, and other values of fields."""
     meta = document.meta.copy()
-    known = {**query_data(document, key), **data}
-    if known.keys() - {_QUERY}:
-        meta[QUERY_DATA] = known | {_QUERY: key}
-    else:
-        meta.pop(QUERY_DATA, None)
+    if QUERY_DATA in meta or data:  # most documents of other retrievers have none
+        known = {**query_data(document, key), **data, _QUERY: key}
+        meta[QUERY_DATA] = known
+        if len(known) == 1:
+            del meta[QUERY_DATA]
     return changed(document, meta=meta, **fields)
 
 
@@ -138,13 +138,16 @@ def changed(document: Document, **fields: Any) -> Document:
     `dataclasses.replace`, which checks all fields again, takes six times as long.
     """
     one = object.__new__(type(document))
-    vars(one).update(vars(document), **fields)
+    values = one.__dict__
+    values.update(document.__dict__)
+    values.update(fields)
     return one
 
 
 def has_stored_question(document: Document, key: str | None) -> bool:
     """Whether the question in a document's meta is known to ask for it: by a retriever, or as an entry of an index."""
-    return bool(query_data(document, key).get(STORED_QUESTION)) or MARK in document.meta
+    meta = document.meta
+    return MARK in meta or (QUERY_DATA in meta and bool(query_data(document, key).get(STORED_QUESTION)))
 
 
 class Candidate(NamedTuple):
@@ -179,9 +182,10 @@ class CandidateReader:
         stored = {one.id for one in copies if paths is not None or has_stored_question(one, key)}
         candidates, files = [], self.wordings(paths)
         for document, text in zip(documents, self._texts.texts(documents), strict=True):
-            names, own = names_in_files(document), own_wordings(document) if document.id in stored else ()
-            wordings = map(self._as_question, (*own, *files.of(*names)))
-            candidates.append(Candidate(text, names[1:], tuple(wordings)))
+            names, known = names_in_files(document), own_wordings(document) if document.id in stored else []
+            if files is not NO_WORDINGS:
+                known += files.of(*names)
+            candidates.append(Candidate(text, names[1:], tuple(map(self._as_question, known)) if known else ()))
         return candidates
 
     def read_once(self, found: Found, paths: Sequence[str] | None) -> list[Candidate]:

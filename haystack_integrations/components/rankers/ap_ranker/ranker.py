@@ -231,7 +231,7 @@ class AnswerRanker(CheckpointComponent):
         check_documents(documents)
         ranker, candidates, key = self.loaded(), different(documents), query_key(query)
         signals = self._compared(ranker, query, candidates, documents)
-        best, _ = self._best(ranker, signals, limits, range(len(candidates)))
+        best, _ = self._best(ranker, signals, limits)
         found = [with_query_data(candidates[place], key, more, score=score) for place, score, more in best]
         return {"documents": self.explained(query, found) if explain else found}
 
@@ -269,7 +269,7 @@ class AnswerRanker(CheckpointComponent):
         ranker, entries = self.loaded(), self._candidates.read_once(found, self.wordings)
         # All that a small store has stays in its order, so that what is joined for a question serves the next one.
         given = range(len(found.rows)) if found.is_whole else found.order
-        ties = found.order if found.is_whole else range(len(given))
+        ties = found.order if found.is_whole else None
         entries, scores = [entries[place] for place in given], [found.columns[BM25_SCORE][place] for place in given]
         bm25 = partial(self._candidates.complete, ranker, scores, [found.meta[BM25_LANGUAGE]])
         signals = self._signals(ranker, query, entries, bm25)
@@ -310,17 +310,17 @@ class AnswerRanker(CheckpointComponent):
         )
 
     def _best(
-        self, ranker: Ranker, signals: Signals, limits: dict[str, Any], order: Sequence[int]
+        self, ranker: Ranker, signals: Signals, limits: dict[str, Any], order: Sequence[int] | None = None
     ) -> tuple[list[tuple[int, float, dict[str, Any]]], Decision]:
         """The places to return, best first, with scores and query data, and the decision; ties are in `order`."""
         best = []
-        selected, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(signals.ordered(order), **limits)
+        ordered = signals if order is None else signals.ordered(order)
+        selected, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(ordered, **limits)
         for row, score in selected:
-            place = order[row]
             more: dict[str, Any] = {}
-            if (wording := signals.matched[place]) is not None:
+            if (wording := ordered.matched[row]) is not None:
                 more[MATCHED] = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
-            best.append((place, score, more))
+            best.append((row if order is None else order[row], score, more))
         return best, decision
 
     def exact_matches(self, query: str, documents: list[Document]) -> list[bool]:
