@@ -23,7 +23,7 @@ from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.stored_encodings import Encodings, KeptEncodings
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.reading import without_repetition
-from ap_ranker.text.tokenizer import AnyTokenizer, TokenBatch
+from ap_ranker.text.tokenizer import AnyTokenizer, SubwordTokenizer, TokenBatch, WordsOfTexts
 
 logger = logging.getLogger(__name__)
 
@@ -273,10 +273,19 @@ class TextEncoder:
                 self._loaded.questions.encode_ahead(texts, self.encode_questions)
 
     def encode_questions(self, texts: Sequence[str]) -> States:
-        """States of B questions; one that repeats itself is encoded once (`without_repetition`)."""
+        """States of B questions; one that repeats itself is encoded once (`without_repetition`), typing errors are
+        mended (`WordsOfTexts`)."""
         self._stop_training()
-        tokens = self.tokenize([without_repetition(text) for text in texts])
+        known, asked = self._words, [without_repetition(text) for text in texts]
+        tokens = self.tokenize(asked if known is None else [known.mend(text) for text in asked])
         return self.model.encode_questions(TokenBatch.from_lists(tokens, self.device))
+
+    @cached_property
+    def _words(self) -> WordsOfTexts | None:
+        """Of the texts that the checkpoint has counted, if a pretrained encoder reads them; else `None`."""
+        if self.model.statistics is None or not isinstance(self.tokenizer, SubwordTokenizer):
+            return None
+        return WordsOfTexts(self.tokenizer, self.model.statistics.document_frequency.tolist())
 
     def encode_answers(self, tokens: Sequence[Sequence[int]]) -> States:
         """States of N tokenized answers."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError, library_errors
 from ap_ranker.text.languages import UNSPACED, Segmenter, find_segmenter
-from ap_ranker.text.nearest_word import NearestWords
+from ap_ranker.text.nearest_word import KEPT, NearestWords
 from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
 from ap_ranker.text.reading import plain
 
@@ -56,6 +56,11 @@ _pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 TRIAL = ["", "qzx 9 ŵ 龘 \U0001fabf"]  # of unknown characters, for which a damaged tokenizer may have no `[UNK]`
 
 _UNSPACED_CHARACTER = regex.compile(rf"(?=[{UNSPACED}])\X")
+
+_LETTERS = regex.compile(rf"[\p{{L}}\p{{M}}--[{UNSPACED}]]+", regex.V1)  # a word of a script with spaces
+
+SHORTEST = 3
+"""Minimum number of letters of a word that is mended."""
 
 _SYMBOL = regex.compile(r"[\p{S}--\p{ASCII}]+", regex.V1)
 
@@ -237,6 +242,16 @@ class SubwordTokenizer(Vocabulary):
         cut = sum(bool(encoding.overflowing) for encoding in encoded)
         return [encoding.ids or [UNKNOWN] for encoding in encoded], cut
 
+    def subwords(self, word: str) -> list[int]:
+        """Token ids of a word, without special tokens."""
+        return list(self._tokenizer.encode(word, add_special_tokens=False).ids)
+
+    def whole_words(self, rows: Sequence[int]) -> list[str]:
+        """Those of the subwords with these ids that are whole words."""
+        words = [self._tokenizer.decode([row]).strip() for row in rows]
+        read = self._tokenizer.encode_batch_fast(words, add_special_tokens=False)
+        return [word for word, row, each in zip(words, rows, read, strict=True) if each.ids == [row]]
+
     def prompt(self, text: str) -> tuple[int, ...]:
         """Token ids of a prompt, without special tokens and without the space before what follows it."""
         return tuple(self._tokenizer.encode(text.rstrip(), add_special_tokens=False).ids)
@@ -268,6 +283,47 @@ class SubwordTokenizer(Vocabulary):
 
 
 AnyTokenizer = WordTokenizer | SubwordTokenizer
+
+
+class WordsOfTexts:
+    """The words of the texts that are searched, as a pretrained encoder reads them: others may be typing errors.
+
+    A word of a question is read as another one only if the encoder has no subword of its own for it. First come two
+    neighbouring letters exchanged ("hwo", "bkie"), as nothing else explains a known word with the same letters. Then,
+    if the texts lack one of its subwords, come the rules of `nearest_word.py`: what they have all of is probably a name
+    or a rare word of theirs.
+    """
+
+    def __init__(self, tokenizer: SubwordTokenizer, frequency: Sequence[float]) -> None:
+        """`frequency` (V,) is the number of texts that contain each subword."""
+        self._tokenizer, self._frequency = tokenizer, frequency
+        rows = [row for row in sorted(range(len(frequency)), key=lambda row: -frequency[row]) if frequency[row]]
+        words = dict.fromkeys(word.lower() for word in tokenizer.whole_words(rows) if _LETTERS.fullmatch(word))
+        self._order = {word: place for place, word in enumerate(words)}
+        self._nearest = NearestWords(words)
+        self._found: dict[str, str] = {}
+
+    def mend(self, text: str) -> str:
+        """The text with a known word, or two, for each that is misspelt; most texts are returned as they are."""
+        return _LETTERS.sub(lambda word: self._read(word[0]), text)
+
+    def _read(self, word: str) -> str:
+        if len(word) < SHORTEST or word.lower() in self._order:
+            return word
+        if (found := self._found.get(word)) is None:
+            if len(self._found) >= KEPT:
+                self._found.clear()
+            found = self._found[word] = self._find(word)
+        return found
+
+    def _find(self, word: str) -> str:
+        rows, letters = self._tokenizer.subwords(word), word.lower()
+        if len(rows) < 2:
+            return word
+        exchanged = (letters[:i] + letters[i + 1] + letters[i] + letters[i + 2 :] for i in range(len(letters) - 1))
+        if known := [each for each in exchanged if each in self._order]:
+            return min(known, key=self._order.__getitem__)
+        return word if all(self._frequency[row] for row in rows) else " ".join(self._nearest.read(letters)) or word
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
