@@ -161,7 +161,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
         self._wordings = KnownWordings(self.wordings, query_prefix, query_suffix)
         self._embedded: str | None = None  # the revision of the store with all embeddings, or "" if it has changed
-        self._embedding = threading.Lock()  # not `_loading`: who adds a document need not wait for all others
+        self._embedding = threading.Lock()  # who loads the checkpoint does not wait for it
 
     def _load(self) -> Ranker:
         ranker = CheckpointComponent._load(self)
