@@ -33,7 +33,10 @@ ROOMS = [
 OUTER = [("web",), ("documents",)]
 """Rooms that the core does without."""
 
-MOST_LINES, MOST_CORE_LINES = 27_500, 22_000  # 500 more than the house had, for the website's database
+# The house had 27,000 lines. The website's database and what attackers try grew it by 500, decisions of a new FAQ by
+# 550, typing errors mended for pretrained encoders by 70, and Haystack's conventions, tools for agents and stores that
+# a loaded pipeline shares by the rest.
+MOST_LINES, MOST_CORE_LINES = 29_100, 23_650
 
 FLOORS = [*GROUND, *ROOMS]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import is_not
 from pathlib import Path
+
+import numpy as np
 
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
@@ -164,3 +167,30 @@ def _with(dataset: Dataset, wordings: Callable[[Answer], Iterable[str]]) -> Data
         return replace(answer, wordings=tuple(dict.fromkeys((*answer.wordings, *wordings(answer)))))
 
     return replace(dataset, answers=list(map(extended, dataset.answers)))
+
+
+class WordingRows:
+    """Finds the rows of the documents that wordings ask for, without reading the documents again."""
+
+    def __init__(self, read: Iterable[tuple[int, Sequence[str], tuple[str, str, str]]]) -> None:
+        """Of each row: its own wordings, and what files may call it: its id, its content, its answer."""
+        self._own: list[tuple[int, str]] = []
+        # Hashes of the names: the texts of a million documents in a dictionary would take gigabytes.
+        hashes, rows = array("q"), array("q")
+        for row, own, (answer_id, *texts) in read:
+            self._own += ((row, text) for text in own)
+            for name in {("id", answer_id), *(("text", normalized(text)) for text in texts)}:
+                hashes.append(hash(name))
+                rows.append(row)
+        self._hashes, self._rows = np.array(hashes, np.int64), np.array(rows, np.int64)
+
+    def pairs(self, files: Wordings) -> Iterator[tuple[int, str]]:
+        """Each document's row with each of its wordings: those of its meta and those that files have for it."""
+        yield from self._own
+        named: defaultdict[int, list[str]] = defaultdict(list)
+        for kind, known in (("id", files.by_id), ("text", files.by_text)):
+            for name, texts in known.items():
+                named[hash((kind, name))] += texts
+        found = np.isin(self._hashes, np.array(list(named), np.int64))
+        for row, name in zip(self._rows[found].tolist(), self._hashes[found].tolist(), strict=True):
+            yield from ((row, text) for text in named[name])

@@ -7,6 +7,7 @@ import sys
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy as np
 
 from ap_ranker.errors import InputError
 from ap_ranker.text.languages import BM25_SEGMENTERS, check_language
-from ap_ranker.text.reading import Form, Word, read_words, terms, without_repetition
+from ap_ranker.text.reading import Form, Word, read_words, without_repetition
 
 if TYPE_CHECKING:
     import bm25s
@@ -65,7 +66,7 @@ class BM25:
         self.language = language
         vocabulary: dict[str, int] = {}
         rows = [
-            array("i", [vocabulary.setdefault(term, len(vocabulary)) for term in terms(read_words(text, language))])
+            array("i", [vocabulary.setdefault(term, len(vocabulary)) for term in _terms(read_words(text, language))])
             for text in texts
         ]
         self._size = len(rows)
@@ -172,6 +173,12 @@ def check_parameters(k1: float, b: float = B) -> None:
         raise InputError(f"Expected a k1 of 0 or more, found {k1}.")
     if not 0 <= b <= 1:
         raise InputError(f"Expected a b from 0 to 1, found {b}.")
+
+
+def _terms(words: list[Word]) -> Iterator[str]:
+    """What an index of texts with these words holds: the terms of all forms, those of one word once."""
+    for word in words:
+        yield from word[0] if len(word) == 1 else dict.fromkeys(chain.from_iterable(word))
 
 
 def _counted(words: Iterable[Word]) -> Iterator[Word]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
-from ap_ranker.text.characters import Span
+from ap_ranker.text.tokenizer import Span
 
 
 @dataclass(frozen=True)

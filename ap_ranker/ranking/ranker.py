@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,12 +18,17 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import find_checkpoint, find_trained
 from ap_ranker.ranking.decision import Decider, Decision
 from ap_ranker.ranking.explanation import Explanation, Token, no_attention, tokens_of
+from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.rule import Signals, Weights
 from ap_ranker.ranking.stored_encodings import Encodings
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_batch_size
 from ap_ranker.ranking.wordings import is_exact_match
+from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.tokenizer import TokenBatch
+
+COMPARED = 10_000
+"""Maximum number of a search's texts that are compared with the FAQ of its checkpoint, in a third of a second."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +173,34 @@ class Ranker(TextEncoder):
         """The language of the stemmer of BM25 that the checkpoint was trained beside; `None` for no stemmer."""
         return self.config.bm25_language if self.config else None
 
+    def compare_faq(self, first_texts: Callable[[int], Sequence[str]], warn: Callable[..., None]) -> None:
+        """
+        Compare what is searched with the FAQ that the checkpoint knows; of clearly another one, warn.
+
+        What was calibrated there is not applied here (`knows_faq`). Nothing happens if that is decided already, if the
+        checkpoint is older than sketches of FAQs, or if there are no texts.
+
+        Args:
+            first_texts: returns texts of what is searched, at most as many as it is asked for.
+            warn: takes a message and its values, as of a logger.
+        """
+        if self.config is None or (trained := self.config.faq) is None or self.knows_faq is not None:
+            return
+        if not (texts := first_texts(COMPARED)):
+            return
+        self.knows_faq = trained.is_same(FAQSketch.of(texts))
+        if self.knows_faq:
+            return
+        language, languages = main_language(texts), ""
+        if language and trained.language and language != trained.language:
+            languages = f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}."
+        warn(
+            "%s was made for another FAQ than the one that is searched.%s%s Train it on this one, or calibrate it on "
+            "questions to this one: ap-ranker calibrate %s DEV.",
+            *(self.source, languages, " Its calibration is not applied." if self.config.calibration else ""),
+            self.source,
+        )
+
     def decider(self, *, fuse_scores: bool = True) -> Decider:
         """The checkpoint's calibration and weights, that of BM25 if scores are fused."""
         if self.config is None:
@@ -250,6 +284,30 @@ class Ranker(TextEncoder):
             tokens_of(question, self.tokenizer.spans(question), attention.questions),
             tokens_of(answer, self.tokenizer.spans(answer), attention.answers),
         )
+
+
+class LazyRanker:
+    """A ranker that is loaded on first use, once, whichever thread comes first; the others wait for it."""
+
+    def __init__(self, load: Callable[[], Ranker]) -> None:
+        self.ranker: Ranker | None = None
+        self._load = load
+        self._lock = threading.RLock()
+
+    def __call__(self) -> Ranker:
+        """The ranker, loaded unless it is already."""
+        with self._lock:
+            if self.ranker is None:
+                self.ranker = self._load()
+            return self.ranker
+
+    def warm_up(self) -> None:
+        """Load the ranker unless it is loaded already."""
+        self()
+
+    def close(self) -> None:
+        """Free the ranker, until the next use."""
+        self.ranker = None
 
 
 def resolve_device(device: torch.device | str | None) -> torch.device:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ap_ranker.settings import settings
-from ap_ranker.text.nearly_equal import nearly_equal
+from ap_ranker.text.reading import nearly_equal
 
 Numbers = NDArray[np.float64]
 

@@ -6,12 +6,13 @@ An entry is found by its wordings word for word, or by the cosine of the best on
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import islice
-from math import sqrt
-from operator import is_
+from math import inf, sqrt
+from operator import is_, is_not
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,7 +21,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, WordingRows
 from ap_ranker.models.private_operators import LARGEST, products_with
+from ap_ranker.ranking.bm25 import best_rows
 from ap_ranker.text.reading import question_key
 
 EMBEDDING_SCORE, EMBEDDING_RANK = "embedding_score", "embedding_rank"
@@ -126,6 +129,9 @@ LARGEST_TABLE = 1_000_000
 
 Encode = Callable[[Sequence[str]], Tensor]
 """B texts -> (B, C) their vectors as questions, of length 1."""
+
+Pairs = Iterable[tuple[int, str]]
+"""The numbers of entries with wordings of these."""
 
 
 @lru_cache(maxsize=50_000)  # every question is compared with the same wordings
@@ -236,3 +242,96 @@ class WordingIndex:
         # All vectors are scanned: those of other entries are few, and to gather the others takes longer.
         best: NDArray[np.float32] = np.maximum.reduceat(self.vectors.scores(question)[self.wordings], self.starts)
         return best
+
+
+@dataclass(frozen=True)
+class Leg:
+    """
+    The (N,) scores of N documents for one query, and their (N,) rows, ascending.
+
+    Of a document's query data, `rank_field` is its rank, from 1, among those that the leg finds, `score_field` its
+    score there; the fields of `meta` are those of all. Only what has a higher score than `nothing` is found, which is
+    also the score of a document that the leg does not know.
+    """
+
+    rows: np.ndarray
+    scores: np.ndarray
+    rank_field: str = WORDING_RANK
+    score_field: str | None = None
+    nothing: float | None = None
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    def best(self, limit: int | None) -> list[int]:
+        """At most `limit` rows, the highest score first; ties are in the order of writing."""
+        above = -inf if self.nothing is None else self.nothing
+        return self.rows[best_rows(self.scores, limit, above=above)].tolist()
+
+    def scores_of(self, rows: np.ndarray) -> list[float | None]:
+        """The scores of some rows."""
+        if not len(self.rows):
+            return [self.nothing] * len(rows)
+        places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        known, scores = self.rows[places] == rows, self.scores[places].tolist()
+        return [score if found else self.nothing for score, found in zip(scores, known.tolist(), strict=True)]
+
+
+class KnownWordings:
+    """
+    The known wordings of a store's documents: those in their meta and those of files (`paths`), which are followed.
+
+    A model reads them, as it does a question, between `prefix` and `suffix`. Threads may share them.
+    """
+
+    def __init__(self, paths: list[str], prefix: str = "", suffix: str = "") -> None:
+        self.paths, self.prefix, self.suffix = paths, prefix, suffix
+        self._files = WordingFiles()
+        self._made: dict[str, tuple[list[object], Any]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, path: str | Path) -> None:
+        """Follow one more file; InputError if it cannot be read."""
+        if str(path) not in self.paths:
+            self._files.now([*self.paths, str(path)])
+            self.paths.append(str(path))
+
+    def leg(self, rows: WordingRows, question: np.ndarray, vectors: WordingVectors, encode: Encode) -> Leg:
+        """The cosine of each document's best wording with a question (C,); new wordings are encoded first."""
+        index = self.index(rows, vectors, encode)
+        return Leg(index.rows, index.scores(question))
+
+    def index(self, rows: WordingRows, vectors: WordingVectors, encode: Encode) -> WordingIndex:
+        """The index of all wordings, by the vectors of a model."""
+
+        def make(pairs: Pairs) -> WordingIndex:
+            known = ((row, self.prefix + text + self.suffix) for row, text in pairs)
+            return WordingIndex.of(known, vectors, encode)
+
+        return self._latest("index", rows, make, vectors)
+
+    def exact_match(self, rows: WordingRows, question: str) -> Leg | None:
+        """The documents of which a question, without prefix and suffix, is a known wording, word for word."""
+        found = self._latest("rows", rows, _by_key).get(question_key(question))
+        return None if found is None else Leg(np.array(sorted(found), np.int64), np.ones(len(found), np.float32))
+
+    def _latest(self, name: str, rows: WordingRows, make: Callable[[Pairs], Any], *more: object) -> Any:
+        """What was made of the rows of documents with their wordings; made anew if any of its sources is another."""
+        with self._lock:
+            files = self._files.now(self.paths) if self.paths else NO_WORDINGS
+            sources = [rows, files, *more]
+            known, made = self._made.get(name, ([], None))
+            if not known or any(map(is_not, known, sources)):
+                made = make(rows.pairs(files))
+                self._made[name] = sources, made
+            return made
+
+    def close(self) -> None:
+        """Forget what was read and encoded, until the next use."""
+        with self._lock:
+            self._files, self._made = WordingFiles(), {}
+
+
+def _by_key(pairs: Pairs) -> dict[str, set[int]]:
+    rows: defaultdict[str, set[int]] = defaultdict(set)
+    for row, text in pairs:
+        rows[question_key(text)].add(row)
+    return dict(rows)

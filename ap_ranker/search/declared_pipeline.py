@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
@@ -26,10 +26,9 @@ from ap_ranker.search.default_pipelines import find_pipeline
 from ap_ranker.search.load_pipeline import components_of, describe_store, find_stores, load_pipeline, safe_line
 from ap_ranker.text.synonyms import read_synonyms
 from haystack_integrations.common.ap_ranker.entries import to_document
-from haystack_integrations.common.ap_ranker.query_data import add_query_data, query_key
+from haystack_integrations.common.ap_ranker.query_data import query_key, with_query_data
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
-from haystack_integrations.components.retrievers.ap_ranker.faq_search import compare_faq
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 T = TypeVar("T")
@@ -170,7 +169,7 @@ class DeclaredPipeline:
             on_progress(start, len(documents))
             batch = documents[start : start + BATCH]
             # A ranker that adds BM25's score expects one.
-            scored = [replace(one, meta=add_query_data(one, query_key(QUESTION), {BM25_SCORE: 0.0})) for one in batch]
+            scored = [with_query_data(one, query_key(QUESTION), {BM25_SCORE: 0.0}) for one in batch]
             precision, threshold = limits.get("precision"), limits.get("score_threshold")
             ranker.run(query=QUESTION, documents=scored, precision=precision, score_threshold=threshold)
 
@@ -213,8 +212,8 @@ class DeclaredPipeline:
         return f"Target precision of answers: {precision:g}, by {_ORIGINS[basis]}; all else is a maybe, or nothing."
 
     def _compare_faq(self, ranker: AnswerRanker) -> None:
-        stores = (store for store in find_stores(self.pipeline) if isinstance(store, BM25SDocumentStore))
-        compare_faq(ranker, *stores)
+        stores = [store for store in find_stores(self.pipeline) if isinstance(store, BM25SDocumentStore)]
+        ranker.compare_faq(lambda most: [text for store in stores for text in store.contents(most)])
 
     def run(self, question: str, limits: Limits = NO_LIMITS, top_k: int | None = None) -> list[Document]:
         """Retrieve and rank the documents for a question, best first; without `top_k`, as many as the pipeline says."""

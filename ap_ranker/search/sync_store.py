@@ -29,11 +29,11 @@ from ap_ranker.search.load_pipeline import (
     load_pipeline,
     report_store_errors,
 )
+from ap_ranker.search.versions import VersionedDocuments
 from haystack_integrations.common.ap_ranker.entries import MARK, to_document
 from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
 from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments
 
 KEYS = 2**32
 """The numbers that mark synchronised documents are below it."""
@@ -84,7 +84,7 @@ def index_faq(
     place = describe_store(store)
     with report_store_errors(Path(pipeline), place):
         if isinstance(store, BM25SDocumentStore):
-            with closing(FolderDocuments(Path(str(store.path)))) as folder:
+            with closing(VersionedDocuments(Path(str(store.path)))) as folder:
                 folder.keep_version()
         changes = sync_documents(store, documents, embedder, on_progress=on_progress)
         for retriever in retrievers:
@@ -92,7 +92,7 @@ def index_faq(
     return replace(changes, duplicates=len(documents) - changes.total, place=place)
 
 
-def find_versions(pipeline: Path) -> FolderDocuments:
+def find_versions(pipeline: Path) -> VersionedDocuments:
     """The documents of a pipeline's store, with their earlier versions; InputError if it keeps none."""
     store, _, _ = _parts(pipeline)
     if not isinstance(store, BM25SDocumentStore):
@@ -100,7 +100,7 @@ def find_versions(pipeline: Path) -> FolderDocuments:
             f"{pipeline}: expected a BM25SDocumentStore, which keeps earlier versions, found {describe_store(store)}. "
             "Index the earlier file again, with `ap-ranker index`."
         )
-    return FolderDocuments(Path(str(store.path)))
+    return VersionedDocuments(Path(str(store.path)))
 
 
 def sync_documents(

@@ -17,9 +17,11 @@ from threading import Lock
 import regex
 
 from ap_ranker.errors import InputError, check_known, did_you_mean, extra_for
-from ap_ranker.text.characters import UNSPACED
 
 Cut = Callable[[str], Iterable[str]]  # splits a run of characters into words, which together are the run
+
+UNSPACED = r"\p{Han}\p{Bopomofo}\p{Hiragana}\p{Katakana}\u30fc\u3005\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+"""Scripts without spaces between words, and the signs that prolong or repeat their characters, for a set of `regex`."""
 
 LONGEST_RUN = 500
 """Characters that a library gets at once: sudachipy refuses over 16,000, pythainlp's time grows with the square."""

@@ -1,6 +1,6 @@
 """Nearly equal texts: an exact similarity join on character 5-grams, without comparing every text with every other.
 
-What near is, `nearly_equal.py` says; texts shorter than five characters have no 5-grams here.
+What near is, `nearly_equal` of `reading.py` says; texts shorter than five characters have no 5-grams here.
 
 Two sets that are so similar share at least one of their rarest members: the prefix filter of Bayardo, Ma & Srikant
 (2007), with the bound on the remaining members of Xiao et al. (2008, PPJoin). The join is exact, not sampled.
@@ -13,8 +13,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from ap_ranker.errors import extra_for
-from ap_ranker.text.nearly_equal import NEAR, SIZE, near_key
-from ap_ranker.text.reading import bare
+from ap_ranker.text.reading import NEAR, SIZE, bare, near_key
 
 with extra_for("Training and measuring need", "train"):
     from scipy import sparse

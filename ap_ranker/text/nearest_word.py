@@ -24,7 +24,7 @@ import regex
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
-from ap_ranker.text.characters import fold
+from ap_ranker.text.reading import fold
 
 LETTERS, PART = 4, 3
 """Minimum number of letters of a known word, and of each part of a compound: shorter ones are like too many others."""

@@ -4,7 +4,10 @@ Models cut the same plain characters into tokens (`tokenizer.py`).
 
     text --plain--> characters --lower--> case --split--> words --stem, fold--> forms of each word
 
-1. Characters are made plain (`ap_ranker.text.characters`).
+1. Characters are made plain: what Unicode's compatibility form would glue to a word becomes a word of its own (№5, 1½,
+   ①, 40℃), trademark signs, control characters and those that stand for an object a space, as all kinds of spaces do;
+   invisible ones go (soft hyphens, direction marks, variation selectors); one apostrophe, one quotation mark and one
+   hyphen are left; digits of all scripts become 0 to 9; then the compatibility form (NFKC).
 2. Case: lower case; Turkish has its own pair of I and ı where the language is Turkish, and İ is i everywhere.
 3. Words are runs of letters, their marks and digits. Symbols and punctuation end a word, but for "c++", "c#" and "a+".
 4. Scripts without spaces between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese) are read as pairs of neighbouring
@@ -13,21 +16,151 @@ Models cut the same plain characters into tokens (`tokenizer.py`).
 5. Each word has forms, which are alternatives: its parts or the parts joined ("e-mail", "email"; "401(k)", "401k";
    "iPhone15"), the stem, and the stem without accents. A question's word counts by the form that fits a text best.
 
-Below are the forms by which whole texts are compared: as the same question, as the same text, without repetition.
+Spellings of one letter, which a keyboard, a font or a writer exchanges, are one: `look_alike` undoes what people do not
+see or do not type (Arabic vowel signs and forms of hamza, Persian and Arabic keys for one letter, Hebrew points, the
+Hindi nukta, ё and е, the final ς, the Greek accent, which capitals lack). `fold` also drops accents, which distinguish
+words ("año", "ano"): it makes a further form of a word, never the only one.
+
+Below are the forms by which whole texts are compared: as the same question, as the same text, without repetition, as
+nearly equal. Among many texts, `near_copies.py` finds all pairs that are, which needs SciPy; two texts alone do not.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
 
 import regex
 
-from ap_ranker.text.characters import SOFT, TURKISH, UNSPACED, fold, look_alike, lower, plain, softly_plain
-from ap_ranker.text.languages import bm25_segmenter, stem
+from ap_ranker.text.languages import UNSPACED, bm25_segmenter, stem
 
 READING_VERSION = 3  # version of how a text becomes words: a saved index or vocabulary must not outlive a change
+
+SOFT = "\u200b"  # where a word may be broken, as `softly_plain` leaves it: a zero-width space, or a Persian non-joiner
+
+_SAME = {
+    "'": "\u00b4\u02b9\u02bb\u02bc\u02c8\u05f3\u07f4\u07f5\u2018\u2019\u201a\u201b\u2032\u2035\uff07\uff40",
+    '"': "\u00ab\u00bb\u02ba\u05f4\u201c\u201d\u201e\u201f\u2033\u2036\u2039\u203a\u301d\u301e\u301f\uff02",
+    "-": "\u2043\u2212",  # the hyphen bullet and the minus, which are no dashes to Unicode
+    " ": "\u00a9\u00ae\u2117\u2120\u2122\u20e3\u2800\u3164\uffa0\ufffc\ufffd",
+    "/": "\u2044",
+    SOFT: "\u200b\u200c",
+    "": "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u055b\u055c\u055e"  # the last: Armenian
+    "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"  # colours of skin
+    + "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])),  # variation selectors
+}
+"""What is left -> the characters that it stands for."""
+
+_CATEGORIES = {"Cc": " ", "Cf": "", "Co": " ", "Cs": "?", "Pd": "-", "Zl": " ", "Zp": " ", "Zs": " "}
+"""The same for whole categories. A surrogate is one half of a pair, as JSON may contain, and tokenizers reject it."""
+
+_WHITE, _APART_KINDS = "\t\n\r", ("<circle>", "<fraction>")
+
+_ASCII_TO_CHANGE = regex.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+def _plain_character(character: str) -> str:
+    """What is left of a character before the compatibility form, which must not join it to the word beside it."""
+    category = unicodedata.category(character)
+    for left, characters in _SAME.items():
+        if character in characters:
+            return left
+    if category in _CATEGORIES and character not in _WHITE:
+        return _CATEGORIES[category]
+    if category == "Nd":
+        return str(unicodedata.decimal(character))
+    compatible = unicodedata.normalize("NFKC", character)
+    is_sign = compatible != character and (category == "So" or character == "\N{INFORMATION SOURCE}")
+    if is_sign or unicodedata.decomposition(character).startswith(_APART_KINDS):
+        return f" {compatible.replace(chr(0x2044), '/')} "
+    if category == "Sk" and compatible != character:  # a space and a mark, which would join the next letter
+        return " "
+    return character
+
+
+class _Table(dict[int, str]):
+    """Code point -> what is left of it, for `str.translate`; each is made when it first occurs."""
+
+    def __missing__(self, code: int) -> str:
+        plain = self[code] = _plain_character(chr(code))
+        return plain
+
+
+_table = _Table()
+
+
+def plain(text: str) -> str:
+    """The text with plain characters; most texts are returned as they are."""
+    text = softly_plain(text)
+    return unicodedata.normalize("NFKC", text.replace(SOFT, "")) if SOFT in text else text
+
+
+def softly_plain(text: str) -> str:
+    """As `plain`, but `SOFT` stays where a word may be broken."""
+    if text.isascii() and not _ASCII_TO_CHANGE.search(text):
+        return text
+    return unicodedata.normalize("NFKC", text.translate(_table))
+
+
+_LOOK_ALIKE = str.maketrans(
+    {
+        "ٱ": "ا",  # the other forms of hamza are a letter and a sign
+        **dict.fromkeys("یے", "ي"),
+        **dict.fromkeys("ہھە", "ه"),
+        "ک": "ك",
+        "ـ": None,  # only stretches a word
+        "ё": "е",
+        "ς": "σ",
+        "ँ": "ं",
+        **{chillu: f"{letter}\u0d4d" for chillu, letter in zip("ൺൻർൽൾൿ", "ണനരലളക", strict=True)},
+        "ş": "ș",  # Romanian keyboards had only the cedilla
+        "ţ": "ț",
+    }
+)
+_VOWEL_SIGNS = regex.compile(
+    "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"  # Hebrew
+    "\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed"  # Arabic
+    "\u093c\u09bc\u0a3c\u0abc\u0b3c]"  # nuktas of Hindi, Bengali, Punjabi, Gujarati, Oriya
+)
+_STRESS = regex.compile(r"(?<=\p{Greek})[\u0300\u0301\u0342-\u0345\u0313\u0314]+|(?<=[аеиоуыэюяіє])[\u0300\u0301]+")
+_NASALS = regex.compile("[ङञणनम]\u094d(?=[क-ह])")  # हिन्दी is हिंदी
+_ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}])[\u0300-\u036f]+")
+_LETTERS = str.maketrans(
+    {"ı": "i", "ß": "ss", "ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ħ": "h", "ŋ": "n"}
+    | {"ة": "ه", "ى": "ي"}
+)
+
+
+TURKISH = frozenset("çğşșöü")  # letters by which a word with ı tells its language; Romanian shares one of them
+
+
+def lower(text: str, language: str | None = None) -> str:
+    """A plain text in lower case, as its language has it."""
+    if language == "turkish":
+        text = text.replace("I", "ı")
+    return text.replace("İ", "i").lower()
+
+
+@lru_cache(maxsize=2**16)
+def look_alike(text: str) -> str:
+    """A lower-cased plain text with one spelling of each letter."""
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFD", text)
+    text = _NASALS.sub("ं", _STRESS.sub("", _VOWEL_SIGNS.sub("", text)))
+    return unicodedata.normalize("NFC", text).translate(_LOOK_ALIKE)
+
+
+@lru_cache(maxsize=2**16)
+def fold(word: str) -> str:
+    """A lower-cased word without accents; letters that have none of their own are written as in ASCII ("ø": "o")."""
+    if word.isascii():
+        return word
+    word = _ACCENTS.sub("", unicodedata.normalize("NFD", look_alike(word)))
+    return unicodedata.normalize("NFC", word).translate(_LETTERS)
+
 
 Form = tuple[str, ...]  # terms that together stand for a word
 
@@ -65,12 +198,6 @@ def read_words(text: str, language: str | None = None) -> list[Word]:
     """The words of a text with their forms, in order; `language` is one that passes `check_language`."""
     tokens = _TOKEN.findall(softly_plain(text))
     return [word for token in tokens for word in _words_of(token, language)]
-
-
-def terms(words: list[Word]) -> Iterator[str]:
-    """What an index of texts with these words holds: the terms of all forms, those of one word once."""
-    for word in words:
-        yield from word[0] if len(word) == 1 else dict.fromkeys(chain.from_iterable(word))
 
 
 def surface_words(text: str) -> list[str]:
@@ -243,3 +370,29 @@ def _period(words: list[str]) -> int:
         length += words[i] == words[length]
         border[i] = length
     return len(words) - border[-1]
+
+
+NEAR = 0.8
+"""The Jaccard index of the sets of character 5-grams (`SIZE`) of two texts' words from which on they are near."""
+
+SIZE = 5
+
+
+def near_key(text: str) -> str:
+    """A form that is equal for texts with the same words; of a text without words, the text in lower case."""
+    return bare(text) or text.casefold()
+
+
+def nearly_equal(one: str, other: str) -> bool:
+    """Whether texts are equal but for case, punctuation and white space, or near."""
+    if one == other:
+        return True
+    grams, others = _grams(one), _grams(other)
+    return len(grams & others) >= NEAR * len(grams | others) - 1e-9
+
+
+@lru_cache(maxsize=1_000)  # of a long answer 25 KB
+def _grams(text: str) -> frozenset[int]:
+    """The 5-grams of a text, as hashes; a shorter text is one."""
+    key = near_key(text)
+    return frozenset(hash(key[start : start + SIZE]) for start in range(max(1, len(key) - SIZE + 1)))

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import decode, open_file
-from ap_ranker.text.characters import look_alike
 from ap_ranker.text.languages import stem
-from ap_ranker.text.reading import surface_words
+from ap_ranker.text.reading import look_alike, surface_words
 
 MOST = 16  # maximum number of forms in which a question is searched: each takes as long as the question itself
 

@@ -13,13 +13,20 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor
 
 from ap_ranker.errors import InputError, library_errors
-from ap_ranker.text.characters import UNSPACED, Span, plain, read_spans, symbols_apart
-from ap_ranker.text.languages import Segmenter, find_segmenter
+from ap_ranker.text.languages import UNSPACED, Segmenter, find_segmenter
 from ap_ranker.text.nearest_word import KEPT, NearestWords
 from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
+from ap_ranker.text.reading import plain
 
 PAD = 0  # the id of the padding token in every vocabulary; its vector is zero
 UNKNOWN = 1  # the id of `[UNK]` in every vocabulary: a word that is not in it
+
+Span = tuple[int, int]  # the character offsets of a token in a text: its start and its end (exclusive)
+
+_JAMO = r"\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\ud7b0-\ud7fb\uffa1-\uffdc"
+_MARKS = r"\p{M}\p{Cf}\uff9e\uff9f"
+_CLUSTER = regex.compile(rf"[\uac00-\ud7a3]?\p{{Cf}}*[{_JAMO}][{_JAMO}{_MARKS}]*|.[{_MARKS}]*", regex.DOTALL)
+"""Characters that may become one: a letter and its marks, the parts of a Korean syllable, half-width kana."""
 
 
 @dataclass(frozen=True)
@@ -330,3 +337,35 @@ def _word_level(vocabulary: dict[str, int]) -> Tokenizer:
     tokenizer.normalizer = _normalizer
     tokenizer.pre_tokenizer = _pre_tokenizer
     return tokenizer
+
+
+def plain_spans(text: str) -> Sequence[Span]:
+    """The span in the text of each character of `plain(text)`."""
+    spans: list[Span] = []
+    for match in _CLUSTER.finditer(text):
+        alone = [plain(character) for character in match[0]]
+        if "".join(alone) == (together := plain(match[0])):
+            spans += [(place, place + 1) for place, left in enumerate(alone, start=match.start()) for _ in left]
+        else:
+            spans += [match.span()] * len(together)
+    return spans
+
+
+def read_spans(text: str, characters: str, read: str) -> list[Span]:
+    """The span in a text of each character of what is read: of its plain characters with spaces in between."""
+    spans = [*plain_spans(text), (len(text), len(text))]
+    found, place = [], 0
+    for character in read:
+        found.append(spans[place])
+        place += characters[place : place + 1] == character
+    return found
+
+
+_APART = regex.compile(
+    r"(?<=[\p{L}\p{M}\p{N}])(?=[\p{S}--\p{ASCII}])|(?<=[\p{S}--\p{ASCII}])(?=[\p{L}\p{N}])", regex.V1
+)
+
+
+def symbols_apart(text: str) -> str:
+    """A plain text with a space between a symbol and its word (20€), as tokenizers split at those of ASCII alone."""
+    return text if text.isascii() else _APART.sub(" ", text)

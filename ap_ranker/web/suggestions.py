@@ -13,8 +13,7 @@ from itertools import chain, pairwise
 from ap_ranker.data.wordings import WordingFiles, Wordings
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import find_stores
-from ap_ranker.text.characters import fold
-from ap_ranker.text.reading import bare
+from ap_ranker.text.reading import bare, fold
 from haystack_integrations.common.ap_ranker.entries import own_wordings
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 

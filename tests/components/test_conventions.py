@@ -43,7 +43,8 @@ def test_what_is_checked() -> None:
 
 @pytest.mark.parametrize("kind", COMPONENTS, ids=names(COMPONENTS))
 def test_a_component_has_the_methods_of_haystacks(kind: Any) -> None:
-    assert "default_to_dict(" in inspect.getsource(kind.to_dict), "each parameter is named"
+    assert "default_to_dict(" in inspect.getsource(kind.to_dict)
+    assert sorted(kind.parameters) == sorted(inspect.signature(kind.__init__).parameters.keys() - {"self"})
     assert callable(kind.from_dict)
     if hasattr(kind, "warm_up"):
         for name in ("warm_up_async", "close", "close_async", "run_async"):

@@ -120,7 +120,7 @@ def test_loading_is_lazy_and_happens_once(kind: Any, bi_encoder: Path) -> None:
         embedder.warm_up()
         load.assert_called_once_with(str(bi_encoder), "cpu", "t")
     embedder.close()
-    assert embedder._ranker is None
+    assert embedder.loaded.ranker is None
     assert embedder.run(argument) == first
 
 
@@ -130,7 +130,7 @@ async def test_copies_and_threads(kind: Any, bi_encoder: Path) -> None:
     embedder = kind(model=bi_encoder, device=CPU)
     expected = embedder.run(argument)
     for other in (copy.deepcopy(embedder), pickle.loads(pickle.dumps(embedder)), kind.from_dict(embedder.to_dict())):
-        assert other._ranker is None
+        assert other.loaded.ranker is None
         assert other.run(argument) == expected
         assert other.to_dict() == embedder.to_dict()
     found = await asyncio.gather(*(embedder.run_async(argument) for _ in range(4)))

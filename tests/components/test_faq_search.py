@@ -181,16 +181,16 @@ def test_loading_is_lazy_and_happens_once(checkpoint: Path, faq: Path, reads: li
     assert reads == []
     search.warm_up()
     ranker = search.ranker
-    loaded = ranker._ranker
+    loaded = ranker.loaded.ranker
     assert loaded is not None
     search.warm_up()
     search.run(query=QUESTIONS[0])
     asyncio.run(search.run_async(query=QUESTIONS[0]))
     assert reads == [faq]
-    assert ranker._ranker is loaded
+    assert ranker.loaded.ranker is loaded
     expected = about(found(search.run(query=QUESTIONS[0])))
     search.close()
-    assert ranker._ranker is None
+    assert ranker.loaded.ranker is None
     assert found(search.run(query=QUESTIONS[0])) == expected
 
 

@@ -220,8 +220,8 @@ def test_scale_score(ranker: AnswerRanker) -> None:
     raw = ranker.run(query=QUERY, documents=DOCUMENTS, scale_score=False)["documents"]
     scaled = ranker.run(query=QUERY, documents=DOCUMENTS)["documents"]
     assert [d.id for d in scaled] == [d.id for d in raw]
-    assert ranker._ranker is not None
-    expected = ranker._ranker.model.scale(torch.tensor([d.score for d in raw]))
+    assert ranker.loaded.ranker is not None
+    expected = ranker.loaded.ranker.model.scale(torch.tensor([d.score for d in raw]))
     assert [d.score for d in scaled] == pytest.approx(expected.tolist())
     assert all(0 <= d.score <= 1 for d in scaled)
 
@@ -290,8 +290,8 @@ def test_absent_content_is_empty_text(ranker: AnswerRanker, checkpoint: Path) ->
 
 def texts_seen(ranker: AnswerRanker, documents: list[Document]) -> tuple[str, list[str]]:
     ranker.warm_up()
-    assert ranker._ranker is not None
-    with patch.object(ranker._ranker, "score_entries", wraps=ranker._ranker.score_entries) as score:
+    assert ranker.loaded.ranker is not None
+    with patch.object(ranker.loaded.ranker, "score_entries", wraps=ranker.loaded.ranker.score_entries) as score:
         ranker.run(query="query", documents=documents)
     question, texts, *_ = score.call_args.args
     assert score.call_args.kwargs["batch_size"] == ranker.batch_size
@@ -329,8 +329,8 @@ def test_encodings_make_a_restart_warm(component: Component, checkpoint: Path, t
     encode_corpus(checkpoint, [str(d.content) for d in DOCUMENTS], tmp_path / "e", device="cpu")
     ranker = component(model=checkpoint, device=CPU, cache={"encodings": tmp_path / "e"})
     ranker.warm_up()
-    assert ranker._ranker is not None
-    with patch.object(ranker._ranker, "encode_answers") as encode:
+    assert ranker.loaded.ranker is not None
+    with patch.object(ranker.loaded.ranker, "encode_answers") as encode:
         found = ranker.run(query=QUERY, documents=DOCUMENTS, scale_score=False)["documents"]
         encode.assert_not_called()
     expected = sorted(raw_scores(checkpoint, QUERY, [str(d.content) for d in DOCUMENTS]), reverse=True)
@@ -416,7 +416,7 @@ def test_inputs_are_never_modified(ranker: AnswerRanker) -> None:
 def test_close_frees_the_model_and_run_loads_it_again(ranker: AnswerRanker) -> None:
     first = ranker.run(query=QUERY, documents=DOCUMENTS)
     ranker.close()
-    assert ranker._ranker is None
+    assert ranker.loaded.ranker is None
     assert ranker.run(query=QUERY, documents=DOCUMENTS) == first
 
 
@@ -622,16 +622,18 @@ async def test_explain_adds_reasons_and_nothing_else(attentive: Path) -> None:
 def test_only_returned_documents_are_explained(tmp_path: Path) -> None:
     ranker = APRanker(model=write_checkpoint("ap-cnn", tmp_path / "c"), device=CPU)
     ranker.warm_up()
-    assert ranker._ranker is not None
-    with patch.object(ranker._ranker, "attention_weights", wraps=ranker._ranker.attention_weights) as weights:
+    assert ranker.loaded.ranker is not None
+    with patch.object(
+        ranker.loaded.ranker, "attention_weights", wraps=ranker.loaded.ranker.attention_weights
+    ) as weights:
         found = ranker.run(query=QUERY, documents=DOCUMENTS, top_k=2, explain=True)["documents"]
     assert [call.args for call in weights.call_args_list] == [(QUERY, d.content) for d in found]
 
 
 def test_without_explain_no_attention_is_asked_for(ranker: AnswerRanker) -> None:
     ranker.warm_up()
-    assert ranker._ranker is not None
-    with patch.object(ranker._ranker, "attention_weights") as weights:
+    assert ranker.loaded.ranker is not None
+    with patch.object(ranker.loaded.ranker, "attention_weights") as weights:
         found = ranker.run(query=QUERY, documents=DOCUMENTS)["documents"]
     weights.assert_not_called()
     assert not any("ap_ranker" in document.meta for document in found)

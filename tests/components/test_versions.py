@@ -13,8 +13,8 @@ import pytest
 from haystack import Document
 from refusals import refused
 
+from ap_ranker.search.versions import KEPT, VersionedDocuments
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.folder_documents import KEPT, FolderDocuments
 
 
 def write(store: BM25SDocumentStore, *texts: str) -> None:
@@ -22,8 +22,8 @@ def write(store: BM25SDocumentStore, *texts: str) -> None:
     store.write_documents([Document(content=text, embedding=[float(len(text)), 1.0]) for text in texts])
 
 
-def folder_of(store: BM25SDocumentStore) -> FolderDocuments:
-    return FolderDocuments(Path(store.path or ""))
+def folder_of(store: BM25SDocumentStore) -> VersionedDocuments:
+    return VersionedDocuments(Path(store.path or ""))
 
 
 def contents(store: BM25SDocumentStore) -> list[str]:
@@ -99,7 +99,7 @@ KILLED = """
 import os, signal, sys
 from contextlib import contextmanager
 from pathlib import Path
-from haystack_integrations.document_stores.ap_ranker import folder_documents
+from ap_ranker.search import versions
 
 def half():
     yield (1, "a", "half", "{}", None)
@@ -111,12 +111,12 @@ class Half:
         self.execute = lambda query: half() if "embedding" in query else whole.execute(query)
 
 @contextmanager
-def reading(path, whole=folder_documents.reading):
+def reading(path, whole=versions.reading):
     with whole(path) as connection:
         yield Half(connection)
 
-folder_documents.reading = reading
-folder_documents.FolderDocuments(Path(sys.argv[1])).restore_version()
+versions.reading = reading
+versions.VersionedDocuments(Path(sys.argv[1])).restore_version()
 """
 """Ends after it has deleted all documents and written one of the version's."""
 

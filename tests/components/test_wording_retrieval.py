@@ -27,10 +27,11 @@ from torch import Tensor
 
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.wordings import Leg
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import FAQSearch, HybridRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, Leg
+from haystack_integrations.document_stores.ap_ranker.documents import Documents
 
 CPU = ComponentDevice.from_str("cpu")
 QUERY = "Where is my parcel?"
@@ -168,7 +169,8 @@ def test_the_third_leg_is_a_loop_over_all_wordings(
     assert len(found) <= 6 * TOP_K
     ranker = Ranker.from_pretrained(checkpoint, "cpu")
     vector = ranker.embed_questions([query])[0].tolist()
-    leg = retriever._wordings.leg(store, ranker, np.array(vector, np.float32))
+    question, rows = np.array(vector, np.float32), retriever._wording_rows()
+    leg = retriever._wordings.leg(rows, question, ranker.wording_vectors, ranker.embed_wordings)
     with store._transaction() as stored:
         names = [document.id for document in stored.fetch(leg.rows.tolist()).values()]
     assert dict(zip(names, leg.scores.tolist(), strict=True)) == pytest.approx(expected, abs=1e-4)

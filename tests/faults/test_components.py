@@ -107,7 +107,7 @@ async def test_warming_up_leaves_the_event_loop_free(fused: Path, monkeypatch: p
     await asyncio.sleep(0)
     beside.set()
     await warming
-    assert pipeline.get_component("ranker")._ranker is not None
+    assert pipeline.get_component("ranker").loaded.ranker is not None
 
 
 def test_warming_up_a_retriever_builds_the_index(store: BM25SDocumentStore) -> None:

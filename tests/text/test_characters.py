@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.text.characters import SOFT, plain, plain_spans, softly_plain, symbols_apart
-from ap_ranker.text.tokenizer import WordTokenizer, split_words
+from ap_ranker.text.reading import SOFT, plain, softly_plain
+from ap_ranker.text.tokenizer import WordTokenizer, plain_spans, split_words, symbols_apart
 
 MARKED = st.lists(
     st.sampled_from(

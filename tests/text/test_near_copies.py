@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ap_ranker.text.near_copies import near_pairs
-from ap_ranker.text.nearly_equal import NEAR
-from ap_ranker.text.reading import bare
+from ap_ranker.text.reading import NEAR, bare
 
 
 def grams(text: str) -> set[str]:

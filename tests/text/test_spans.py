@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from naive.nearest import plainly
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from ap_ranker.text.characters import Span, plain, symbols_apart
-from ap_ranker.text.tokenizer import SubwordTokenizer, WordTokenizer, split_words
+from ap_ranker.text.reading import plain
+from ap_ranker.text.tokenizer import Span, SubwordTokenizer, WordTokenizer, split_words, symbols_apart
 
 # Letters that change their number when lower-cased or stripped, marks that vanish, scripts without spaces.
 PARTS = [

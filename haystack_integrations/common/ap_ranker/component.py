@@ -3,28 +3,35 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from haystack import Document, default_from_dict, tracing
+from haystack import Document, default_from_dict, default_to_dict, tracing
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.errors import InputError, check_known, one_line
+from ap_ranker.errors import InputError, check_known
 from ap_ranker.ranking.quantization import StateDtype
-from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.ranker import LazyRanker, Ranker
 from ap_ranker.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
 CACHE = {"megabytes": 256, "dtype": None, "encodings": None}
 """How a ranker keeps encoded documents, by default."""
+
+FIELDS = ("meta_fields_to_embed", "embedding_separator")
+READING = ("query_prefix", "query_suffix", "document_prefix", "document_suffix", *FIELDS, "batch_size", "wordings")
+"""Names of parameters that say how a model reads questions and documents, and their known wordings."""
+
+THRESHOLDS = ("score_threshold", "precision")
+LIMITS = ("top_k", "scale_score", *THRESHOLDS)
+"""Names of those that say which documents a ranker returns, and with which scores."""
 
 
 class WarnOnce:
@@ -47,18 +54,52 @@ class CopiedByParameters:
     A copy, also a pickled one, is made anew of the same parameters: it loads and reads for itself, on first use.
     """
 
+    parameters: ClassVar[tuple[str, ...]]
+    """The names of the constructor's parameters; a base class has those that its subclasses share."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a dictionary of basic types."""
+        return default_to_dict(self, **self._values())
+
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
         return default_from_dict(cls, data)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        _, *names = inspect.signature(type(self).__init__).parameters
-        return _made, (type(self), {name: getattr(self, name) for name in names})
+        return _made, (type(self), self._values())
+
+    def _values(self) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in self.parameters}
+        return {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
 
 
 def _made(kind: type[Any], parameters: dict[str, Any]) -> Any:
     return kind(**parameters)
+
+
+class Composed(CopiedByParameters):
+    """A component that uses others, a store or a checkpoint, which it warms up and closes."""
+
+    uses: ClassVar[tuple[str, ...]]
+    """The names of the attributes that are these, in the order in which they are warmed up."""
+
+    def warm_up(self) -> None:
+        """Load what it needs unless this is done already."""
+        self._tell("warm_up")
+
+    warm_up_async = in_thread(warm_up)
+
+    def close(self) -> None:
+        """Free models and close files and connections; a later `run` loads and opens them again."""
+        self._tell("close")
+
+    close_async = in_thread(close)
+
+    def _tell(self, method: str) -> None:
+        for part in (getattr(self, name) for name in self.uses):
+            if hasattr(part, method):
+                getattr(part, method)()
 
 
 def file_list(paths: str | Path | Sequence[str | Path] | None) -> list[str]:
@@ -92,19 +133,6 @@ def with_earlier_names(parameters: dict[str, Any]) -> dict[str, Any]:
     return {"cache": cache, **parameters} if cache else parameters
 
 
-def check_query(query: object) -> None:
-    """Raise InputError unless it is a text."""
-    if not isinstance(query, str):
-        raise InputError(f"Expected query as a text, found {one_line(repr(query), 80)}.")
-
-
-def check_documents(documents: object) -> None:
-    """Raise InputError unless they are a list of Haystack's documents."""
-    wrong = [one for one in documents if not isinstance(one, Document)] if isinstance(documents, list) else [documents]
-    if wrong:
-        raise InputError(f"Expected documents as a list of Documents, found {one_line(repr(wrong[0]), 80)}.")
-
-
 SENTENCE_TRANSFORMERS = {"trust_remote_code": False, "backend": "torch"} | dict.fromkeys(
     ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
 )
@@ -118,8 +146,11 @@ SENTENCE_TRANSFORMERS_EMBEDDER = (
 """The same of its embedders. Ours always make vectors of length 1."""
 
 
-class CheckpointComponent(CopiedByParameters):
+class CheckpointComponent(Composed):
     """Loads a checkpoint on first use, once, whichever thread comes first."""
+
+    parameters: ClassVar[tuple[str, ...]] = ("model", "device", "token")
+    uses: ClassVar[tuple[str, ...]] = ("loaded",)
 
     left_out: ClassVar[Mapping[str, Any]] = SENTENCE_TRANSFORMERS
     """Parameters of the component that this one replaces, which `from_dict` ignores if they are so, or empty."""
@@ -128,8 +159,7 @@ class CheckpointComponent(CopiedByParameters):
         self.model = str(model)
         self.device = ComponentDevice.resolve_device(device)
         self.token = token
-        self._ranker: Ranker | None = None
-        self._loading = threading.RLock()
+        self.loaded = LazyRanker(self._load)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -153,28 +183,6 @@ class CheckpointComponent(CopiedByParameters):
         """Data that is sent to Posthog for usage analytics: not the folders of a machine."""
         return {"model": Path(self.model).name}
 
-    def warm_up(self) -> None:
-        """
-        Load the checkpoint unless it is loaded already; other threads wait for it.
-
-        :raises InputError: There is no checkpoint at `model`, it is damaged, or the component cannot use it.
-        """
-        self.loaded()
-
-    warm_up_async = in_thread(warm_up)
-
-    def loaded(self) -> Ranker:
-        """The checkpoint as the library's `Ranker`, loaded on first use."""
-        with self._loading:
-            if self._ranker is None:
-                self._ranker = self._load()
-            return self._ranker
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the checkpoint is loaded."""
-        return self._ranker is not None
-
     def _load(self) -> Ranker:
         """The checkpoint, of which the component takes the vectors of whole texts."""
         ranker = self._read_checkpoint()
@@ -185,12 +193,6 @@ class CheckpointComponent(CopiedByParameters):
     def _read_checkpoint(self, **options: Any) -> Ranker:
         token = self.token.resolve_value() if self.token else None
         return Ranker.from_pretrained(self.model, self.device.to_torch_str(), token, **options)
-
-    def close(self) -> None:
-        """Free the model; a later `run` loads it again."""
-        self._ranker = None
-
-    close_async = in_thread(close)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from haystack import Document
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.ranking.wordings import WORDINGS
-from haystack_integrations.common.ap_ranker.query_data import QUERY_DATA, STORED_QUESTION, query_data
 
 MARK = "ap_ranker_key"
 """The field of the meta that marks what `ap-ranker index` wrote: a number, a hash of the document's id."""
@@ -35,9 +34,3 @@ def own_wordings(document: Document) -> list[str]:
 def names_in_files(document: Document) -> tuple[str, str, str]:
     """What files of wordings may call a document: its id in the FAQ, its content, and its answer."""
     return str(document.meta.get("aid", "")), document.content or "", str(document.meta.get("answer", ""))
-
-
-def has_stored_question(document: Document, key: str | None) -> bool:
-    """Whether the question in a document's meta is known to ask for it: by a retriever, or as an entry of an index."""
-    meta = document.meta
-    return MARK in meta or (QUERY_DATA in meta and bool(query_data(document, key).get(STORED_QUESTION)))

@@ -1,23 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a query finds in a store, and what a document has for one query alone, so that no other takes it for its own.
+"""What a query finds in a store, what a ranker reads of it, and what a document has for that query alone.
 
-It stands under one key of the meta, `ap_ranker`, as a dictionary: `query`, the query's hash, and what retrievers and
-rankers have found: `bm25_score`, `bm25_rank`, `bm25_language`, `embedding_score`, `embedding_rank`, `wording_rank`,
-`matched_wording`, `stored_question`, `explanation`. A `BM25SDocumentStore` does not keep it; from another store it
-comes back, and belongs to no new query.
+Query data stand under one key of the meta, `ap_ranker`, so that no other query takes them for its own: a dictionary of
+`query`, the query's hash, and what retrievers and rankers have found: `bm25_score`, `bm25_rank`, `bm25_language`,
+`embedding_score`, `embedding_rank`, `wording_rank`, `matched_wording`, `stored_question`, `explanation`. A
+`BM25SDocumentStore` does not keep them; from another store they come back, and belong to no new query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any
+from operator import is_not
+from typing import Any, NamedTuple, cast
 
 from haystack import Document
 
+from ap_ranker.data.wordings import MOST_ANSWERS, NO_WORDINGS, WordingFiles, Wordings
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
+from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import WORDING_RANK
+from haystack_integrations.common.ap_ranker.component import DocumentTexts, WarnOnce
+from haystack_integrations.common.ap_ranker.entries import MARK, names_in_files, own_wordings
 
 QUERY_DATA = "ap_ranker"
 """The key of the meta."""
@@ -30,6 +38,19 @@ EXPLANATION = "explanation"
 
 _QUERY = "query"
 _IMMUTABLE = frozenset({str, int, float, bool, type(None)})  # of what meta holds, most
+
+
+def check_query(query: object) -> None:
+    """Raise InputError unless it is a text."""
+    if not isinstance(query, str):
+        raise InputError(f"Expected query as a text, found {one_line(repr(query), 80)}.")
+
+
+def check_documents(documents: object) -> None:
+    """Raise InputError unless they are a list of Haystack's documents."""
+    wrong = [one for one in documents if not isinstance(one, Document)] if isinstance(documents, list) else [documents]
+    if wrong:
+        raise InputError(f"Expected documents as a list of Documents, found {one_line(repr(wrong[0]), 80)}.")
 
 
 def query_key(query: str) -> str:
@@ -49,17 +70,15 @@ def query_data(document: Document, key: str | None) -> Mapping[str, Any]:
     return found if isinstance(found, dict) and found.get(_QUERY) in (None, key) else {}
 
 
-def add_query_data(document: Document, key: str | None, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The meta of a copy of a document that has further data for a query, and none for another one."""
+def with_query_data(document: Document, key: str | None, data: Mapping[str, Any], **fields: Any) -> Document:
+    """A copy of a document that has further data for a query, and none for another one, and other values of fields."""
     meta = document.meta.copy()
-    if QUERY_DATA not in meta and not data:
-        return meta
-    known = {**query_data(document, key), **data, _QUERY: key}
-    if len(known) > 1:
+    if QUERY_DATA in meta or data:  # most documents of other retrievers have none
+        known = {**query_data(document, key), **data, _QUERY: key}
         meta[QUERY_DATA] = known
-    else:
-        del meta[QUERY_DATA]
-    return meta
+        if len(known) == 1:
+            del meta[QUERY_DATA]
+    return changed(document, meta=meta, **fields)
 
 
 @dataclass(frozen=True)
@@ -123,3 +142,124 @@ def changed(document: Document, **fields: Any) -> Document:
     values.update(document.__dict__)
     values.update(fields)
     return one
+
+
+def has_stored_question(document: Document, key: str | None) -> bool:
+    """Whether the question in a document's meta is known to ask for it: by a retriever, or as an entry of an index."""
+    meta = document.meta
+    return MARK in meta or (QUERY_DATA in meta and bool(query_data(document, key).get(STORED_QUESTION)))
+
+
+class Candidate(NamedTuple):
+    """A document as questions are compared with it: its text, its content and its answer, its known wordings."""
+
+    text: str
+    parts: tuple[str, str]
+    wordings: tuple[str, ...]
+
+
+class CandidateReader:
+    """
+    Reads documents as candidates, with the known wordings of files, which are followed, and those in their meta.
+
+    Those in the meta are known if `paths`, the files, are not `None`, or else as `has_stored_question` says.
+    """
+
+    def __init__(self, texts: DocumentTexts, as_question: Callable[[str], str]) -> None:
+        self._texts, self._as_question = texts, as_question
+        self._files = WordingFiles()
+        self._known: tuple[tuple[object, ...], dict[int, Candidate]] = ((), {})
+        self.warn_once = WarnOnce()
+
+    def wordings(self, paths: Sequence[str] | None) -> Wordings:
+        """The known wordings of files as they are now; InputError if one cannot be read."""
+        return self._files.now(paths) if paths else NO_WORDINGS
+
+    def read(
+        self, documents: Sequence[Document], copies: Sequence[Document], key: str | None, paths: Sequence[str] | None
+    ) -> list[Candidate]:
+        """The candidates for the query of a key; all copies of a document are asked what a retriever has told."""
+        stored = {one.id for one in copies if paths is not None or has_stored_question(one, key)}
+        candidates, files = [], self.wordings(paths)
+        for document, text in zip(documents, self._texts.texts(documents), strict=True):
+            names, known = names_in_files(document), own_wordings(document) if document.id in stored else []
+            if files is not NO_WORDINGS:
+                known += files.of(*names)
+            candidates.append(Candidate(text, names[1:], tuple(map(self._as_question, known)) if known else ()))
+        return candidates
+
+    def read_once(self, found: Found, paths: Sequence[str] | None) -> list[Candidate]:
+        """As `read`; a document is read again once a document of the store, or a file of wordings, has changed."""
+        is_told = paths is not None or STORED_QUESTION in found.meta
+        sources, (known, candidates) = (found.revision, self.wordings(paths), is_told), self._known
+        if not known or any(map(is_not, known, sources)) or len(candidates) > MOST_ANSWERS:
+            candidates = {}
+            self._known = sources, candidates
+        new = {row: one for row, one in zip(found.rows, found.documents, strict=True) if row not in candidates}
+        if new:
+            documents = [*new.values()]
+            candidates |= zip(
+                new, self.read(documents, documents, None, (paths or []) if is_told else None), strict=True
+            )
+        return [candidates[row] for row in found.rows]
+
+    def bm25_of(
+        self, ranker: Ranker, documents: Sequence[Document], copies: Sequence[Document], key: str
+    ) -> list[float] | None:
+        """
+        BM25's score of each document for a query, as far as retrievers tell; otherwise as `complete`.
+
+        All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
+        """
+        scores, languages = _told(copies, key)
+        return self.complete(ranker, [scores.get(document.id) for document in documents], languages)
+
+    def complete(
+        self, ranker: Ranker, scores: list[float | None], languages: Sequence[str | None]
+    ) -> list[float] | None:
+        """The scores of BM25, by the stemmers of these languages; `None`, and one warning, if any is missing."""
+        expected = ranker.bm25_language
+        for language in (one for one in languages if one != expected):
+            self.warn_once(
+                "fuse_scores is on, but BM25's scores are those of language: %s, and %s was trained with language: "
+                "%s. Set the document store's language to that.",
+                *(language or "null", ranker.source, expected or "null"),
+            )
+        if missing := scores.count(None):
+            self.warn_once(
+                "fuse_scores is on, but %d of %d documents have no meta[%r][%r] of this query: BM25's score is not "
+                "added, and probabilities and thresholds are those of the model alone. Retrieve with BM25SRetriever, "
+                "put LuceneScores behind Elasticsearch, or set fuse_scores to false.",
+                *(missing, len(scores), QUERY_DATA, BM25_SCORE),
+            )
+            return None
+        return cast(list[float], scores)
+
+
+def different(documents: Sequence[Document]) -> list[Document]:
+    """The documents by id: of several with the same one, that with the highest score, the first of equal ones."""
+    best = {document.id: document for document in documents}
+    if len(best) < len(documents):
+        falling = sorted(documents, key=lambda one: math.inf if one.score is None else -one.score)
+        best |= {document.id: document for document in reversed(falling)}
+    return list(best.values())
+
+
+def _told(copies: Iterable[Document], key: str) -> tuple[dict[str, float], list[str | None]]:
+    """BM25's scores for a query by id, and the languages of their stemmers; InputError if one is no number."""
+    scores: dict[str, float] = {}
+    languages: dict[str | None, None] = {}
+    for copy in copies:
+        data = query_data(copy, key)
+        if (score := data.get(BM25_SCORE)) is None:
+            continue
+        if not (isinstance(score, (int, float)) and math.isfinite(score)):
+            place = f"meta[{QUERY_DATA!r}][{BM25_SCORE!r}]"
+            raise InputError(
+                f"Document {copy.id!r}: expected a retriever's number in {place}, found {score!r}. "
+                "Remove that field of the documents, or set fuse_scores to false."
+            )
+        scores[copy.id] = float(score)
+        if BM25_LANGUAGE in data:
+            languages[data[BM25_LANGUAGE]] = None
+    return scores, list(languages)

@@ -14,20 +14,28 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 from weakref import WeakValueDictionary
 
+import numpy as np
 from haystack import Document, default_from_dict, default_to_dict
 from haystack.utils import expit
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.documents import read_entries
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.bm25 import BM25, K1, B, check_parameters
+from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, K1, B, check_parameters
+from ap_ranker.ranking.wordings import EMBEDDING_RANK, EMBEDDING_SCORE, Leg
 from ap_ranker.text.languages import check_language
 from ap_ranker.text.synonyms import Synonyms, read_synonyms
 from ap_ranker.threads import in_thread
 from ap_ranker.watched_file import Watched
 from haystack_integrations.common.ap_ranker.entries import to_document
 from haystack_integrations.common.ap_ranker.query_data import STORED_QUESTION, Found, query_key
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Leg, find, to_array
+from haystack_integrations.document_stores.ap_ranker.documents import (
+    Documents,
+    EmbeddingSizeError,
+    Index,
+    find,
+    to_array,
+)
 from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments
 from haystack_integrations.document_stores.ap_ranker.stored_documents import StoredDocuments, checked
 
@@ -232,9 +240,7 @@ class BM25SDocumentStore(StoredDocuments):
             if not len(leg.rows) and len(documents):
                 logger.warning("Expected documents with embeddings, found none. Embed them: APDocumentEmbedder.")
             scale, embedding = (lambda cosine: (1 + cosine) / 2) if scale_score else float, bool(return_embedding)
-            revision, meta = self._latest(_mark), self._query_data()
-            found = find(documents, revision, [leg], filters, top_k, 0, meta, scale=scale, embedding=embedding)
-        return found.copies()
+            return self._find([leg], filters, top_k, scale=scale, embedding=embedding).copies()
 
     def find_documents(
         self,
@@ -256,22 +262,23 @@ class BM25SDocumentStore(StoredDocuments):
         wordings (`KnownWordings`): the `top_k` best of these are returned, too; those deleted since are left out.
         `stored_questions`: `meta["question"]` and `meta["wordings"]` are known to ask for their documents.
         """
-        with self._transaction() as documents:
+        with self._transaction():
             meaning = [] if embedding is None else [self._by_meaning(embedding)]
             legs = [*meaning, self._by_words(query)]
             scale = (lambda score: float(expit(score / _SCALE))) if scale_score else float
-            revision, meta, key = self._latest(_mark), self._query_data(stored_questions), query_key(query)
-            limits = filters, top_k, rank_all
-            return find(documents, revision, legs, *limits, meta, key, wordings=wordings, scale=scale)
+            told, key = stored_questions, query_key(query)
+            return self._find(legs, filters, top_k, rank_all, key, wordings=wordings, scale=scale, told=told)
 
-    def _query_data(self, stored_questions: bool = False) -> dict[str, Any]:
-        """What all documents get that a query finds."""
-        return {STORED_QUESTION: True} if stored_questions or self.documents is not None else {}
+    def _find(self, legs: Sequence[Leg], *limits: Any, told: bool = False, **options: Any) -> Found:
+        meta = {STORED_QUESTION: True} if told or self.documents is not None else {}
+        return find(self._shared.documents, self._latest(_mark), meta, legs, *limits, **options)
 
     def _by_words(self, query: str) -> Leg:
         if not isinstance(query, str) or not query:
             raise InputError(f"Query should be a non-empty string, but got {query!r}.")
-        return Leg.bm25(self._latest(self._words), self._forms(query))
+        index = self._latest(self._words)
+        scores = np.maximum.reduce([index.scorer.scores(form) for form in self._forms(query)])
+        return Leg(index.rows, scores, BM25_RANK, BM25_SCORE, 0.0, {BM25_LANGUAGE: index.scorer.language})
 
     def _by_meaning(self, embedding: Sequence[float]) -> Leg:
         if len(embedding) == 0 or not isinstance(embedding[0], float):
@@ -280,7 +287,15 @@ class BM25SDocumentStore(StoredDocuments):
             query = to_array(embedding).astype(float)
         except ValueError as error:
             raise ValueError(f"query_embedding should be a list of finite floats, but is {error}") from error
-        return Leg.dense(self._latest(Documents.vectors), query)
+        index = self._latest(Documents.vectors)
+        size = len(query) if index.scorer.is_empty else index.scorer.matrix.shape[1]
+        if len(query) != size:
+            raise EmbeddingSizeError(
+                f"Expected a query embedding of {size} numbers, as the documents' are, found one of {len(query)}. "
+                "Embed the query with the model that embedded the documents."
+            )
+        scores = np.zeros(0, np.float32) if index.scorer.is_empty else index.scorer.scores(query)
+        return Leg(index.rows, scores, EMBEDDING_RANK, EMBEDDING_SCORE)
 
     def revision(self) -> str:
         """A text that differs after every change of a document."""

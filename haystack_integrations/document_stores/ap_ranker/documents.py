@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -22,11 +22,10 @@ from haystack.document_stores.errors import DocumentStoreError
 from haystack.utils.filters import document_matches_filter
 
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, best_rows
-from ap_ranker.ranking.wordings import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, WORDING_RANK, Vectors
+from ap_ranker.ranking.bm25 import BM25
+from ap_ranker.ranking.wordings import EMBEDDED_BY, Leg, Vectors
 from ap_ranker.text.reading import READING_VERSION
 from haystack_integrations.common.ap_ranker.query_data import Found
-from haystack_integrations.document_stores.ap_ranker.filters import with_meta_prefix
 
 
 class EmbeddingSizeError(InputError, DocumentStoreError):
@@ -34,6 +33,8 @@ class EmbeddingSizeError(InputError, DocumentStoreError):
 
 
 _BATCH = 256  # documents fetched at once
+
+_DOCUMENT = frozenset(field.name for field in fields(Document))
 
 Kind = TypeVar("Kind", BM25, Vectors)
 
@@ -44,55 +45,6 @@ class Index(Generic[Kind]):
 
     scorer: Kind
     rows: np.ndarray
-
-
-@dataclass(frozen=True)
-class Leg:
-    """
-    The (N,) scores of N documents for one query, and their (N,) rows, ascending.
-
-    Of a document's query data, `rank_field` is its rank, from 1, among those that the leg finds, `score_field` its
-    score there; the fields of `meta` are those of all. Only what has a higher score than `nothing` is found, which is
-    also the score of a document that the leg does not know.
-    """
-
-    rows: np.ndarray
-    scores: np.ndarray
-    rank_field: str = WORDING_RANK
-    score_field: str | None = None
-    nothing: float | None = None
-    meta: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def bm25(cls, index: Index[BM25], queries: Sequence[str]) -> Leg:
-        """By words: each document's highest BM25 score with a form of the query; 0 is nothing in common."""
-        scores = np.maximum.reduce([index.scorer.scores(query) for query in queries])
-        return cls(index.rows, scores, BM25_RANK, BM25_SCORE, 0.0, {BM25_LANGUAGE: index.scorer.language})
-
-    @classmethod
-    def dense(cls, index: Index[Vectors], query: np.ndarray) -> Leg:
-        """By meaning: cosines; an `EmbeddingSizeError` if the query has not as many numbers as the documents have."""
-        if index.scorer.is_empty:
-            return cls(index.rows, np.zeros(0, np.float32), EMBEDDING_RANK, EMBEDDING_SCORE)
-        if len(query) != (size := index.scorer.matrix.shape[1]):
-            raise EmbeddingSizeError(
-                f"Expected a query embedding of {size} numbers, as the documents' are, found one of {len(query)}. "
-                "Embed the query with the model that embedded the documents."
-            )
-        return cls(index.rows, index.scorer.scores(query), EMBEDDING_RANK, EMBEDDING_SCORE)
-
-    def best(self, limit: int | None) -> list[int]:
-        """At most `limit` rows, the highest score first; ties are in the order of writing."""
-        above = -inf if self.nothing is None else self.nothing
-        return self.rows[best_rows(self.scores, limit, above=above)].tolist()
-
-    def scores_of(self, rows: np.ndarray) -> list[float | None]:
-        """The scores of some rows."""
-        if not len(self.rows):
-            return [self.nothing] * len(rows)
-        places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        known, scores = self.rows[places] == rows, self.scores[places].tolist()
-        return [score if found else self.nothing for score, found in zip(scores, known.tolist(), strict=True)]
 
 
 class Documents:
@@ -255,6 +207,22 @@ def asks_for_embeddings(filters: object) -> bool:
     return "'embedding'" in repr(filters)
 
 
+def with_meta_prefix(filters: dict[str, Any]) -> dict[str, Any]:
+    """
+    Haystack's filters with the prefix `meta.` before each field of the meta, which users forget.
+
+    Haystack finds `category` without it, but of `product.name` nothing, and does not say so. What is malformed stays as
+    it is: Haystack refuses it.
+    """
+    match filters:
+        case {"field": str(field)} if field.partition(".")[0] not in _DOCUMENT:
+            return {**filters, "field": f"meta.{field}"}
+        case {"conditions": list(conditions)}:
+            nested = [with_meta_prefix(each) if isinstance(each, dict) else each for each in conditions]
+            return {**filters, "conditions": nested}
+    return filters
+
+
 def to_array(embedding: Sequence[float] | np.ndarray) -> np.ndarray:
     """
     (C,) numbers, in float32 if it holds all of them exactly, as it does a model's, and otherwise in float64.
@@ -275,11 +243,11 @@ def to_array(embedding: Sequence[float] | np.ndarray) -> np.ndarray:
 def find(
     stored: Documents,
     revision: object,
+    meta: Mapping[str, Any],
     legs: Sequence[Leg],
     filters: dict[str, Any] | None,
     top_k: int,
-    rank_all: int,
-    meta: Mapping[str, Any],
+    rank_all: int = 0,
     key: str | None = None,
     *,
     wordings: Leg | None = None,

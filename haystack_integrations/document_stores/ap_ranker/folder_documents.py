@@ -4,7 +4,7 @@
 It contains one SQLite database, `documents.sqlite`, whose transactions make writes atomic, at most one index,
 `index-REVISION-wordsVERSION-K1-B[-LANGUAGE]`, for each BM25 setting in use, and at most one of the embeddings,
 `index-REVISION-vectors`. An index is built from the documents, so it may be deleted at any time; its name contains the
-revision of the documents that it belongs to. `versions/NUMBER.sqlite` are earlier documents, to take a change back.
+revision of the documents that it belongs to. `ap-ranker index` keeps earlier documents beside them, in `versions`.
 """
 
 from __future__ import annotations
@@ -15,31 +15,26 @@ import secrets
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
-from datetime import datetime
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from haystack import Document
 
+from ap_ranker.data.exact_json import from_json, to_json
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.files import WriteError, atomic_directory, atomic_file, make_folder
+from ap_ranker.files import WriteError, atomic_directory, make_folder
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Kind, to_array
-from haystack_integrations.document_stores.ap_ranker.exact_json import from_json, to_json
 
 logger = logging.getLogger(__name__)
 
 DATABASE, ROWS = "documents.sqlite", "rows.npy"
 FORMAT_VERSION = 1
-KEPT = 5
-"""Number of earlier versions that are kept."""
-
 _APPLICATION = 0x61705F72  # "ap_r": SQLite's header field for the application that owns a file
 _WAIT = 60.0  # seconds that a write waits for another process, which may be building an index
 _SOME = "WHERE row IN (SELECT value FROM json_each(?))"
-_STATE = "SELECT (SELECT count(*) FROM documents), revision FROM state"
 
 _TYPES: dict[bytes, Any] = {b"f": np.dtype("<f4"), b"d": np.dtype("<f8")}
 """The first byte of a stored embedding, and the type of its numbers."""
@@ -53,16 +48,6 @@ CREATE TABLE state (revision TEXT);
 INSERT INTO state VALUES ('new')
 """
 _COUNT_TABLES = "SELECT count(*) FROM sqlite_master"
-
-
-class Version(NamedTuple):
-    """An earlier version of a store's `documents` (their number), kept when they were about to change (`until`)."""
-
-    number: int
-    until: datetime
-    documents: int
-    revision: str
-    path: Path
 
 
 class FolderDocuments(Documents):
@@ -142,54 +127,6 @@ class FolderDocuments(Documents):
     def not_embedded_by(self, origin: str) -> list[int]:
         query = "SELECT row FROM documents WHERE embedding IS NULL OR NOT instr(rest, ?) ORDER BY row"
         return [row for (row,) in self._open().execute(query, (f'"{EMBEDDED_BY}": "{origin}"',))]
-
-    def versions(self) -> list[Version]:
-        """The earlier versions, oldest first."""
-        versions = []
-        for path in (self.folder / "versions").glob("*.sqlite"):
-            if path.stem.isdecimal():
-                with reading(path) as connection:
-                    documents, revision = connection.execute(_STATE).fetchone()
-                until = datetime.fromtimestamp(path.stat().st_mtime).astimezone()
-                versions.append(Version(int(path.stem), until, documents, revision, path))
-        return sorted(versions)
-
-    def keep_version(self, spared: Version | None = None) -> None:
-        """
-        Keep the documents as they are, unless there are none or the last version is the same.
-
-        Of the versions before, the last ones stay, and the one that is spared.
-        """
-        with self.transaction():
-            versions = self.versions()  # of a database that there is now
-        with reading(self.folder / DATABASE) as connection:
-            documents, revision = connection.execute(_STATE).fetchone()
-            if not documents or (versions and versions[-1].revision == revision):
-                return
-            file = self.folder / "versions" / f"{versions[-1].number + 1 if versions else 1}.sqlite"
-            make_folder(file.parent)
-            with atomic_file(file) as draft, closing(sqlite3.connect(draft)) as copy:
-                connection.backup(copy)  # meets no half of a write of another process
-        for version in versions[: max(0, len(versions) + 1 - KEPT)]:
-            if version != spared:
-                version.path.unlink(missing_ok=True)
-
-    def restore_version(self, number: int | None = None) -> Version:
-        """Replace all documents by those of a version, in one step; keep those of now."""
-        with self.transaction():
-            versions, now = self.versions(), self.revision()
-        found = [each for each in versions if (each.revision != now if number is None else each.number == number)]
-        if not found:
-            wanted = "an earlier version" if number is None else f"version {number}"
-            numbers = ", ".join(str(each.number) for each in versions) or "none"
-            raise InputError(f"{self.folder}: expected {wanted}, found {numbers}. The last {KEPT} are kept.")
-        version = found[-1]
-        self.keep_version(version)
-        with reading(version.path) as earlier, self.transaction(write=True, revision=version.revision):
-            self.clear()
-            rows = earlier.execute("SELECT row, id, content, rest, embedding FROM documents")
-            self._open().executemany("INSERT INTO documents VALUES (?, ?, ?, ?, ?)", rows)
-        return version
 
     def close(self) -> None:
         if self._connection is not None:
@@ -293,16 +230,6 @@ class FolderDocuments(Documents):
                 f"Expected a saved index, {found}. Delete the folder {folder}; the next query builds the index again."
             ) from error
         return Index(scorer, rows)
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that only reads a database; an `InputError` if it is damaged."""
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            yield connection
-    except sqlite3.Error as error:
-        raise InputError(f"{path}: expected documents of a store, found a damaged file ({error}).") from error
 
 
 def _blob(document: Document) -> bytes | None:

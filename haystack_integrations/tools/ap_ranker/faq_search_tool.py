@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
-from haystack import Document, component, default_from_dict, default_to_dict
+from haystack import Document, component
 from haystack.tools import ComponentTool
 
 from ap_ranker.errors import InputError, check_known, one_line
 from ap_ranker.threads import in_thread
+from haystack_integrations.common.ap_ranker.component import Composed
 from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
 
 DESCRIPTION = (
@@ -30,20 +31,10 @@ LARGEST_TOP_K = 20
 
 
 @component
-class AgentSearch:
-    """
-    Searches for a language model: simple filters in, plain text out.
+class AgentSearch(Composed):
+    """Searches for a language model: simple filters in, plain text out."""
 
-    ### Usage example
-
-    ```python
-    from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
-    from haystack_integrations.tools.ap_ranker import AgentSearch
-
-    search = AgentSearch(FAQSearch(model="checkpoints/faq", documents="FAQ.csv"))
-    print(search.run(query="Where is my parcel?")["text"])
-    ```
-    """
+    parameters = uses = ("search",)
 
     def __init__(self, search: AnswerSearch) -> None:
         """
@@ -87,27 +78,6 @@ class AgentSearch:
             known = sorted(self.search.retriever.document_store.get_metadata_fields_info().keys() - {"content"})
             for field in filters:
                 check_known("a field of the filters", field.removeprefix("meta.").partition(".")[0], known)
-
-    def warm_up(self) -> None:
-        """Load what the search needs unless this is done already."""
-        self.search.warm_up()
-
-    warm_up_async = in_thread(warm_up)
-
-    def close(self) -> None:
-        """Free the model; a later `run` loads it again."""
-        self.search.close()
-
-    close_async = in_thread(close)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as a dictionary of basic types."""
-        return default_to_dict(self, search=self.search)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
-        return default_from_dict(cls, data)
 
 
 def faq_search_tool(

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from haystack import Document, component, default_to_dict
+from haystack import Document, component
 from haystack.utils import ComponentDevice, Secret
 from tqdm import tqdm
 
@@ -14,6 +13,7 @@ from ap_ranker.ranking.ranker import BATCH_SIZE
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import (
+    FIELDS,
     SENTENCE_TRANSFORMERS_EMBEDDER,
     CheckpointComponent,
     DocumentTexts,
@@ -42,6 +42,8 @@ class APDocumentEmbedder(CheckpointComponent):
     """
 
     left_out = SENTENCE_TRANSFORMERS_EMBEDDER
+
+    parameters = (*CheckpointComponent.parameters, "prefix", "suffix", "batch_size", "progress_bar", *FIELDS)
 
     def __init__(
         self,
@@ -75,21 +77,6 @@ class APDocumentEmbedder(CheckpointComponent):
         self.meta_fields_to_embed = meta_fields_to_embed or []
         self.embedding_separator = embedding_separator
         self._texts = DocumentTexts(prefix, suffix, self.meta_fields_to_embed, embedding_separator)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as a dictionary of basic types."""
-        return default_to_dict(
-            self,
-            model=self.model,
-            device=self.device,
-            token=self.token,
-            prefix=self.prefix,
-            suffix=self.suffix,
-            batch_size=self.batch_size,
-            progress_bar=self.progress_bar,
-            meta_fields_to_embed=self.meta_fields_to_embed,
-            embedding_separator=self.embedding_separator,
-        )
 
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from haystack import component, default_to_dict
+from haystack import component
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.threads import in_thread
@@ -32,6 +31,8 @@ class APTextEmbedder(CheckpointComponent):
 
     left_out = SENTENCE_TRANSFORMERS_EMBEDDER | {"batch_size": 32, "progress_bar": True}
 
+    parameters = (*CheckpointComponent.parameters, "prefix", "suffix")
+
     def __init__(
         self,
         *,
@@ -51,12 +52,6 @@ class APTextEmbedder(CheckpointComponent):
         self._name_checkpoint(model, device, token)
         self.prefix = prefix
         self.suffix = suffix
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as a dictionary of basic types."""
-        return default_to_dict(
-            self, model=self.model, device=self.device, token=self.token, prefix=self.prefix, suffix=self.suffix
-        )
 
     @component.output_types(embedding=list[float])
     def run(self, text: str) -> dict[str, list[float]]:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Haystack rankers. They are defined here because Haystack loads YAML only from `haystack_integrations`.
-
-`AnswerRanker` loads any checkpoint; its subclasses load only the checkpoints of one family of models.
-"""
+"""Haystack rankers. They are defined here because Haystack loads YAML only from `haystack_integrations`."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from haystack import Document, component, default_to_dict, tracing
+from haystack import Document, component, tracing
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.errors import InputError
@@ -28,18 +25,28 @@ from ap_ranker.ranking.rule import Signals
 from ap_ranker.ranking.wordings import MATCHED, is_exact_match
 from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import (
+    LIMITS,
+    READING,
+    THRESHOLDS,
     CheckpointComponent,
     DocumentTexts,
-    check_documents,
     check_number,
-    check_query,
     file_list,
     read_cache,
     trace_run,
     with_earlier_names,
 )
-from haystack_integrations.common.ap_ranker.query_data import EXPLANATION, Found, add_query_data, changed, query_key
-from haystack_integrations.components.rankers.ap_ranker.candidates import Candidate, CandidateReader, different
+from haystack_integrations.common.ap_ranker.query_data import (
+    EXPLANATION,
+    Candidate,
+    CandidateReader,
+    Found,
+    check_documents,
+    check_query,
+    different,
+    query_key,
+    with_query_data,
+)
 
 
 @component
@@ -68,6 +75,8 @@ class AnswerRanker(CheckpointComponent):
     """The models whose checkpoints this class loads; `None` for all."""
 
     _known = staticmethod(with_earlier_names)
+
+    parameters = (*CheckpointComponent.parameters, *READING, *LIMITS, "fuse_scores", "cache")
 
     def __init__(
         self,
@@ -139,30 +148,6 @@ class AnswerRanker(CheckpointComponent):
         self.cache = read_cache(cache)
         self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
         self._candidates = CandidateReader(self._texts, self._question)
-        self.warn_once = self._candidates.warn_once
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as a dictionary of basic types."""
-        return default_to_dict(
-            self,
-            model=self.model,
-            device=self.device,
-            token=self.token,
-            top_k=self.top_k,
-            query_prefix=self.query_prefix,
-            query_suffix=self.query_suffix,
-            document_prefix=self.document_prefix,
-            document_suffix=self.document_suffix,
-            meta_fields_to_embed=self.meta_fields_to_embed,
-            embedding_separator=self.embedding_separator,
-            scale_score=self.scale_score,
-            score_threshold=self.score_threshold,
-            batch_size=self.batch_size,
-            fuse_scores=self.fuse_scores,
-            precision=self.precision,
-            wordings=self.wordings,
-            cache=self.cache,
-        )
 
     def _load(self) -> Ranker:
         megabytes, dtype, encodings = (self.cache[name] for name in ("megabytes", "dtype", "encodings"))
@@ -187,6 +172,10 @@ class AnswerRanker(CheckpointComponent):
         self._candidates.wordings(wordings)
         self.wordings = wordings
 
+    def compare_faq(self, first_texts: Callable[[int], Sequence[str]]) -> None:
+        """As `Ranker.compare_faq`; this component warns once, however often it loads its checkpoint."""
+        self.loaded().compare_faq(first_texts, self._candidates.warn_once)
+
     def encode_ahead(self, queries: list[str]) -> None:
         """Encode together at most 16 queries that `run` is about to be called with, which takes less time."""
         self.loaded().encode_ahead([self._question(query) for query in queries])
@@ -194,12 +183,12 @@ class AnswerRanker(CheckpointComponent):
     @property
     def cache_info(self) -> CacheInfo | None:
         """Of the cache; `None` without one or before the checkpoint is loaded."""
-        return self._ranker.cache.info() if self._ranker and self._ranker.cache else None
+        return ranker.cache.info() if (ranker := self.loaded.ranker) and ranker.cache else None
 
     @property
     def calibrated(self) -> bool:
         """Whether scores are probabilities by default; `False` before the checkpoint is loaded."""
-        ranker = self._ranker if self.scale_score else None
+        ranker = self.loaded.ranker if self.scale_score else None
         return ranker is not None and ranker.decider(fuse_scores=self.fuse_scores).calibrated
 
     @component.output_types(documents=list[Document])
@@ -241,12 +230,9 @@ class AnswerRanker(CheckpointComponent):
             return {"documents": []}
         check_documents(documents)
         ranker, candidates, key = self.loaded(), different(documents), query_key(query)
-        entries, signals = self._compared(ranker, query, candidates, documents)
-        best, _ = self._best(ranker, entries, signals, limits)
-        found = []
-        for place, score, more in best:
-            meta = add_query_data(candidates[place], key, more)
-            found.append(changed(candidates[place], score=score, meta=meta))
+        signals = self._compared(ranker, query, candidates, documents)
+        best, _ = self._best(ranker, signals, limits)
+        found = [with_query_data(candidates[place], key, more, score=score) for place, score, more in best]
         return {"documents": self.explained(query, found) if explain else found}
 
     run_async = in_thread(run)
@@ -267,7 +253,7 @@ class AnswerRanker(CheckpointComponent):
         limits = self._limits(precision=precision, score_threshold=score_threshold)
         check_query(query)
         check_documents(documents)
-        _, signals = self._compared(self.loaded(), query, different(documents), documents)
+        signals = self._compared(self.loaded(), query, different(documents), documents)
         return self.loaded().decider(fuse_scores=self.fuse_scores).answer(signals, **limits)[1]
 
     def rank_found(
@@ -282,11 +268,12 @@ class AnswerRanker(CheckpointComponent):
         limits = self._limits(**limits)
         ranker, entries = self.loaded(), self._candidates.read_once(found, self.wordings)
         # All that a small store has stays in its order, so that what is joined for a question serves the next one.
-        given, ties = (range(len(found.rows)), found.order) if found.is_whole else (found.order, None)
+        given = range(len(found.rows)) if found.is_whole else found.order
+        ties = found.order if found.is_whole else None
         entries, scores = [entries[place] for place in given], [found.columns[BM25_SCORE][place] for place in given]
         bm25 = partial(self._candidates.complete, ranker, scores, [found.meta[BM25_LANGUAGE]])
         signals = self._signals(ranker, query, entries, bm25)
-        best, decision = self._best(ranker, entries, signals, limits | {"offer": offer}, ties)
+        best, decision = self._best(ranker, signals, limits | {"offer": offer}, ties)
         return [found.copy(given[place], score, more) for place, score, more in best], decision
 
     def _limits(self, **given: Any) -> dict[str, Any]:
@@ -295,19 +282,17 @@ class AnswerRanker(CheckpointComponent):
         if "top_k" in chosen:
             check_number("top_k", chosen["top_k"], 1)
         check_limits(chosen.get("score_threshold"), chosen.get("precision"))
-        names = ["top_k", "scale_score"]
-        if chosen.keys().isdisjoint(["score_threshold", "precision"]):
-            names += ["score_threshold", "precision"]
+        names = LIMITS if chosen.keys().isdisjoint(THRESHOLDS) else set(LIMITS).difference(THRESHOLDS)
         return {name: getattr(self, name) for name in names} | chosen
 
     def _compared(
         self, ranker: Ranker, query: str, candidates: Sequence[Document], documents: Sequence[Document]
-    ) -> tuple[list[Candidate], Signals]:
-        """The candidates, which are the different ones of the documents, as they are read, and their signals."""
+    ) -> Signals:
+        """The signals of candidates, which are the different ones of the documents."""
         key = query_key(query)
         entries = self._candidates.read(candidates, documents, key, self.wordings)
         bm25 = partial(self._candidates.bm25_of, ranker, candidates, documents, key)
-        return entries, self._signals(ranker, query, entries, bm25)
+        return self._signals(ranker, query, entries, bm25)
 
     def _signals(
         self, ranker: Ranker, query: str, entries: Sequence[Candidate], bm25: Callable[[], list[float] | None]
@@ -325,23 +310,17 @@ class AnswerRanker(CheckpointComponent):
         )
 
     def _best(
-        self,
-        ranker: Ranker,
-        entries: Sequence[Candidate],
-        signals: Signals,
-        limits: dict[str, Any],
-        order: Sequence[int] | None = None,
+        self, ranker: Ranker, signals: Signals, limits: dict[str, Any], order: Sequence[int] | None = None
     ) -> tuple[list[tuple[int, float, dict[str, Any]]], Decision]:
         """The places to return, best first, with scores and query data, and the decision; ties are in `order`."""
         best = []
-        signals_in_order = signals if order is None else signals.ordered(order)
-        selected, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(signals_in_order, **limits)
+        ordered = signals if order is None else signals.ordered(order)
+        selected, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(ordered, **limits)
         for row, score in selected:
-            place = row if order is None else order[row]
             more: dict[str, Any] = {}
-            if (wording := signals.matched[place]) is not None:
+            if (wording := ordered.matched[row]) is not None:
                 more[MATCHED] = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
-            best.append((place, score, more))
+            best.append((row if order is None else order[row], score, more))
         return best, decision
 
     def exact_matches(self, query: str, documents: list[Document]) -> list[bool]:
@@ -355,7 +334,7 @@ class AnswerRanker(CheckpointComponent):
         for document, text in zip(documents, self._texts.texts(documents), strict=True):
             weights = zip(("question", "answer"), self.loaded().attention_weights(question, text), strict=True)
             data = {EXPLANATION: {side: [asdict(token) for token in tokens] for side, tokens in weights}}
-            copies.append(changed(document, meta=add_query_data(document, query_key(query), data)))
+            copies.append(with_query_data(document, query_key(query), data))
         return copies
 
     def explanation(self, query: str, document: Document) -> tuple[str, str, Explanation]:

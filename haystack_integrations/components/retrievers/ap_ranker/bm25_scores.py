@@ -5,18 +5,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from haystack import Document, component, default_to_dict
+from haystack import Document, component
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
 from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.component import CopiedByParameters, check_documents, check_query
-from haystack_integrations.common.ap_ranker.query_data import add_query_data, changed, query_data, query_key
+from haystack_integrations.common.ap_ranker.component import Composed
+from haystack_integrations.common.ap_ranker.query_data import (
+    check_documents,
+    check_query,
+    query_data,
+    query_key,
+    with_query_data,
+)
 from haystack_integrations.components.retrievers.ap_ranker.lucene_scores import with_lucene_score
 
 
 @component
-class BM25Scores(CopiedByParameters):
+class BM25Scores(Composed):
     """
     Adds BM25's scores to documents that an embedding retriever found, for a ranker with `fuse_scores: true`.
 
@@ -37,6 +43,9 @@ class BM25Scores(CopiedByParameters):
     ```
     """
 
+    parameters = ("retriever", "k1")
+    uses = ("retriever",)
+
     def __init__(self, retriever: Any, k1: float = K1) -> None:
         """
         Create the component.
@@ -50,24 +59,6 @@ class BM25Scores(CopiedByParameters):
             raise InputError(f"BM25Scores: expected a keyword retriever, found {type(retriever).__name__}.")
         self.retriever = retriever
         self.k1 = k1
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as a dictionary of basic types."""
-        return default_to_dict(self, retriever=self.retriever, k1=self.k1)
-
-    def warm_up(self) -> None:
-        """Warm up the retriever."""
-        if hasattr(self.retriever, "warm_up"):
-            self.retriever.warm_up()
-
-    warm_up_async = in_thread(warm_up)
-
-    def close(self) -> None:
-        """Close the retriever's connections; a later `run` opens them again."""
-        if hasattr(self.retriever, "close"):
-            self.retriever.close()
-
-    close_async = in_thread(close)
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, documents: list[Document]) -> dict[str, list[Document]]:
@@ -83,10 +74,9 @@ class BM25Scores(CopiedByParameters):
         check_query(query)
         check_documents(documents)
         key = query_key(query)
-        missing = [one.id for one in documents if query_data(one, key).get(BM25_SCORE) is None]
-        if not missing:
+        ids = sorted({one.id for one in documents if query_data(one, key).get(BM25_SCORE) is None})
+        if not ids:
             return {"documents": documents}
-        ids = sorted(set(missing))
         filters = {"field": "id", "operator": "in", "value": ids}
         found = self.retriever.run(query=query, filters=filters, top_k=len(ids))["documents"]
         scores = {one.id: query_data(with_lucene_score(one, self.k1, key), key).get(BM25_SCORE) for one in found}
@@ -94,8 +84,7 @@ class BM25Scores(CopiedByParameters):
         def completed(one: Document) -> Document:
             if query_data(one, key).get(BM25_SCORE) is not None:
                 return one
-            data = {BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None}
-            return changed(one, meta=add_query_data(one, key, data))
+            return with_query_data(one, key, {BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None})
 
         return {"documents": list(map(completed, documents))}
 

@@ -6,15 +6,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from haystack import Document, component, default_to_dict
+from haystack import Document, component
 from haystack.document_stores.types import FilterPolicy
 
+from ap_ranker.ranking.wordings import KnownWordings, Leg
 from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.component import check_query, file_list
-from haystack_integrations.common.ap_ranker.query_data import Found
-from haystack_integrations.components.retrievers.ap_ranker.hybrid import KnownWordings, StoreRetriever
+from haystack_integrations.common.ap_ranker.component import file_list
+from haystack_integrations.common.ap_ranker.query_data import Found, check_query
+from haystack_integrations.components.retrievers.ap_ranker.hybrid import StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.documents import Leg
 
 
 @component
@@ -40,6 +40,9 @@ class BM25SRetriever(StoreRetriever):
     """
 
     _keeps_all = False  # also those that known wordings find beyond the `top_k`
+
+    parameters = (*StoreRetriever.parameters, "scale_score", "wordings")
+    uses = ("document_store", "_wordings")
 
     def __init__(
         self,
@@ -69,27 +72,10 @@ class BM25SRetriever(StoreRetriever):
         self.wordings = None if wordings is None else file_list(wordings)
         self._wordings = KnownWordings([] if self.wordings is None else self.wordings)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The component as a dictionary of basic types."""
-        return default_to_dict(
-            self,
-            document_store=self.document_store,
-            filters=self.filters,
-            top_k=self.top_k,
-            scale_score=self.scale_score,
-            filter_policy=self.filter_policy.value,
-            wordings=self.wordings,
-        )
-
     def add_wordings(self, path: str | Path) -> None:
         """Use the wordings of one more file, unless `wordings` is `None`."""
         if self.wordings is not None:
             self._wordings.add(path)
-
-    def close(self) -> None:
-        """Forget the wordings and close the store's files; a later `run` reads and opens them again."""
-        self._wordings.close()
-        StoreRetriever.close(self)  # no super(): @component recreates the class
 
     @component.output_types(documents=list[Document])
     def run(
@@ -135,7 +121,7 @@ class BM25SRetriever(StoreRetriever):
 
     def _leg(self, query: str) -> Leg | None:
         """What known wordings find."""
-        return None if self.wordings is None else self._wordings.exact_match(self.document_store, query)
+        return None if self.wordings is None else self._wordings.exact_match(self._wording_rows(), query)
 
 
 @component
@@ -161,6 +147,8 @@ class BM25SEmbeddingRetriever(StoreRetriever):
     ```
     """
 
+    parameters = (*StoreRetriever.parameters, "scale_score", "return_embedding")
+
     def __init__(
         self,
         document_store: BM25SDocumentStore,
@@ -179,18 +167,6 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         self._search(document_store, filters, top_k, filter_policy)
         self.scale_score = scale_score
         self.return_embedding = return_embedding
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as a dictionary of basic types."""
-        return default_to_dict(
-            self,
-            document_store=self.document_store,
-            filters=self.filters,
-            top_k=self.top_k,
-            scale_score=self.scale_score,
-            return_embedding=self.return_embedding,
-            filter_policy=self.filter_policy.value,
-        )
 
     def warm_up(self) -> None:
         """As `BM25SRetriever.warm_up`, with the index of embeddings."""

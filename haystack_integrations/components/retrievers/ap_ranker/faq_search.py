@@ -4,31 +4,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from haystack import Document, component, default_to_dict
+from haystack import Document, component
 from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.decision import Decision
-from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.language_detection import LANGUAGES, main_language
+from ap_ranker.ranking.wordings import Leg
 from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.component import CopiedByParameters, check_number, file_list
+from haystack_integrations.common.ap_ranker.component import THRESHOLDS, Composed, check_number, file_list
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.documents import Leg
-
-COMPARED = 10_000
-"""Maximum number of a search's texts that are compared with the FAQ of its checkpoint, in a third of a second."""
 
 
 @component
-class AnswerSearch(CopiedByParameters):
+class AnswerSearch(Composed):
     """
     Finds the answers to a question: a retriever fetches candidates, a ranker puts the right one on top.
 
@@ -48,16 +43,15 @@ class AnswerSearch(CopiedByParameters):
     ```
     """
 
+    parameters: ClassVar[tuple[str, ...]] = ("retriever", "ranker")
+    uses = ("ranker", "retriever")  # in this order: the ranker's cache keeps what a retriever encodes
+
     def __init__(self, retriever: BM25SRetriever | HybridRetriever, ranker: AnswerRanker) -> None:
         """Create the component without loading anything: the retriever, and the ranker of what it finds."""
         for name, part in (("retriever", retriever), ("ranker", ranker)):
             if not hasattr(part, "warm_up"):  # of a YAML file whose `type` is missing
                 raise InputError(f"{name}: expected a component with its type, found {one_line(repr(part), 80)}.")
         self.retriever, self.ranker = retriever, ranker
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as a dictionary of basic types."""
-        return default_to_dict(self, retriever=self.retriever, ranker=self.ranker)
 
     @component.output_types(documents=list[Document], decision=dict[str, Any])
     def run(
@@ -94,51 +88,14 @@ class AnswerSearch(CopiedByParameters):
         self, query: str, filters: dict[str, Any] | None = None, *, offer: bool = False, **limits: Any
     ) -> tuple[list[Document], Decision]:
         """As `run`; to `offer` is to return the best documents also where none is good enough."""
-        if not self.ranker.is_loaded:
+        if self.ranker.loaded.ranker is None:
             self.warm_up()
         return self.ranker.rank_found(query, self.retriever.find(query, filters), offer=offer, **limits)
 
     def warm_up(self) -> None:
         """Load the checkpoint and the documents unless this is done already."""
-        self.ranker.warm_up()  # first: its cache keeps what a retriever encodes
-        self.retriever.warm_up()
-        compare_faq(self.ranker, self.retriever.document_store)
-
-    warm_up_async = in_thread(warm_up)
-
-    def close(self) -> None:
-        """Free the model; a later `run` loads it again."""
-        self.retriever.close()
-        self.ranker.close()
-
-    close_async = in_thread(close)
-
-
-def compare_faq(component: AnswerRanker, *stores: BM25SDocumentStore) -> None:
-    """
-    Compare what is searched with the FAQ that a ranker's checkpoint knows; of clearly another one, warn once.
-
-    What was calibrated there is not applied here (`Ranker.knows_faq`). Nothing happens if that is decided already, if
-    the checkpoint is older than sketches of FAQs, or while the stores are empty.
-    """
-    ranker = component.loaded()
-    config = ranker.config
-    if config is None or (trained := config.faq) is None or ranker.knows_faq is not None:
-        return
-    if not (texts := [text for store in stores for text in store.contents(COMPARED)]):
-        return
-    ranker.knows_faq = trained.is_same(FAQSketch.of(texts))
-    if ranker.knows_faq:
-        return
-    language, languages = main_language(texts), ""
-    if language and trained.language and language != trained.language:
-        languages = f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}."
-    component.warn_once(
-        "%s was made for another FAQ than the one that is searched.%s%s Train it on this one, or calibrate it on "
-        "questions to this one: ap-ranker calibrate %s DEV.",
-        *(component.model, languages, " Its calibration is not applied." if config.calibration else ""),
-        component.model,
-    )
+        Composed.warm_up(self)  # no super(): @component recreates the class
+        self.ranker.compare_faq(self.retriever.document_store.contents)
 
 
 @component
@@ -160,6 +117,9 @@ class FAQSearch(AnswerSearch):
     print(search.run(query="Where is my parcel?")["documents"])
     ```
     """
+
+    parameters: ClassVar[tuple[str, ...]] = ("model", "device", "documents", "document_store", "match")
+    parameters += ("candidates", "top_k", *THRESHOLDS, "wordings")
 
     def __init__(
         self,
@@ -214,22 +174,6 @@ class FAQSearch(AnswerSearch):
         retriever = _FAQRetriever(store, ranker, candidates, reads_language=document_store is None)
         AnswerSearch.__init__(self, retriever, ranker)  # no super(): @component recreates the class
 
-    def to_dict(self) -> dict[str, Any]:
-        """The component as a dictionary of basic types."""
-        return default_to_dict(
-            self,
-            model=self.model,
-            documents=self.documents,
-            document_store=self.document_store,
-            match=self.match,
-            candidates=self.candidates,
-            top_k=self.top_k,
-            score_threshold=self.score_threshold,
-            precision=self.precision,
-            wordings=self.wordings,
-            device=self.device,
-        )
-
 
 @component
 class _FAQRetriever(BM25SRetriever):
@@ -247,12 +191,13 @@ class _FAQRetriever(BM25SRetriever):
         ranker = self._embedder()
         BM25SRetriever.warm_up(self)
         if ranker is not None:
-            self._wordings.index(self.document_store, ranker)
+            self._wordings.index(self._wording_rows(), ranker.wording_vectors, ranker.embed_wordings)
 
     def _leg(self, query: str) -> Leg | None:
         if (ranker := self._embedder()) is None:
             return BM25SRetriever._leg(self, query)
-        return self._wordings.leg(self.document_store, ranker, ranker.embed_questions([query])[0].numpy())
+        question = ranker.embed_questions([query])[0].numpy()
+        return self._wordings.leg(self._wording_rows(), question, ranker.wording_vectors, ranker.embed_wordings)
 
     def _embedder(self) -> Ranker | None:
         """The model, if it compares wordings; the store gets the stemmer that its checkpoint names."""

@@ -6,139 +6,50 @@ It is here because Haystack loads YAML only from this namespace.
 
 from __future__ import annotations
 
-import logging
 import threading
-from array import array
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from operator import is_not
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
-from haystack import Document, component, default_to_dict, tracing
+from haystack import Document, component, tracing
 from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, Wordings
+from ap_ranker.data.wordings import WordingRows
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
-from ap_ranker.ranking.wordings import EMBEDDED_BY, WordingIndex
-from ap_ranker.text.reading import normalized, question_key
+from ap_ranker.ranking.wordings import EMBEDDED_BY, KnownWordings
 from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import (
+    READING,
     CheckpointComponent,
-    CopiedByParameters,
+    Composed,
     DocumentTexts,
+    WarnOnce,
     check_number,
-    check_query,
     file_list,
 )
 from haystack_integrations.common.ap_ranker.entries import names_in_files, own_wordings
-from haystack_integrations.common.ap_ranker.query_data import Found, changed
+from haystack_integrations.common.ap_ranker.query_data import Found, changed, check_query
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, Leg
-
-logger = logging.getLogger(__name__)
-
-Pairs = Iterable[tuple[int, str]]
+from haystack_integrations.document_stores.ap_ranker.documents import Documents
 
 
-class KnownWordings:
-    """
-    The known wordings of a store's documents: those in their meta and those of files (`paths`), which are followed.
-
-    A model reads them, as it does a question, between `prefix` and `suffix`. Threads may share them.
-    """
-
-    def __init__(self, paths: list[str], prefix: str = "", suffix: str = "") -> None:
-        self.paths, self.prefix, self.suffix = paths, prefix, suffix
-        self._files = WordingFiles()
-        self._made: dict[str, tuple[list[object], Any]] = {}
-        self._lock = threading.Lock()
-
-    def add(self, path: str | Path) -> None:
-        """Follow one more file; InputError if it cannot be read."""
-        if str(path) not in self.paths:
-            self._files.now([*self.paths, str(path)])
-            self.paths.append(str(path))
-
-    def leg(self, store: BM25SDocumentStore, ranker: Ranker, question: np.ndarray) -> Leg:
-        """The cosine of each document's best wording with a question (C,); new wordings are encoded first."""
-        index = self.index(store, ranker)
-        return Leg(index.rows, index.scores(question))
-
-    def index(self, store: BM25SDocumentStore, ranker: Ranker) -> WordingIndex:
-        """The index of all wordings, by the vectors of a model."""
-
-        def make(pairs: Pairs) -> WordingIndex:
-            known = ((row, self.prefix + text + self.suffix) for row, text in pairs)
-            return WordingIndex.of(known, ranker.wording_vectors, ranker.embed_wordings)
-
-        return self._latest("index", store, make, ranker.wording_vectors)
-
-    def exact_match(self, store: BM25SDocumentStore, question: str) -> Leg | None:
-        """The documents of which a question, without prefix and suffix, is a known wording, word for word."""
-        rows = self._latest("rows", store, _by_key).get(question_key(question))
-        return None if rows is None else Leg(np.array(sorted(rows), np.int64), np.ones(len(rows), np.float32))
-
-    def _latest(self, name: str, store: BM25SDocumentStore, make: Callable[[Pairs], Any], *more: object) -> Any:
-        """What was made of the rows of documents with their wordings; made anew if any of its sources is another."""
-        with self._lock:
-            rows, files = store.computed(WordingRows), self._files.now(self.paths) if self.paths else NO_WORDINGS
-            sources = [rows, files, *more]
-            known, made = self._made.get(name, ([], None))
-            if not known or any(map(is_not, known, sources)):
-                made = make(rows.pairs(files))
-                self._made[name] = sources, made
-            return made
-
-    def close(self) -> None:
-        """Forget what was read and encoded, until the next use."""
-        with self._lock:
-            self._files, self._made = WordingFiles(), {}
+def wording_rows(documents: Documents) -> WordingRows:
+    """The rows of documents with their wordings, and with what files of wordings may call them."""
+    read = ((row, own_wordings(one), names_in_files(one)) for row, one in documents.by_row())
+    return WordingRows(read)
 
 
-def _by_key(pairs: Pairs) -> dict[str, set[int]]:
-    rows: defaultdict[str, set[int]] = defaultdict(set)
-    for row, text in pairs:
-        rows[question_key(text)].add(row)
-    return dict(rows)
-
-
-class WordingRows:
-    """Finds the rows of the documents that wordings ask for, without reading the documents again."""
-
-    def __init__(self, documents: Documents) -> None:
-        self._own: list[tuple[int, str]] = []
-        # Hashes of the names: the texts of a million documents in a dictionary would take gigabytes.
-        hashes, rows = array("q"), array("q")
-        for row, document in documents.by_row():
-            self._own += ((row, text) for text in own_wordings(document))
-            answer_id, *texts = names_in_files(document)
-            for name in {("id", answer_id), *(("text", normalized(text)) for text in texts)}:
-                hashes.append(hash(name))
-                rows.append(row)
-        self._hashes, self._rows = np.array(hashes, np.int64), np.array(rows, np.int64)
-
-    def pairs(self, files: Wordings) -> Iterator[tuple[int, str]]:
-        """Each document's row with each of its wordings: those of its meta and those that files have for it."""
-        yield from self._own
-        named: defaultdict[int, list[str]] = defaultdict(list)
-        for kind, known in (("id", files.by_id), ("text", files.by_text)):
-            for name, texts in known.items():
-                named[hash((kind, name))] += texts
-        found = np.isin(self._hashes, np.array(list(named), np.int64))
-        for row, name in zip(self._rows[found].tolist(), self._hashes[found].tolist(), strict=True):
-            yield from ((row, text) for text in named[name])
-
-
-class StoreRetriever(CopiedByParameters):
+class StoreRetriever(Composed):
     """
     Retrieves from a `BM25SDocumentStore`, with filters. `METHOD_async` is a method in a thread.
 
     An `InputError` says that the store's folder contains something else or is damaged, or that a file of wordings
     cannot be read. An empty store finds nothing, which one warning says.
     """
+
+    parameters: ClassVar[tuple[str, ...]] = ("document_store", "filters", "top_k", "filter_policy")
+    uses: ClassVar[tuple[str, ...]] = ("document_store",)
 
     def _search(
         self,
@@ -154,37 +65,26 @@ class StoreRetriever(CopiedByParameters):
         self.filters = filters
         self.top_k = top_k
         self.filter_policy = FilterPolicy.from_str(str(filter_policy))  # a policy is the text of its name, too
-        self._warned = False
+        self.warn_once = WarnOnce()
 
     def _get_telemetry_data(self) -> dict[str, Any]:
         """Data that is sent to Posthog for usage analytics."""
         return {"document_store": type(self.document_store).__name__}
 
-    def warm_up(self) -> None:
-        """Open the store and build or load its index unless this is done already, so that no query waits for it."""
-        self.document_store.warm_up()
-
-    warm_up_async = in_thread(warm_up)
-
-    def close(self) -> None:
-        """Close the store's files; a later `run` opens them again."""
-        self.document_store.close()
-
-    close_async = in_thread(close)
+    def _wording_rows(self) -> WordingRows:
+        return self.document_store.computed(wording_rows)
 
     def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> tuple[dict[str, Any] | None, int]:
-        top_k = self.top_k if top_k is None else top_k
-        check_number("top_k", top_k, 0)
-        return apply_filter_policy(self.filter_policy, self.filters, filters), top_k
+        if top_k is not None:
+            check_number("top_k", top_k, 0)
+        return apply_filter_policy(self.filter_policy, self.filters, filters), self.top_k if top_k is None else top_k
 
     def _note(self, found: int, top_k: int) -> None:
         """Tell a trace how many documents were found, and once the user of an empty store that it is empty."""
-        if not found and not self._warned and not self.document_store.count_documents():
-            self._warned = True
-            logger.warning(
+        if not found and not self.document_store.count_documents():
+            self.warn_once(
                 "Expected documents in the store (%s), found none, so nothing can be found. Write some into it; a "
-                "pipeline's file may name documents, or a path, which `ap-ranker index` fills. This warning is not "
-                "repeated.",
+                "pipeline's file may name documents, or a path, which `ap-ranker index` fills.",
                 self.document_store.path or "in memory",
             )
         if (span := tracing.tracer.current_span()) is not None:
@@ -211,6 +111,9 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
     print(retriever.run(query="Where is my parcel?")["documents"])
     ```
     """
+
+    parameters = (*StoreRetriever.parameters, *CheckpointComponent.parameters, *READING, "rank_all")
+    uses = ("loaded", "document_store", "_wordings")
 
     def __init__(
         self,
@@ -258,29 +161,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
         self._wordings = KnownWordings(self.wordings, query_prefix, query_suffix)
         self._embedded: str | None = None  # the revision of the store with all embeddings, or "" if it has changed
-        self._embedding = threading.Lock()  # not `_loading`: who adds a document need not wait for all others
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as a dictionary of basic types."""
-        return default_to_dict(
-            self,
-            document_store=self.document_store,
-            model=self.model,
-            device=self.device,
-            token=self.token,
-            filters=self.filters,
-            top_k=self.top_k,
-            filter_policy=self.filter_policy.value,
-            rank_all=self.rank_all,
-            query_prefix=self.query_prefix,
-            query_suffix=self.query_suffix,
-            document_prefix=self.document_prefix,
-            document_suffix=self.document_suffix,
-            meta_fields_to_embed=self.meta_fields_to_embed,
-            embedding_separator=self.embedding_separator,
-            batch_size=self.batch_size,
-            wordings=self.wordings,
-        )
+        self._embedding = threading.Lock()  # who loads the checkpoint does not wait for it
 
     def _load(self) -> Ranker:
         ranker = CheckpointComponent._load(self)
@@ -291,17 +172,12 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         """Load the checkpoint, embed the documents that it has not embedded yet, and build or load the indexes."""
         self.embed_documents()
         self.document_store.warm_up(embeddings=True)
-        self._wordings.index(self.document_store, self.loaded())
+        ranker = self.loaded()
+        self._wordings.index(self._wording_rows(), ranker.wording_vectors, ranker.embed_wordings)
 
     def add_wordings(self, path: str | Path) -> None:
         """Use the wordings of one more file."""
         self._wordings.add(path)
-
-    def close(self) -> None:
-        """Free the model and close the store's files; a later `run` loads and opens them again."""
-        self._wordings.close()
-        CheckpointComponent.close(self)
-        StoreRetriever.close(self)
 
     def embed_documents(self, on_progress: Callable[[int, int], None] = lambda done, total: None) -> None:
         """
@@ -362,7 +238,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self.embed_documents()
         ranker, store = self.loaded(), self.document_store
         question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
-        known = self._wordings.leg(store, ranker, question)
+        known = self._wordings.leg(self._wording_rows(), question, ranker.wording_vectors, ranker.embed_wordings)
         vector, rank_all = question.tolist(), self.rank_all
         found = store.find_documents(
             query, vector, filters, top_k, rank_all=rank_all, wordings=known, stored_questions=True

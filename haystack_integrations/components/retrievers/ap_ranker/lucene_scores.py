@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from haystack import Document, component, default_to_dict
+from haystack import Document, component
 
 from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
-from haystack_integrations.common.ap_ranker.component import CopiedByParameters, check_documents
-from haystack_integrations.common.ap_ranker.query_data import add_query_data, changed, query_data, query_key
+from haystack_integrations.common.ap_ranker.component import CopiedByParameters
+from haystack_integrations.common.ap_ranker.query_data import check_documents, query_data, query_key, with_query_data
 
 
 @component
@@ -33,14 +31,12 @@ class LuceneScores(CopiedByParameters):
     ```
     """
 
+    parameters = ("k1",)
+
     def __init__(self, k1: float = K1) -> None:
         """Create the component for an index of which the settings of the BM25 similarity have this `k1`."""
         check_parameters(k1)
         self.k1 = k1
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as a dictionary of basic types."""
-        return default_to_dict(self, k1=self.k1)
 
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document], query: str | None = None) -> dict[str, list[Document]]:
@@ -65,4 +61,4 @@ def with_lucene_score(document: Document, k1: float, key: str | None, rank: int 
     if document.score is None or query_data(document, key).get(BM25_SCORE) is not None:
         return document
     score = document.score / (k1 + 1)
-    return changed(document, score=score, meta=add_query_data(document, key, {BM25_SCORE: score, BM25_RANK: rank}))
+    return with_query_data(document, key, {BM25_SCORE: score, BM25_RANK: rank}, score=score)

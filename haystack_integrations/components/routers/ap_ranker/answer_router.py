@@ -6,17 +6,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from haystack import Document, component, default_to_dict
+from haystack import Document, component
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.component import CopiedByParameters, file_list
+from haystack_integrations.common.ap_ranker.component import Composed, file_list
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 
 
 @component
-class AnswerRouter(CopiedByParameters):
+class AnswerRouter(Composed):
     """
     Sends ranked documents on as an answer or as a maybe, or the query as one that has none.
 
@@ -34,6 +34,9 @@ class AnswerRouter(CopiedByParameters):
     print(router.run(query="Where is my parcel?", documents=[Document(content="Open the tracking link ...")]))
     ```
     """
+
+    parameters = ("model", "precision", "device", "token", "fuse_scores", "wordings")
+    uses = ("_ranker",)
 
     def __init__(
         self,
@@ -59,20 +62,8 @@ class AnswerRouter(CopiedByParameters):
         self.model, self.precision, self.fuse_scores = str(model), precision, fuse_scores
         self.device, self.token = device, token
         self.wordings = None if wordings is None else file_list(wordings)
-        self._decides = AnswerRanker(
+        self._ranker = AnswerRanker(
             model=model, precision=precision, device=device, token=token, fuse_scores=fuse_scores, wordings=wordings
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The component as a dictionary of basic types."""
-        return default_to_dict(
-            self,
-            model=self.model,
-            precision=self.precision,
-            device=self.device,
-            token=self.token,
-            fuse_scores=self.fuse_scores,
-            wordings=self.wordings,
         )
 
     @component.output_types(answer=list[Document], maybe=list[Document], none=str)
@@ -85,19 +76,7 @@ class AnswerRouter(CopiedByParameters):
         :returns: One of `answer` and `maybe`, with the documents, and `none`, with the query.
         :raises InputError: The checkpoint cannot be loaded, or was not calibrated for `precision`.
         """
-        outcome = self._decides.decide(query, documents).outcome
+        outcome = self._ranker.decide(query, documents).outcome
         return {str(outcome): query if outcome is Outcome.NONE else documents}
 
     run_async = in_thread(run)
-
-    def warm_up(self) -> None:
-        """Load the checkpoint unless it is loaded already."""
-        self._decides.warm_up()
-
-    warm_up_async = in_thread(warm_up)
-
-    def close(self) -> None:
-        """Free the model; a later `run` loads it again."""
-        self._decides.close()
-
-    close_async = in_thread(close)

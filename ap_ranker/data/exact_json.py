@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """JSON that gives back what a store in memory keeps: dates, tuples, sets, bytes, numbers of numpy, keys of any kind."""
 
 from __future__ import annotations
