@@ -111,10 +111,10 @@ def encoder_of(name: str) -> dict[str, Any] | None:
     return TINY if MODELS[name].pretrained else None
 
 
-def write_encoder(folder: Path, texts: Sequence[str] = TEXTS) -> Path:
+def write_encoder(folder: Path, texts: Sequence[str] = TEXTS, **architecture: Any) -> Path:
     """A pretrained encoder of random weights, as transformers stores one; its tokens are the words of `texts`."""
     torch.manual_seed(0)
-    AutoModel.from_config(AutoConfig.for_model(**TINY)).save_pretrained(folder)
+    AutoModel.from_config(AutoConfig.for_model(**(TINY | architecture))).save_pretrained(folder)
     WordTokenizer.build(texts, max_tokens=20).save(folder / TOKENIZER)
     return folder
 

@@ -79,6 +79,7 @@ class CheckpointConfig:
     reading_version: Annotated[
         int, Field(ge=1), checked(lambda version: version <= READING_VERSION, f"{READING_VERSION} or a later ap-ranker")
     ] = READING_VERSION
+    floor: float | None = None  # of what is worth showing, without a calibration, which has its own
     faq: FAQSketch | None = None  # that it was trained or, later, calibrated on; none in older checkpoints
 
 

@@ -47,13 +47,15 @@ class Decision:
 class Decider:
     """Ranks by the checkpoint's weights, converts scores to probabilities, and decides what is returned.
 
-    `source` is the checkpoint's name, for messages; `scale` maps the model's scores to 0..1 without a calibration.
+    `source` is the checkpoint's name, for messages; `scale` maps the model's scores to 0..1 without a calibration,
+    where `floor` is the minimum score of what is worth showing, if it is known.
     """
 
     source: str
     weights: Weights
     calibrations: Mapping[str, Calibration]
     scale: Callable[[Tensor], Tensor]
+    floor: float | None = None
 
     def answer(
         self,
@@ -110,8 +112,9 @@ class Decider:
         probability = None if ranking.probabilities is None else float(ranking.probabilities[first])
         if signals.is_exact[first]:
             return Decision(Outcome.ANSWER, probability, Basis.EXACT)
-        if calibration is not None and calibration.floor is not None and ranking.scores[first] < calibration.floor:
-            return Decision(Outcome.NONE, probability, calibration.basis)
+        basis, floor = (Basis.NOTHING, self.floor) if calibration is None else (calibration.basis, calibration.floor)
+        if floor is not None and ranking.scores[first] < floor:
+            return Decision(Outcome.NONE, probability, basis)
         if reached is not None:
             is_answer = bool(reached[first])
         elif calibration is None or probability is None:
@@ -120,7 +123,6 @@ class Decider:
             if least is None and (least := calibration.threshold(PRECISION)) is None:
                 least = PRECISION
             is_answer = probability >= least
-        basis = Basis.NOTHING if calibration is None else calibration.basis
         return Decision(Outcome.ANSWER if is_answer else Outcome.MAYBE, probability, basis)
 
     def rank(self, signals: Signals) -> Ranking:

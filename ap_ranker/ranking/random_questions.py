@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from ap_ranker.ranking.ranker import Ranker
@@ -55,17 +56,26 @@ gdzie leży Kraków
 """Letters at random, and questions in several languages that hardly any FAQ answers."""
 
 SAMPLE = 100
-"""Number of texts whose mean score is the background: with more it hardly changes."""
+"""Number of texts that are compared with these questions: with more, their mean score hardly changes."""
+
+REACHED = 0.9
+"""Share of these questions whose best score the floor of a FAQ lies above."""
 
 
-def background(ranker: Ranker, texts: Sequence[str]) -> float:
-    """The mean score of the model for these questions with a sample of the texts of a FAQ.
+def random_scores(ranker: Ranker, texts: Sequence[str]) -> NDArray[np.float64]:
+    """(Q, N) the model's scores of these questions with a sample of the texts of a FAQ.
 
-    It tells apart FAQs, and languages that an encoder has not read, whose scores are all higher or all lower.
+    Their mean is the FAQ's background: it tells apart FAQs, and languages that an encoder has not read, whose scores
+    are all higher or all lower.
     """
     rows = np.random.default_rng(0).permutation(len(texts))[:SAMPLE]
     asked = ranker.encode_questions(RANDOM_QUESTIONS)
     parts = ranker.answer_states([texts[row] for row in rows], rounded=True)
     with torch.inference_mode():
         scores = torch.cat([ranker.model.match(asked, states) for _, states in parts], dim=1)
-    return float(scores.double().mean())
+    return scores.double().cpu().numpy()
+
+
+def floor_of(scores: NDArray[np.float64]) -> float:
+    """What most of the questions do not reach, of their (Q, N) scores: less is not worth showing."""
+    return float(np.quantile(scores.max(axis=1), REACHED))

@@ -207,7 +207,7 @@ class Ranker(TextEncoder):
             return Decider(self.source, Weights(), {}, self.model.scale)
         weights = Weights(self.config.wording_weight, self.config.bm25_weight if fuse_scores else 0.0)
         calibrations = {} if self.knows_faq is False else self.config.calibration
-        return Decider(self.source, weights, calibrations, self.model.scale)
+        return Decider(self.source, weights, calibrations, self.model.scale, self.config.floor)
 
     def score(self, question: str, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
         """(N,) the model's scores of one question with N answers, on the CPU; an InputError if one is not finite."""

@@ -12,7 +12,7 @@ from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.priors import find_priors
-from ap_ranker.ranking.random_questions import background
+from ap_ranker.ranking.random_questions import floor_of, random_scores
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.rule import MODEL
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
@@ -36,7 +36,8 @@ def write_untrained(
     """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
 
     Training that far needs questions: without any, the weights of words, of BM25 and of known wordings are fixed, and
-    probabilities are those of the encoder's prior (`ranking/priors.py`), if any. The `language` is that of BM25's
+    probabilities are those of the encoder's prior (`ranking/priors.py`), if any: without one, nothing is sure, but what
+    scores no more than questions about other matters is not shown. The `language` is that of BM25's
     stemmer, the `encoder` any sentence-transformers model, by name or folder; the card names the `source` of the texts;
     `stored` says whether most of them have a stored question. InputError if there is no such encoder, or the folder
     cannot be written.
@@ -60,10 +61,14 @@ def write_untrained(
         encoder=inputs.encoder,
         faq=sketch,
     )
-    if texts and (priors := find_priors(model.state_dict())) is not None:
-        prior = priors.of(sketch.language, stored=stored)
-        ranker = Ranker(model.eval(), tokenizer, resolve_device(None), checkpoint)
-        checkpoint = replace(checkpoint, calibration={MODEL: prior.calibration(background(ranker, texts))})
+    if texts:
+        scores = random_scores(Ranker(model.eval(), tokenizer, resolve_device(None), checkpoint), texts)
+        priors = find_priors(model.state_dict())
+        if priors is None:
+            checkpoint = replace(checkpoint, floor=floor_of(scores))
+        else:
+            prior = priors.of(sketch.language, stored=stored)
+            checkpoint = replace(checkpoint, calibration={MODEL: prior.calibration(float(scores.mean()))})
     card = untrained_card(checkpoint, f"{len(texts):,} texts of {source or 'the documents'}")
     save_checkpoint(Path(folder), checkpoint, model, tokenizer, card)
     return checkpoint

@@ -28,7 +28,7 @@ from ap_ranker.files import write_text_atomically
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.ranking import rule
 from ap_ranker.ranking.priors import FILE, EncoderPriors, Prior, encoder_key
-from ap_ranker.ranking.random_questions import background
+from ap_ranker.ranking.random_questions import random_scores
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis, Calibration, Signals
 from ap_ranker.text.language_detection import main_language
@@ -79,7 +79,7 @@ def measured(faq: Faq, encoder: str) -> dict[str, Measured]:
         write_untrained(Path(folder) / "m", texts, faq.language, encoder, stored=faq.known != DOCUMENTS)
         ranker = Ranker.from_pretrained(Path(folder) / "m")
         everything = systems(ranker, replace(faq.data, questions=[each for part in parts for each in part]))
-        ground = background(ranker, texts)
+        ground = float(random_scores(ranker, texts).mean())
         key = encoder_key(ranker.model.state_dict())
     ends = np.cumsum([len(part) for part in parts])
     split_ = [

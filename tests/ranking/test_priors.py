@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT, TEXTS, write_checkpoint
+from conftest import ROOT, TEXTS, write_checkpoint, write_encoder
 
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.priors import EncoderPriors, Prior, encoder_key, find_priors
-from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS, background
+from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS, floor_of, random_scores
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis
 from ap_ranker.training.untrained import write_untrained
@@ -19,10 +19,26 @@ from ap_ranker.training.untrained import write_untrained
 PRIOR = Prior(5.0, 10.0, -4.0, {"0.9": 0.7}, 0.2, ["a"], 100)
 
 
-def test_the_background_is_the_mean_over_all_pairs(tmp_path: Path) -> None:
+def test_the_scores_of_random_questions_are_those_of_the_ranker(tmp_path: Path) -> None:
     ranker = Ranker.from_pretrained(write_checkpoint("ap-transformer", tmp_path / "c"), "cpu")
-    expected = np.mean([ranker.score(question, TEXTS).double().numpy() for question in RANDOM_QUESTIONS])
-    assert background(ranker, TEXTS) == pytest.approx(expected, abs=1e-6)
+    expected = np.stack([ranker.score(question, TEXTS).double().numpy() for question in RANDOM_QUESTIONS])
+    found = random_scores(ranker, TEXTS)
+    assert np.sort(found, axis=1) == pytest.approx(np.sort(expected, axis=1), abs=1e-6)  # the texts are shuffled
+    reaches = found.max(axis=1) >= floor_of(found)
+    assert 0 < reaches.sum() <= 0.1 * len(RANDOM_QUESTIONS) + 1
+
+
+def test_an_encoder_without_priors_shows_nothing_for_other_matters(tmp_path: Path) -> None:
+    """And is sure of known questions alone."""
+    encoder = write_encoder(tmp_path / "encoder", max_position_embeddings=256)
+    config = write_untrained(tmp_path / "c", TEXTS, "english", str(encoder))
+    assert config.calibration == {} and config.floor is not None
+    ranker = Ranker.from_pretrained(tmp_path / "c", "cpu")
+    wordings = [[f"known {row}"] for row in range(len(TEXTS))]
+    assert ranker.decide("known 1", TEXTS, wordings=wordings).outcome is Outcome.ANSWER
+    found = {ranker.decide(text, TEXTS).outcome for text in (*TEXTS, *RANDOM_QUESTIONS)}
+    assert found == {Outcome.MAYBE, Outcome.NONE}
+    assert ranker.decide(TEXTS[0], TEXTS).outcome is Outcome.MAYBE
 
 
 def test_a_prior_is_moved_by_the_background() -> None:
