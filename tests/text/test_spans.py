@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from itertools import chain, groupby, pairwise
 from operator import itemgetter
 
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 from naive.nearest import plainly
@@ -59,7 +59,7 @@ def words_only(max_tokens: int = 999) -> WordTokenizer:
 
 
 def is_symbol(word: str) -> bool:
-    return not word.isascii() and all(unicodedata.category(character).startswith("S") for character in word)
+    return not word.isascii() and regex.fullmatch(r"\p{S}+", word) is not None  # Python's table of Unicode is older
 
 
 def parts(word: str, tokenizer: WordTokenizer) -> list[str]:
