@@ -83,8 +83,7 @@ class TopAnswers:
 
 def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     """`model` and, if BM25 has a weight, `fused` -> all questions, with the candidates that a search has."""
-    pooled = any(question.candidates is not None for question in dataset.questions)
-    retriever = ranker if ranker.has_vectors and not pooled else None
+    retriever = ranker if ranker.has_vectors and not _has_pools(dataset) else None
     evaluation_set = EvaluationSet(dataset, unanswerable=True, language=ranker.bm25_language, retriever=retriever)
     signals, weights = evaluation_set.signals(evaluation_set.scores(ranker)), ranker.decider().weights
     signals = [_fair(each, right) for each, right in zip(signals, evaluation_set.right, strict=True)]
@@ -99,10 +98,14 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
 
 def with_random_questions(dataset: Dataset) -> Dataset:
     """The data with the questions about other matters after its own; unchanged if its questions have own candidates."""
-    if any(question.candidates is not None for question in dataset.questions):
+    if _has_pools(dataset):
         return dataset
     others = [Question(f"random-{n}", text, ()) for n, text in enumerate(RANDOM_QUESTIONS)]
     return replace(dataset, questions=[*dataset.questions, *others])
+
+
+def _has_pools(dataset: Dataset) -> bool:
+    return any(question.candidates is not None for question in dataset.questions)
 
 
 def without_random_questions(rankings: Rankings, count: int) -> tuple[Rankings, float | None]:

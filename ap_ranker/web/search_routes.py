@@ -103,7 +103,7 @@ def add_search_routes(
     for outcome in Outcome:
         outcomes.labels(outcome)  # is 0 at first
     place = declared.place  # describing the stores takes a moment
-    receipts = AnswerSigner(judgements.database.secret())
+    signer = AnswerSigner(judgements.database.secret())
     suggestions = LiveSuggestions(declared)
     scales = (ranker := declared.ranker()) is not None and ranker.scale_score
 
@@ -145,7 +145,7 @@ def add_search_routes(
         is_rated = is_calibrated(decision) and decision.outcome is Outcome.ANSWER  # of a maybe, the heading says it
         answers = [
             presented(question, document, calibrated=is_rated, category=category)
-            | {"receipt": receipts.sign(question, document.id, ShownAnswer.of(document))}
+            | {"receipt": signer.sign(question, document.id, ShownAnswer.of(document))}
             for document in shown
         ]
         # Not a dictionary, which FastAPI would walk through first: its values are basic types already.
@@ -170,18 +170,18 @@ def add_search_routes(
             "answer": {"text": answer, "tokens": weighed(explanation.answer)},
         }
 
-    _add_feedback(app, judgements, receipts, find_answer)
+    _add_feedback(app, judgements, signer, find_answer)
 
 
 def _add_feedback(
-    app: FastAPI, judgements: Judgements, receipts: AnswerSigner, find_answer: Callable[..., Awaitable[Document]]
+    app: FastAPI, judgements: Judgements, signer: AnswerSigner, find_answer: Callable[..., Awaitable[Document]]
 ) -> None:
     thread = ThreadPoolExecutor(1, "feedback")  # a separate one: feedback does not wait for searches
 
     @app.post("/api/feedback")
     async def api_feedback(said: FeedbackRequest, request: Request) -> dict[str, str]:
         """Store whether an answer helped, or take it back; without a valid receipt, search for the answer first."""
-        shown = receipts.read(said.question, said.id, said.receipt or "")
+        shown = signer.read(said.question, said.id, said.receipt or "")
         if shown is None:
             shown = ShownAnswer.of(await find_answer(said.question, said.id))
         network = judgements.visitors.network_of(request)

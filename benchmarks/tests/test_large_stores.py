@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 from typer.testing import CliRunner
 
-from benchmarks.stores import main, opened, write
+from benchmarks.large_stores import main, opened, write
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 

@@ -1,6 +1,6 @@
 """How long does a large folder store take to open, how much memory, and how long a question?
 
-python -m benchmarks.stores --sizes 10000,100000
+python -m benchmarks.large_stores --sizes 10000,100000
 
 Each store has so many entries, made of the example FAQ's sentences, with vectors of random directions. It is written
 and indexed once; then a new process opens it and asks. Seconds and milliseconds are of processor time of one thread.
@@ -99,7 +99,7 @@ def opened(folder: Path) -> list[float]:
 
 def _in_a_new_process(folder: Path) -> list[float]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "benchmarks.stores", "--folder", str(folder)]
+    command = [sys.executable, "-m", "benchmarks.large_stores", "--folder", str(folder)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise InputError(f"{' '.join(command)}: expected it to succeed, found: {done.stderr[-500:]}")
