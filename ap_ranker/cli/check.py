@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from ap_ranker.cli.console import console, write_json
+from ap_ranker.cli.console import ProgressBars, console, write_json
 from ap_ranker.cli.options import Answers, Columns, JsonFile, Language, argument, option
 from ap_ranker.errors import InputError
 
@@ -48,7 +48,9 @@ def check(
         _check_documents(data, columns, json_file)
         return
     settings = TrainingConfig(language=language)
-    report = audit(data, dev=dev, test=test, answers=answers, max_tokens=settings.max_tokens, columns=columns)
+    files = {"dev": dev, "test": test, "answers": answers}
+    with ProgressBars() as bars:
+        report = audit(data, **files, max_tokens=settings.max_tokens, columns=columns, on_progress=bars.update)
     _print(report)
     if language:
         _print_recall(data, dev, answers, settings, columns)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.text import Text
 
 from ap_ranker.cli import options
-from ap_ranker.cli.console import cells, console, numbers, write_json
+from ap_ranker.cli.console import ProgressBars, cells, console, numbers, write_json
 from ap_ranker.cli.options import argument, option
 from ap_ranker.evaluation.plots import check_plotting, plot_lengths
 
@@ -39,6 +40,9 @@ class Conditions:
         bool, option("Of more than 1,000 answers, rank the best by the model's vectors, too.", "--hybrid")
     ] = False
     dtype: options.StoredDtype = None
+    sample: Annotated[
+        int | None, option("Ask at most this many of the questions, drawn at random: always the same.", min=1)
+    ] = None
     compare: Annotated[str | None, option("An earlier checkpoint to compare with, question by question.")] = None
     device: options.Device = "auto"
 
@@ -58,7 +62,8 @@ def evaluate(
 
     if plot:
         check_plotting()
-    report = run(checkpoint, data, **vars(conditions))
+    with ProgressBars() as bars:
+        report = run(checkpoint, data, on_progress=partial(bars.update, "reading the answers"), **vars(conditions))
     served = None
     if pipeline:
         from ap_ranker.search.evaluate_pipeline import evaluate_pipeline

@@ -12,7 +12,20 @@ from typing import Annotated
 import typer
 from rich.logging import RichHandler
 
-from ap_ranker.cli import ask, calibrate, check, checkpoints, evaluate, index, owner, prepare, selection, serve, train
+from ap_ranker.cli import (
+    ask,
+    calibrate,
+    check,
+    checkpoints,
+    doctor,
+    evaluate,
+    index,
+    owner,
+    prepare,
+    selection,
+    serve,
+    train,
+)
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.errors import STOPPED, report_user_errors
 from ap_ranker.cli.feedback import app as feedback
@@ -39,7 +52,7 @@ def options(
 
 COMMANDS = {
     "First": (ask.ask, serve.serve, prepare.split, train.train, evaluate.evaluate, calibrate.calibrate),
-    "Data": (check.check, prepare.extract, prepare.synonyms),
+    "Data": (doctor.doctor, check.check, prepare.extract, prepare.synonyms),
     "Training": (
         checkpoints.init,
         train.distill,

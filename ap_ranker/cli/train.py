@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ap_ranker.cli.check import warn_of_faults
-from ap_ranker.cli.console import ProgressBars, console, describe
+from ap_ranker.cli.console import ProgressBars, console, describe, errors
 from ap_ranker.cli.options import TrainingOptions, argument, command_line, option
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_number
@@ -105,19 +105,25 @@ def _train(
 ) -> TrainingResult:
     """Train, and print what was written and how good it is on the dev questions."""
     from ap_ranker.cli.epoch_lines import EpochLines
+    from ap_ranker.training.resume_folder import ResumeFolder
 
-    with ProgressBars() as bars:
-        result = train(
-            data=training,
-            dev=development,
-            output=run.output,
-            config=settings,
-            device=run.device,
-            resume=run.resume,
-            callbacks=(EpochLines(console),),
-            about=about,
-            on_progress=bars.update,
-        )
+    try:
+        with ProgressBars() as bars:
+            result = train(
+                data=training,
+                dev=development,
+                output=run.output,
+                config=settings,
+                device=run.device,
+                resume=run.resume,
+                callbacks=(EpochLines(console),),
+                about=about,
+                on_progress=bars.update,
+            )
+    except KeyboardInterrupt:
+        if ResumeFolder(run.output).folder.is_dir():
+            errors.say(f"To go on after the last whole epoch: {command_line()}{'' if run.resume else ' --resume'}")
+        raise
     on_dev = result.dev
     both = f"both added {on_dev.fusion['MRR']:.3f}" if on_dev.fusion else "adding both does not help"
     console.say(

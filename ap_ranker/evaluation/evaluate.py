@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EarlierCheckpoint, EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet, easy_warnings
 from ap_ranker.evaluation.metrics import Levels
+from ap_ranker.evaluation.scoring import ignored
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import parse_dtype
@@ -39,6 +41,8 @@ def evaluate(
     dtype: str | None = None,
     device: str | None = None,
     columns: tuple[str, str] | None = None,
+    sample: int | None = None,
+    on_progress: Callable[[int, int], None] = ignored,
 ) -> EvaluationReport:
     """Rank each answerable question's candidates with the model and with BM25, stemmed as in the model's training.
 
@@ -48,7 +52,9 @@ def evaluate(
     The questions are a data set, a file, or a folder with `test.*`; `answers`, `pools`, `columns` and `match` (that of
     the training by default) are those of `read_dataset`; `wordings` is a file of known wordings, by default `train.*`
     of a folder. `no_pools` ignores the data's candidate pools, `clean` leaves out questions whose candidates are all
-    right, and of more than `RANK_ALL` answers, `hybrid` fetches candidates by the model's vectors, too.
+    right, and of more than `RANK_ALL` answers, `hybrid` fetches candidates by the model's vectors, too. At most
+    `sample` questions, drawn at random but always the same, are asked. `on_progress` gets the number of answers read
+    and their total.
 
     Raises:
         InputError: no such checkpoint or data, no question with a right answer, or scores that are not finite numbers.
@@ -69,20 +75,21 @@ def evaluate(
     )
     data = data.without_pools() if no_pools else data
     data = data.clean() if clean else data
+    data = data if sample is None else sample_questions(data, sample, seed=0)
     evaluation_set = EvaluationSet(
         data, as_new=False, language=ranker.bm25_language, retriever=ranker if hybrid else None
     )
     seen = ranker.seen_in_training([question.text for question in evaluation_set.questions])
     exact = np.array([rows.any() for rows in evaluation_set.exact])
     report = replace(
-        evaluation_set.report(ranker),
+        evaluation_set.report(ranker, on_progress),
         match=match,
         known=exact if seen is None else exact | np.array(seen),
         warnings=easy_warnings(evaluation_set.dataset, seen),
     )
     if earlier is None:
         return report
-    before = evaluation_set.with_language(earlier.bm25_language).report(earlier)
+    before = evaluation_set.with_language(earlier.bm25_language).report(earlier, on_progress)
     differences = changes(evaluation_set, before, report)
     return replace(report, comparison=EarlierCheckpoint(str(compare), before, differences, trained_match(earlier)))
 

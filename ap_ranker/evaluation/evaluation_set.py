@@ -14,7 +14,7 @@ from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.metrics import Levels, means, measure_each
-from ap_ranker.evaluation.scoring import CandidateScores, score_candidates, score_wordings
+from ap_ranker.evaluation.scoring import CandidateScores, ignored, score_candidates, score_wordings
 from ap_ranker.ranking.bm25 import BM25, best_rows
 from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
@@ -99,9 +99,7 @@ class EvaluationSet:
         """BM25's measures on the same candidates."""
         return means(self.bm25_each)
 
-    def timed_scores(
-        self, ranker: Ranker, on_progress: Callable[[int, int], None] = lambda done, total: None
-    ) -> CandidateScores:
+    def timed_scores(self, ranker: Ranker, on_progress: Callable[[int, int], None] = ignored) -> CandidateScores:
         """The model's scores of each question's candidates, with the time taken."""
         scores = score_candidates(ranker, self.dataset, self.questions, self.pools, on_progress)
         if not all(np.isfinite(values).all() for values in scores.by_question):  # they have no order
@@ -109,9 +107,9 @@ class EvaluationSet:
             raise InputError(f"The model has diverged: expected scores that are finite numbers, found others. {advice}")
         return scores
 
-    def scores(self, ranker: Ranker) -> CandidateScores:
+    def scores(self, ranker: Ranker, on_progress: Callable[[int, int], None] = ignored) -> CandidateScores:
         """As `timed_scores`, with the known wordings if the checkpoint uses them."""
-        scores = self.timed_scores(ranker)
+        scores = self.timed_scores(ranker, on_progress)
         return self.with_wordings(ranker, scores) if ranker.decider().weights.wording else scores
 
     def with_wordings(self, ranker: Ranker, scores: CandidateScores) -> CandidateScores:
@@ -163,9 +161,9 @@ class EvaluationSet:
     def _measured(self, rankings: Sequence[Ranking]) -> dict[str, np.ndarray]:
         return self.measures_each([-ranking.levels for ranking in rankings])
 
-    def report(self, ranker: Ranker) -> EvaluationReport:
+    def report(self, ranker: Ranker, on_progress: Callable[[int, int], None] = ignored) -> EvaluationReport:
         """The model, BM25 and their fusion side by side, with the checkpoint's weights and calibration."""
-        scores, decision = self.scores(ranker), ranker.decider()
+        scores, decision = self.scores(ranker, on_progress), ranker.decider()
         calibration = decision.calibration(fused=decision.weights.bm25 != 0)
         report = self.report_of(scores, decision.weights, calibration)
         return replace(report, model_name=ranker.config.model) if ranker.config else report

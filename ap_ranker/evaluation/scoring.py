@@ -43,13 +43,17 @@ class CandidateScores:
         return [Signals(np.asarray(model, dtype=np.float64), own, known) for model, own, known in each]
 
 
+def ignored(done: int, total: int) -> None:
+    """A callback for the number of answers read and their total, which does nothing."""
+
+
 @torch.inference_mode()
 def score_candidates(
     ranker: Ranker,
     dataset: Dataset,
     questions: Sequence[Question],
     candidates: Sequence[Sequence[int]],
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: Callable[[int, int], None] = ignored,
 ) -> CandidateScores:
     """Score each question's candidates, rows of `dataset.answers`: each batch of answers with all of its questions."""
     started = time.perf_counter()

@@ -75,6 +75,12 @@ def find_priors(weights: Mapping[str, Tensor]) -> EncoderPriors | None:
     return _priors().get(encoder_key(weights))
 
 
+def languages_read_by(encoder: str) -> Sequence[str]:
+    """The codes of the languages that an encoder of this name has read; empty if that is not known."""
+    name = encoder.rpartition("/")[2]
+    return next((each.languages for each in _priors().values() if each.encoder == name), ())
+
+
 def encoder_key(weights: Mapping[str, Tensor]) -> str:
     """A hash of the last matrix of a model's encoder, whatever its name and folder; empty for a model without any."""
     matrices = [value for name, value in weights.items() if name.startswith(_ENCODER) and value.dim() == 2]

@@ -9,6 +9,7 @@ from functools import cached_property
 from numbers import Integral
 from operator import is_
 from typing import Any, cast
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -31,6 +32,9 @@ BATCH_SIZE = 64
 """Answers encoded at once: larger batches need more memory and are not faster on a CPU."""
 
 _lock = threading.Lock()
+
+_told_of_cuts: WeakSet[Any] = WeakSet()
+"""Tokenizers of which it was said that they cut texts: all rankers of a run, or of a checkpoint, share one."""
 
 STORED_AT_ONCE = 128
 """Cached answers matched at once: more need more memory; with 25 to 50, `run` of 100 took a fifth longer or more."""
@@ -80,7 +84,6 @@ class TextEncoder:
         self._loaded: LoadedCheckpoint | None = None
         self._filled: EncodingCache | None = None
         self._last = _NOTHING  # of the cache's states: their rows, each text's, the batch size, and the batches
-        self._has_warned_of_cuts = False
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy ranks the same with a model of its own; what is cached of texts is not copied."""
@@ -193,11 +196,12 @@ class TextEncoder:
         """Token ids of texts. The first time that a text is too long for the model, a warning is logged."""
         ids, cut = self.tokenizer.encode(texts)
         with _lock:
-            is_first = cut and not self._has_warned_of_cuts
-            self._has_warned_of_cuts |= bool(cut)
+            is_first = cut and self.tokenizer not in _told_of_cuts
+            if is_first:
+                _told_of_cuts.add(self.tokenizer)
         if is_first:
             logger.warning(
-                "%d of %d texts are longer than %d tokens and were cut there. Later cuts are not reported.",
+                "%d of %d texts are longer than %d tokens and were cut there: put what matters first, or split them.",
                 *(cut, len(texts), self.tokenizer.max_tokens),
             )
         return ids

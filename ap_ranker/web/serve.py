@@ -55,6 +55,7 @@ def serve(
     check_key(owner_key, OWNER_VARIABLE)
     settings = PageSettings() if page is None else read_page_settings(page)
     with ExitStack() as stack:
+        listening = stack.enter_context(_listen(host, port))  # a port in use is told before anything is read
         ready = stack.enter_context(setup)
         website = open_database(database)
         take_over(website, Path(), Path() if "://" in database else Path(database).parent)
@@ -93,7 +94,6 @@ def serve(
             identity_header=identity_header,
             owner=None if owner_key is None else OwnersPage(owner_key, owner),
         )
-        listening = _listen(host, port)
         on_listening(listening.getsockname()[1], website.place)
         connections.run(app, listening)
 

@@ -75,6 +75,15 @@ def test_a_server_that_does_not_start(folder: Path) -> None:
         raise AssertionError
 
 
+def test_a_port_in_use_is_told_before_anything_is_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SearchSetup, "load", lambda setup: pytest.fail("it has loaded the search"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = run("--port", port)
+    assert_refusal(f"127.0.0.1 … {port} … --port", result.exception)
+    assert not (folder / "faq.db").exists()
+
+
 def test_the_missing_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve_module.importlib.util, "find_spec", lambda name: None)
     with refused('pip install "ap-ranker[serve]"'):

@@ -66,6 +66,19 @@ def test_a_model_that_does_not(folder: Path, options: tuple[str, ...], code: int
     assert len(Ranker.from_pretrained(folder / "c", "cpu").rank("is it?", ["yes", "no"])) == 2
 
 
+@pytest.mark.parametrize("resumed", [False, True])
+def test_what_is_stopped_can_be_resumed(folder: Path, monkeypatch: pytest.MonkeyPatch, resumed: bool) -> None:
+    def stop(**arguments: object) -> None:
+        Path(f"{arguments['output']}.training").mkdir(exist_ok=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ap_ranker.training.train.train", stop)
+    monkeypatch.setattr("sys.argv", ["ap-ranker", "train", "my data", *["--resume"] * resumed])
+    result = train("--config", "nothing.yaml", "--output", "c", *["--resume"] * resumed)
+    assert result.exit_code == 130
+    assert "ap-ranker train 'my data' --resume\n" in result.output
+
+
 def test_an_encoder_by_its_name(folder: Path) -> None:
     """Beside the options of the configuration file; a model without one refuses it."""
     encoder = write_encoder(folder / "tiny")

@@ -57,7 +57,7 @@ def test_cut_texts_are_reported_once(ranker: Ranker, caplog: pytest.LogCaptureFi
         ranker.score("Where?", ["bike " * 30, "short"])
         ranker.score("Where?", ["bike " * 30])
     assert [r.message for r in caplog.records] == [
-        "1 of 2 texts are longer than 20 tokens and were cut there. Later cuts are not reported."
+        "1 of 2 texts are longer than 20 tokens and were cut there: put what matters first, or split them."
     ]
 
 

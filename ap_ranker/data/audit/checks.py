@@ -85,11 +85,14 @@ Fault = tuple[str, str, str]
 """Its kind, its file and line, and what was found there."""
 
 
-def find_faults(data: Data, *, near_answers: bool) -> Iterator[Fault]:
+def find_faults(data: Data, on_progress: Callable[[str, int, int], None], *, near_answers: bool) -> Iterator[Fault]:
     """All faults of data, those of a kind in the order of the files; nearly equal answers only if asked for."""
     finders = [_texts, _rows, _ids, _answers_by_id, _labels, _balance, _copies, _near_questions, _leaks]
     finders += [_near_answers] if near_answers else []
-    return chain.from_iterable(find(data) for find in finders)
+    for done, find in enumerate(finders):
+        on_progress(f"looking for faults in {len(data.questions):,} questions", done, len(finders))
+        yield from find(data)
+    on_progress("looking for faults", len(finders), len(finders))
 
 
 def quote(text: str, length: int = 80) -> str:

@@ -1,0 +1,181 @@
+"""What stands in the way of a good search, in the texts, the checkpoint and both together; what to do first."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ap_ranker.data.dataset import Answer, Dataset
+from ap_ranker.data.faq import Entry, have_questions
+from ap_ranker.data.wordings import WordingFiles
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
+from ap_ranker.evaluation.leave_one_out import leave_one_out
+from ap_ranker.ranking.cache import EncodingCache
+from ap_ranker.ranking.faq_sketch import FAQSketch
+from ap_ranker.ranking.priors import languages_read_by
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Basis, key
+from ap_ranker.search.setup import SearchSetup
+from ap_ranker.text.language_detection import LANGUAGES, main_language
+from ap_ranker.text.near_copies import near_groups
+from ap_ranker.text.reading import question_key
+
+MANY = 0.3
+"""Share of entries without a known wording from which on to write some is advised."""
+
+ENOUGH_TO_TRAIN = 50
+"""Number of wordings from which on training ranked better than the untrained encoder (docs/results.md)."""
+
+LARGEST = 5_000
+"""Number of entries up to which answers are compared with each other and wordings are asked: a minute on two cores."""
+
+CACHE_BYTES = 10**9
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found in one matter, in a sentence, and what to do about it: nothing if all is well."""
+
+    found: str
+    advice: str = ""
+
+
+def diagnose(setup: SearchSetup) -> list[Finding]:
+    """Examine a search with its documents and its checkpoint as it is served; what helps most comes first.
+
+    The order of what to do: texts that contradict each other, as no search can mend them; a language that the encoder
+    has not read; a checkpoint of another FAQ; training, which gains most (docs/results.md); missing wordings; answers
+    that are cut; calibration.
+
+    Raises:
+        InputError: the search has no documents to read, or a pipeline of its own, whose checkpoint is unknown here.
+    """
+    if setup.documents is None or setup.checkpoint is None:
+        raise InputError("Expected a FAQ or documents with a checkpoint to examine, found a pipeline or a store.")
+    entries = setup.documents.entries
+    files = WordingFiles().now([str(path) for path in setup.wordings])
+    answers = []
+    for row, entry in enumerate(entries):
+        text = entry.text(setup.match)
+        known = files.of(entry.other.get("aid", ""), text, entry.answer)
+        answers.append(Answer(str(row), text, tuple(dict.fromkeys((*entry.questions, *known))), entry.answer))
+    data = Dataset(str(setup.documents.path), answers, [])
+    ranker = Ranker.from_pretrained(setup.checkpoint.model, cache=EncodingCache(CACHE_BYTES))
+    source = f"{setup.wordings[0]} --answers {data.name}" if setup.wordings else data.name
+    findings = [*_texts(entries), *_checkpoint(ranker, data, f"ap-ranker train {source} --output checkpoints/faq")]
+    findings += [*_wordings(entries, data), *_cut(ranker, data), *_calibration(ranker)]
+    # Those with advice first; their own order is that of importance.
+    return [*sorted(findings, key=lambda each: not each.advice), *_measured(ranker, data)]
+
+
+def _texts(entries: Sequence[Entry]) -> Iterator[Finding]:
+    """Questions that ask for two answers, and answers that are told twice."""
+    asked: defaultdict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        for name in {question_key(text) for text in entry.questions} - {""}:
+            asked[name].append(entry)
+    torn = [each for each in asked.values() if len({entry.answer for entry in each}) > 1]
+    if torn:
+        places = " and ".join(entry.place for entry in torn[0][:2])
+        yield Finding(
+            f"{len(torn):,} questions ask for two different answers, such as those of {places}.",
+            "Decide which answer is right, and keep one entry.",
+        )
+    if len(entries) > LARGEST:
+        return
+    groups: defaultdict[int, list[Entry]] = defaultdict(list)
+    for entry, group in zip(entries, near_groups([entry.answer for entry in entries]).tolist(), strict=True):
+        groups[group].append(entry)
+    copies = [each for each in groups.values() if len(each) > 1]
+    if copies and have_questions(entries):  # documents repeat themselves: their copies are shown once
+        places = " and ".join(entry.place for entry in copies[0][:2])
+        yield Finding(
+            f"{len(copies):,} answers are nearly equal to another, such as those of {places}.",
+            "Merge them: give one entry the other's question as a further wording.",
+        )
+    if not torn and not copies:
+        yield Finding(f"{len(entries):,} entries, none of which contradicts or repeats another.")
+
+
+def _checkpoint(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
+    """Whether the encoder has read the language, and the checkpoint has learnt from the FAQ; `train` is a command."""
+    assert ranker.config is not None
+    texts = [answer.text for answer in data.answers]
+    language, encoder = main_language(texts), str(ranker.config.options.get("encoder", ""))
+    known = languages_read_by(encoder)
+    if language is not None and known and language not in known:
+        names = " and ".join(LANGUAGES[each] for each in known)
+        yield Finding(
+            f"The texts are in {LANGUAGES[language]}; the encoder {encoder} has read {names}.",
+            f"Train with an encoder that has: {train} --encoder intfloat/multilingual-e5-small",
+        )
+    elif language is not None:
+        yield Finding(f"The texts are in {LANGUAGES[language]}.")
+    if _is_untrained(ranker):
+        pairs = sum(len(answer.wordings) for answer in data.answers)
+        found = f"Nothing was trained; there are {pairs:,} questions to learn from."
+        yield Finding(found, f"Train: {train}" if pairs >= ENOUGH_TO_TRAIN else "")
+    elif (sketch := ranker.config.faq) is not None:
+        if sketch.is_same(FAQSketch.of(texts)):
+            yield Finding(f"{ranker.source} was trained on this FAQ.")
+        else:
+            yield Finding(f"{ranker.source} was trained on another FAQ.", f"Train on this one: {train}")
+
+
+def _wordings(entries: Sequence[Entry], data: Dataset) -> Iterator[Finding]:
+    """How many entries users' own words are known for."""
+    total = len(entries)
+    further = [len(answer.wordings) - bool(entry.question) for answer, entry in zip(data.answers, entries, strict=True)]
+    without = [entry for entry, count in zip(entries, further, strict=True) if count < 1]
+    advice = ""
+    if len(without) > MANY * total:
+        first = ", ".join(entry.question or entry.place for entry in without[:3])
+        advice = f"Write how users would ask for them, in a column `wordings`, beginning with those of: {first}"
+    missing = f"{len(without):,} of {total:,} entries have no known wording beside their stored question"
+    yield Finding(f"{missing}." if without else f"All {total:,} entries have known wordings.", advice)
+
+
+def _cut(ranker: Ranker, data: Dataset) -> Iterator[Finding]:
+    """Texts that are longer than the model reads."""
+    most, lengths = ranker.tokenizer.max_tokens, ranker.tokenizer.encode([answer.text for answer in data.answers])
+    if cut := lengths[1]:
+        yield Finding(
+            f"{cut:,} of {len(data.answers):,} texts are longer than the {most} tokens that are read.",
+            "Put what is asked for first, or split them into several entries.",
+        )
+    else:
+        yield Finding(f"All texts are read to their end, as none is longer than {most} tokens.")
+
+
+def _calibration(ranker: Ranker) -> Iterator[Finding]:
+    """What the decision between answer, maybe and none rests on."""
+    basis, calibration = ranker.decider().basis, ranker.decider().calibration(fused=ranker.decider().weights.bm25 != 0)
+    if basis in (Basis.QUESTIONS, Basis.WORDINGS) and calibration is not None:
+        reached = ", ".join(key(float(target)) for target in calibration.thresholds)
+        yield Finding(f"Calibrated on {basis}: --precision may be {reached}.")
+        return
+    source = "checkpoints/faq" if _is_untrained(ranker) else ranker.source
+    yield Finding(
+        "What is an answer and what a maybe rests on other FAQs."
+        if basis is Basis.PRIOR
+        else "Nothing is calibrated: every answer but that to a known question is a maybe.",
+        f"Calibrate on questions of users: ap-ranker calibrate {source} QUESTIONS.csv",
+    )
+
+
+def _measured(ranker: Ranker, data: Dataset) -> Iterator[Finding]:
+    """How the search ranks known wordings, each asked as if nobody had known it; nothing if there are none."""
+    if len(data.answers) > LARGEST or not (asked := leave_one_out(data)).questions:
+        return
+    report = EvaluationSet(asked, language=ranker.bm25_language).report(ranker)
+    found, words = report.fusion or report.model, report.bm25
+    yield Finding(
+        f"Asked as if unknown, {found['P@1']:.0%} of {len(asked.questions):,} known wordings find their entry first "
+        f"(MRR {found['MRR']:.3f}; by words alone, with BM25, {words['P@1']:.0%} and {words['MRR']:.3f})."
+    )
+
+
+def _is_untrained(ranker: Ranker) -> bool:
+    return ranker.config is not None and ranker.config.training.get("epochs") == 0
