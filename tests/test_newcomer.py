@@ -14,9 +14,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from conftest import ROOT
 from handbook import FOUND, write_handbook
+from search_server import served
 
 pytestmark = pytest.mark.slow
 EXAMPLE = ROOT / "examples" / "faq"
@@ -91,6 +93,36 @@ def test_the_readme_on_a_spreadsheet(python: Path, empty: Path) -> None:
     assert re.search(r"1\. 0\.\d{3} ", outputs["ask"])
 
 
+def test_the_first_week(python: Path, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All commands of its page in their order; those who visit the last search ask what no entry answers."""
+    spreadsheet(empty / "FAQ.csv")
+    text = (ROOT / "docs" / "first_week.md").read_text(encoding="utf-8")
+    (page,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (empty / "page.yaml").write_text(page, encoding="utf-8")
+    monkeypatch.setenv("AP_RANKER_OWNER_KEY", "a key of sixteen characters")
+    lines = [line for block in re.findall(r"```bash\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    ran: list[str] = []
+    for name, *arguments in (words[1:] for line in lines if (words := shlex.split(line, comments=True))[0] != "export"):
+        if name == "install":
+            continue
+        ran.append(name)
+        if name == "serve":
+            with served(*arguments, folder=empty, python=python) as server:
+                for question in ("asdfgh qwertz", "when do I get my refund"):
+                    reply = httpx.post(f"{server.address}api/search", json={"question": question}, timeout=60)
+                    assert reply.status_code == 200, reply.text
+            continue
+        ended = subprocess.run(
+            [python, "-m", "ap_ranker", name, *arguments], check=False, cwd=empty, capture_output=True, text=True
+        )
+        assert ended.returncode == 0, f"{name}: {ended.stderr}"
+    assert Counter(ran) == {"doctor": 2, "serve": 3, "split": 2, "train": 2, "evaluate": 2} | dict.fromkeys(
+        ("check", "ask", "calibrate", "gaps", "changes"), 1
+    )
+    assert "asdfgh" in (empty / "gaps.csv").read_text(encoding="utf-8")
+    assert (empty / "NEW.csv").read_text(encoding="utf-8").count("refund")
+
+
 def test_a_folder_becomes_a_page(python: Path, empty: Path) -> None:
     """By one command: a passage of each kind of file is found, with its source; what cannot be read stops nothing."""
     pytest.importorskip("playwright", reason="playwright is not installed")
@@ -98,7 +130,6 @@ def test_a_folder_becomes_a_page(python: Path, empty: Path) -> None:
     if browser is None:
         pytest.skip("no browser here (Debian: apt-get install chromium)")
     from playwright.sync_api import expect, sync_playwright
-    from search_server import served
 
     write_handbook(empty / "handbook")
     with (
