@@ -34,7 +34,6 @@ from haystack_integrations.common.ap_ranker.component import (
     file_list,
     read_cache,
     trace_run,
-    with_earlier_names,
 )
 from haystack_integrations.common.ap_ranker.query_data import (
     EXPLANATION,
@@ -73,8 +72,6 @@ class AnswerRanker(CheckpointComponent):
 
     family: ClassVar[Family | None] = None
     """The models whose checkpoints this class loads; `None` for all."""
-
-    _known = staticmethod(with_earlier_names)
 
     parameters = (*CheckpointComponent.parameters, *READING, *LIMITS, "fuse_scores", "cache")
 
