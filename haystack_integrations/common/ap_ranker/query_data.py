@@ -3,8 +3,9 @@
 
 Query data stand under one key of the meta, `ap_ranker`, so that no other query takes them for its own: a dictionary of
 `query`, the query's hash, and what retrievers and rankers have found: `bm25_score`, `bm25_rank`, `bm25_language`,
-`embedding_score`, `embedding_rank`, `wording_rank`, `matched_wording`, `stored_question`, `explanation`. A
-`BM25SDocumentStore` does not keep them; from another store they come back, and belong to no new query.
+`embedding_score`, `embedding_rank`, `wording_rank`, `matched_wording`, `stored_question`, `wordings_count`,
+`other_faq`, `explanation`. A `BM25SDocumentStore` does not keep them; from another store they come back, and belong to
+no new query.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ QUERY_DATA = "ap_ranker"
 
 STORED_QUESTION = "stored_question"
 """True if `meta["question"]` and `meta["wordings"]` of a document are known to ask for it."""
+
+WORDINGS_COUNT = "wordings_count"
+"""True if entries were compared by their known wordings, also those that have none: some entry of the search has."""
+
+OTHER_FAQ = "other_faq"
+"""True if the ranker's checkpoint was made for another FAQ, so that its calibration does not hold."""
 
 EXPLANATION = "explanation"
 """The weight of each word of the question and of the answer."""
@@ -144,10 +151,15 @@ def changed(document: Document, **fields: Any) -> Document:
     return one
 
 
+def is_told(documents: Sequence[Document], key: str | None, name: str) -> bool:
+    """Whether query data of any of the documents say so."""
+    return any(QUERY_DATA in one.meta and query_data(one, key).get(name) for one in documents)
+
+
 def has_stored_question(document: Document, key: str | None) -> bool:
     """Whether the question in a document's meta is known to ask for it: by a retriever, or as an entry of an index."""
     meta = document.meta
-    return MARK in meta or (QUERY_DATA in meta and bool(query_data(document, key).get(STORED_QUESTION)))
+    return MARK in meta or is_told([document], key, STORED_QUESTION)
 
 
 class Candidate(NamedTuple):
