@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -12,7 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from haystack import Document, default_from_dict, default_to_dict, tracing
+from haystack import Document, default_from_dict, default_to_dict, logging, tracing
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.errors import InputError, check_known
@@ -44,7 +43,8 @@ class WarnOnce:
         """Log the message with these values unless it was logged before."""
         if message not in self._told:
             self._told.add(message)
-            logger.warning(f"{message} This warning is not repeated.", *values)
+            text = message % values if values else message
+            logger.warning("{text} This warning is not repeated.", text=text)
 
 
 class CopiedByParameters:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a query finds in a store, what a ranker reads of it, and what a document has for that query alone.
+"""
+What a query finds in a store, what a ranker reads of it, and what a document has for that query alone.
 
 Query data stand under one key of the meta, `ap_ranker`, so that no other query takes them for its own: a dictionary of
 `query`, the query's hash, and what retrievers and rankers have found: `bm25_score`, `bm25_rank`, `bm25_language`,

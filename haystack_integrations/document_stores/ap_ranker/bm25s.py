@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
-from haystack import Document, default_from_dict, default_to_dict
+from haystack import Document, default_from_dict, default_to_dict, logging
 from haystack.utils import expit
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
