@@ -21,7 +21,7 @@ from ap_ranker.errors import InputError, extra_for
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking import rule
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
+from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS, floor_of
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, key, margins
 
@@ -116,7 +116,7 @@ def _has_pools(dataset: Dataset) -> bool:
 
 
 def without_random_questions(rankings: Rankings, count: int) -> tuple[Rankings, float | None]:
-    """The first `count` questions, and the floor: what 95 % of the random ones after them do not reach.
+    """The first `count` questions, and the floor (`floor_of`) by the random ones after them.
 
     It is lower if more than a few answerable questions would be below (`LOST`), and `None` without random ones.
     """
@@ -125,7 +125,7 @@ def without_random_questions(rankings: Rankings, count: int) -> tuple[Rankings, 
     if len(tops) == count:
         return own, None
     reached = np.quantile(tops[:count][own.answerable], LOST) if own.answerable.any() else np.inf
-    return own, float(min(np.quantile(tops[count:], 0.95), reached))
+    return own, float(min(floor_of(tops[count:]), reached))
 
 
 def _fair(signals: Signals, right: NDArray[np.bool_]) -> Signals:

@@ -76,6 +76,6 @@ def random_scores(ranker: Ranker, texts: Sequence[str]) -> NDArray[np.float64]:
     return scores.double().cpu().numpy()
 
 
-def floor_of(scores: NDArray[np.float64]) -> float:
-    """What most of the questions do not reach, of their (Q, N) scores: less is not worth showing."""
-    return float(np.quantile(scores.max(axis=1), REACHED))
+def floor_of(best: NDArray[np.float64]) -> float:
+    """What most of these questions do not reach, of their (Q,) best scores: less is not worth showing."""
+    return float(np.quantile(best, REACHED))
