@@ -162,7 +162,7 @@ def is_told(documents: Sequence[Document], key: str | None, name: str) -> bool:
 def has_stored_question(document: Document, key: str | None) -> bool:
     """Whether the question in a document's meta is known to ask for it: by a retriever, or as an entry of an index."""
     meta = document.meta
-    return MARK in meta or is_told([document], key, STORED_QUESTION)
+    return MARK in meta or (QUERY_DATA in meta and bool(query_data(document, key).get(STORED_QUESTION)))
 
 
 class Candidate(NamedTuple):
