@@ -1,4 +1,4 @@
-"""`ap-ranker feedback`: what visitors said of answers, for the owner alone: listed, written, deleted, taken over."""
+"""`ap-ranker feedback`: what visitors said of answers, for the owner alone: listed, written, deleted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import typer
 from ap_ranker.cli.console import console, minute, numbers
 from ap_ranker.cli.options import DATABASE, argument, option
 from ap_ranker.cli.serve import require_server
-from ap_ranker.errors import InputError
 
 SHOWN, WIDTH = 200, 60
 """Maximum number of rows in the table, and of characters of an answer without a question."""
@@ -75,22 +74,3 @@ def delete(
     deleted = delete_traces(open_existing(database), **who, question_log=question_log)
     found = ", ".join(f"{count:,} {what}" for what, count in deleted.items() if count)
     console.say(f"Deleted: {found or 'nothing'}.")
-
-
-@app.command("import")
-def import_files(
-    database: Place,
-    feedback: Annotated[Path | None, option("A file of judgements, such as feedback.jsonl.")] = None,
-    changes: Annotated[Path | None, option("A file of the owner's changes, such as changes.jsonl.")] = None,
-    questions: Annotated[Path | None, option("A log of questions; older files beside it, FILE.1 to .4, too.")] = None,
-) -> None:
-    """Take over files that `ap-ranker serve` wrote before it had a database. They stay as they are."""
-    files = {"judgements": feedback, "changes": changes, "questions": questions}
-    if not any(files.values()):
-        raise InputError("Expected --feedback, --changes or --questions with a file, found none.")
-    from ap_ranker.web.database import open_database, place_of
-    from ap_ranker.web.old_files import import_file
-
-    for part, file in files.items():
-        if file is not None:
-            import_file(open_database(place_of(database)), part, file)

@@ -15,8 +15,8 @@ from ap_ranker.documents.markup_questions import StatedEntry
 from ap_ranker.errors import one_line
 from ap_ranker.safe_open import what_is_at
 
-WRITTEN = (("question", "label", "time", "comment"), ("question", "outcome", "time"), ("id", "time", "action"))
-"""Fields of what `ap-ranker feedback export` writes, and of files of earlier versions: visitors' words are no FAQ."""
+WRITTEN = frozenset({"question", "label", "time", "comment"})
+"""Fields of what `ap-ranker feedback export` writes: visitors' words are no FAQ."""
 
 _LONGEST_LINE = 64 * 2**20
 """Bytes of a first line that are looked at: all that a file of feedback can hold, as an answer may be of any length."""
@@ -100,4 +100,4 @@ def _is_ours(path: Path) -> bool:
         first = json.loads(line) if path.suffix == ".jsonl" else dict.fromkeys(line.strip().split(","))
     except (OSError, ValueError, RecursionError):
         return False  # who reads it as a table says what is wrong
-    return isinstance(first, dict) and any(first.keys() >= {*fields} for fields in WRITTEN)
+    return isinstance(first, dict) and first.keys() >= WRITTEN

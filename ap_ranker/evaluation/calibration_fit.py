@@ -20,7 +20,8 @@ from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.errors import InputError, extra_for
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking import rule
-from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
+from ap_ranker.ranking.cache import EncodingCache
+from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS, floor_of
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, key, margins
 
@@ -47,6 +48,9 @@ DEVIATIONS = (0.3, 0.6)
 """Standard deviations of a FAQ's own weights about the prior's, as a share of each, and of the bias, in logits: those
 of eleven FAQs lay .4 to .6 about the bias that fits all (`examples/no_answer`)."""
 
+
+KEPT = 256 * 10**6
+"""Bytes of encoded answers that are kept in memory: some 50,000 of `ap-transformer`."""
 
 LOST = 0.02
 """Share of the answerable dev questions that may lie below the floor."""
@@ -84,8 +88,11 @@ class TopAnswers:
 def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     """`model` and, if BM25 has a weight, `fused` -> all questions, with the candidates that a search has."""
     retriever = ranker if ranker.has_vectors and not _has_pools(dataset) else None
+    cache = EncodingCache(KEPT, ranker.stored_dtype)  # so that what is encoded to fetch candidates is not encoded again
+    ranker.fill_cache(cache)
     evaluation_set = EvaluationSet(dataset, unanswerable=True, language=ranker.bm25_language, retriever=retriever)
-    signals, weights = evaluation_set.signals(evaluation_set.scores(ranker)), ranker.decider().weights
+    reader = Ranker(ranker.model, ranker.tokenizer, ranker.device, ranker.config, cache=cache)
+    signals, weights = evaluation_set.signals(evaluation_set.scores(reader)), ranker.decider().weights
     signals = [_fair(each, right) for each, right in zip(signals, evaluation_set.right, strict=True)]
     kinds = {MODEL: replace(weights, bm25=0.0)} | ({FUSED: weights} if weights.bm25 else {})
     answerable = np.array([bool(question.positives) for question in evaluation_set.questions])
@@ -109,7 +116,7 @@ def _has_pools(dataset: Dataset) -> bool:
 
 
 def without_random_questions(rankings: Rankings, count: int) -> tuple[Rankings, float | None]:
-    """The first `count` questions, and the floor: what 95 % of the random ones after them do not reach.
+    """The first `count` questions, and the floor (`floor_of`) by the random ones after them.
 
     It is lower if more than a few answerable questions would be below (`LOST`), and `None` without random ones.
     """
@@ -118,7 +125,7 @@ def without_random_questions(rankings: Rankings, count: int) -> tuple[Rankings, 
     if len(tops) == count:
         return own, None
     reached = np.quantile(tops[:count][own.answerable], LOST) if own.answerable.any() else np.inf
-    return own, float(min(np.quantile(tops[count:], 0.95), reached))
+    return own, float(min(floor_of(tops[count:]), reached))
 
 
 def _fair(signals: Signals, right: NDArray[np.bool_]) -> Signals:

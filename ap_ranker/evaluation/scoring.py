@@ -33,7 +33,7 @@ class CandidateScores:
     bytes_per_answer: float = 0.0
     cosines: list[np.ndarray] | None = None
     question_vectors: np.ndarray | None = None
-    wordings: list[np.ndarray | None] | None = None
+    wordings: list[np.ndarray] | None = None
 
     @property
     def signals(self) -> list[Signals]:
@@ -116,14 +116,13 @@ def score_wordings(
     n_bytes = vectors.nbytes(wordings, ranker.embed_questions)  # encoded before the time is taken, as the answers are
     known = {question_key(text) for text in wordings} if as_new else set()
     seconds = 0.0
-    results: list[np.ndarray | None] = []
+    results: list[np.ndarray] = []
     for question, vector, rows in zip(questions, scores.question_vectors, candidates, strict=True):
         lists = [dataset.answers[row].wordings for row in rows]
         if (asked := question_key(question.text)) in known:  # a question never meets its own text
             lists = [tuple(text for text in each if question_key(text) != asked) for each in lists]
         started = time.perf_counter()
-        found = vectors.best(vector, lists, ranker.embed_questions)[0] if any(lists) else None
+        results.append(vectors.best(vector, lists, ranker.embed_questions)[0].astype(np.float64))
         seconds += time.perf_counter() - started
-        results.append(None if found is None else found.astype(np.float64))
     seconds, size = scores.question_seconds + seconds, scores.bytes_per_answer + n_bytes / max(1, len(ranked))
     return replace(scores, wordings=results, question_seconds=seconds, bytes_per_answer=size)

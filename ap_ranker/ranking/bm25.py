@@ -6,8 +6,8 @@ import logging
 import sys
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Container, Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,13 @@ LONGEST = 30
 """Number of words up to which BM25 is the sum over the words of a question, as in Lucene; above, so many times their
 mean. A sum grows with any text: on the example FAQ, with a weight of 0.02, it gave pages about other matters a median
 probability of 0.40, and single sentences 0.16. The longest question of that FAQ, WikiQA and TREC-QA has 28 words."""
+
+
+COMPOUNDING = frozenset({"german", "dutch", "danish", "norwegian", "swedish", "finnish", "hungarian"})
+"""Languages that write compounds as one word, of which a FAQ rarely has the one that is asked for."""
+
+SHORTEST_PART = 4
+"""Minimum number of letters of a known word that a compound begins or ends with."""
 
 
 def bm25_name(language: str | None) -> str:
@@ -110,13 +117,20 @@ class BM25:
     def _known(self, word: Word) -> list[list[Form]]:
         """The forms of a word with the terms that texts have, in groups of those that are spellings of each other.
 
-        These have as many terms; the others break the word in another way. A form without any term is left out.
+        These have as many terms; the others break the word in another way. A form without any term is left out. A word
+        without any, of a language that writes compounds as one, is read as the known words that it begins and ends
+        with.
         """
         vocabulary = self._index.vocab_dict if self._index is not None else {}
         ways: defaultdict[int, dict[Form, None]] = defaultdict(dict)
         for form in word:
             if known := tuple(term for term in form if term in vocabulary):
                 ways[len(form)][known] = None
+        if not ways and self.language in COMPOUNDING:
+            compounds = (form[0] for form in word if len(form) == 1 and form[0].isalpha())
+            ends = dict.fromkeys(tuple(_ends_of(compound, vocabulary)) for compound in compounds)
+            ends.pop((), None)
+            return [[*ends]] if ends else []
         return [list(forms) for forms in ways.values()]
 
     def save(self, folder: Path) -> None:
@@ -147,6 +161,15 @@ class BM25:
         if not is_whole:
             raise ValueError(f"{len(words)} words with {len(starts)} starts, {len(texts)} texts and {len(data)} scores")
         return loaded
+
+
+def _ends_of(compound: str, known: Container[str]) -> Iterator[str]:
+    """The longest known words that a compound begins and ends with, if any; they do not overlap."""
+    shortest, length = SHORTEST_PART, len(compound)
+    start = next((end for end in range(length - 1, shortest - 1, -1) if compound[:end] in known), 0)
+    if start:
+        yield compound[:start]
+    yield from islice((compound[at:] for at in range(start or 1, length - shortest + 1) if compound[at:] in known), 1)
 
 
 def _load_bm25s() -> Any:

@@ -59,7 +59,8 @@ SAMPLE = 100
 """Number of texts that are compared with these questions: with more, their mean score hardly changes."""
 
 REACHED = 0.9
-"""Share of these questions whose best score the floor of a FAQ lies above."""
+"""Share of these questions whose best score the floor of a FAQ lies above: on the dev questions of eleven FAQs, untrained,
+85 % of other matters are then below, and 5 % of what can be answered; at .95, 92 and 8 % (`examples/no_answer`)."""
 
 
 def random_scores(ranker: Ranker, texts: Sequence[str]) -> NDArray[np.float64]:
@@ -76,6 +77,6 @@ def random_scores(ranker: Ranker, texts: Sequence[str]) -> NDArray[np.float64]:
     return scores.double().cpu().numpy()
 
 
-def floor_of(scores: NDArray[np.float64]) -> float:
-    """What most of the questions do not reach, of their (Q, N) scores: less is not worth showing."""
-    return float(np.quantile(scores.max(axis=1), REACHED))
+def floor_of(best: NDArray[np.float64]) -> float:
+    """What most of these questions do not reach, of their (Q,) best scores: less is not worth showing."""
+    return float(np.quantile(best, REACHED))

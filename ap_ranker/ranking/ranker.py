@@ -130,7 +130,8 @@ class Ranker(TextEncoder):
             top_k: maximum number of answers to return; all by default.
             wordings: for each of the N candidates, the questions that are known to ask for it, maybe none. The most
                 similar one raises the candidate's score by the weight that training found best. A candidate of which
-                one is the question itself comes first and is never left out.
+                one is the question itself comes first and is never left out. Lists that are all empty say that other
+                entries of the FAQ have some: scores are those that these candidates have beside them.
             bm25_scores: N scores of BM25, added to the model's with the weight that training found best (0 if it does
                 not help); by default nothing is added.
             precision: target share of right first answers, such as 0.9: answers below the calibrated threshold are left
@@ -201,12 +202,12 @@ class Ranker(TextEncoder):
             self.source,
         )
 
-    def decider(self, *, fuse_scores: bool = True) -> Decider:
-        """The checkpoint's calibration and weights, that of BM25 if scores are fused."""
+    def decider(self, *, fuse_scores: bool = True, other_faq: bool = False) -> Decider:
+        """The checkpoint's calibration, but of another FAQ, and its weights, that of BM25 if scores are fused."""
         if self.config is None:
             return Decider(self.source, Weights(), {}, self.model.scale)
         weights = Weights(self.config.wording_weight, self.config.bm25_weight if fuse_scores else 0.0)
-        calibrations = {} if self.knows_faq is False else self.config.calibration
+        calibrations = {} if other_faq or self.knows_faq is False else self.config.calibration
         return Decider(self.source, weights, calibrations, self.model.scale, self.config.floor)
 
     def score(self, question: str, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
@@ -245,7 +246,7 @@ class Ranker(TextEncoder):
         if not answers:
             return signals
         state = self.encode_question(question)
-        compared = any(known) and self.config is not None and self.config.wording_weight != 0
+        compared = wordings is not None and self.config is not None and self.config.wording_weight != 0
         vector = self.model.text_vectors(state) if compared else None
         scores, cosines = np.full((2, len(answers)), np.nan)
         for rows, kept in self._kept_states(answers, batch_size, rounded=True):

@@ -7,8 +7,9 @@
            ones in the order given, which is the retriever's
     p  = sigmoid(a f + b m + c)                         `Calibration`; m is the lead over the best different answer
 
-An entry without wordings has w = cos(q, answer), so that it loses nothing beside entries with many; if no candidate has
-any, s' = s. The score and the probability of a word-for-word answer are at least those of every other answer.
+An entry without wordings has w = cos(q, answer), so that it loses nothing beside entries with many; where nobody knows
+any wording of any entry, s' = s. No answer has a higher score, f, or a higher probability than a word-for-word one: the
+others are lowered, as to raise this one would make its probability depend on the third candidate.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Signals:
 
     model: Numbers  # (N,) the model's scores s
     cosines: Numbers | None = None  # (N,) of the question with each answer; `None` if they are unknown
-    wordings: Numbers | None = None  # (N,) with the best known wording of each, -1 without any; `None` if none has one
+    wordings: Numbers | None = None  # (N,) with the best known wording of each, -1 without any; `None` if none counts
     bm25: Numbers | None = None  # (N,) BM25's scores b; `None` if they are unknown: then nothing is added
     exact: NDArray[np.bool_] | None = None  # (N,) whether the question is a known wording of each, word for word
     answers: Sequence[Sequence[str]] | None = None  # the texts of each, for `same_answer`; `None`: all differ
@@ -62,7 +63,7 @@ class Signals:
 
     @property
     def best_wording(self) -> Numbers | None:
-        """(N,) w; `None` if no candidate has a wording."""
+        """(N,) w; `None` if wordings do not count."""
         if self.cosines is None or self.wordings is None:
             return None
         return np.maximum(self.cosines, self.wordings)
@@ -109,11 +110,14 @@ class Calibration:
     basis: Annotated[Basis, Field(strict=False)] = Basis.QUESTIONS
 
     def probabilities(
-        self, scores: NDArray[np.floating], answers: Sequence[Sequence[str]] | None = None
+        self,
+        scores: NDArray[np.floating],
+        answers: Sequence[Sequence[str]] | None = None,
+        order: NDArray[np.int64] | None = None,
     ) -> NDArray[np.float64]:
         """(N,) probabilities that each answer is right, given the scores of all N candidates, as for `margins`."""
         values = np.asarray(scores, dtype=np.float64)
-        logits = self.score * values + self.margin * margins(values, answers) + self.bias
+        logits = self.score * values + self.margin * margins(values, answers, order) + self.bias
         return (1 + np.tanh(logits / 2)) / 2  # the sigmoid, without overflow
 
     def threshold(self, precision: float) -> float | None:
@@ -151,25 +155,21 @@ def rank(signals: Signals, weights: Weights = Weights(), calibration: Calibratio
     falls = (np.diff(scores[order]) != 0) | np.diff(exact[order])
     levels = np.zeros(len(order), dtype=np.int64)
     levels[order[1:]] = np.cumsum(falls)
-    probabilities = None if calibration is None else calibration.probabilities(scores, signals.answers)
-    if exact.any():
-        scores = _raised(scores, exact)
-        probabilities = None if probabilities is None else _raised(probabilities, exact)
+    scores = np.where(exact, scores, np.minimum(scores, scores[exact].min(initial=np.inf)))
+    probabilities = None if calibration is None else calibration.probabilities(scores, signals.answers, order)
     return Ranking(order, scores, probabilities, levels)
 
 
-def _raised(values: Numbers, exact: NDArray[np.bool_]) -> Numbers:
-    """The values, those of word-for-word answers at least as high as every other."""
-    return np.where(exact, np.maximum(values, values[~exact].max(initial=-np.inf)), values)
-
-
-def margins(scores: Numbers, answers: Sequence[Sequence[str]] | None = None) -> Numbers:
+def margins(
+    scores: Numbers, answers: Sequence[Sequence[str]] | None = None, order: NDArray[np.int64] | None = None
+) -> Numbers:
     """(N,) the lead of each of (N,) scores over the best different answer; negative for all but the best answer.
 
     Copies of the best answer that follow it directly are that answer, so that a document which was indexed twice leaves
-    no doubt. The margin is 0, the minimum for a best answer, if no other is there. `answers` are as in `Signals`.
+    no doubt. The margin is 0, the minimum for a best answer, if no other is there. `answers` are as in `Signals`;
+    `order` has the best first, by default ties in the order given.
     """
-    order = np.argsort(-scores, kind="stable")
+    order = np.argsort(-scores, kind="stable") if order is None else order
     copies = 1  # of the best answer, itself included
     while answers and copies < len(order) and same_answer(answers[order[0]], answers[order[copies]]):
         copies += 1

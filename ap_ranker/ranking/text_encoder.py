@@ -301,9 +301,10 @@ class TextEncoder:
         self.cache = self._checkpoint.cache(self.state_dtype(dtype), max_bytes)
         self._reads(self.quantize(self._encode_empty_text(), self.stored_dtype))  # compiles what does so
 
-    def fill_cache(self) -> None:
-        """Add what is encoded to the cache of a ranker of this checkpoint; do not read it, as it is rounded."""
-        self._filled = self._checkpoint.cache(self.state_dtype(None))
+    def fill_cache(self, cache: EncodingCache | None = None) -> None:
+        """Add what is encoded to a cache, by default of all rankers of this checkpoint; do not read it, as it is
+        rounded."""
+        self._filled = self._checkpoint.cache(self.state_dtype(None)) if cache is None else cache
 
     @property
     def _checkpoint(self) -> LoadedCheckpoint:

@@ -65,7 +65,7 @@ def write_untrained(
         scores = random_scores(Ranker(model.eval(), tokenizer, resolve_device(None), checkpoint), texts)
         priors = find_priors(model.state_dict())
         if priors is None:
-            checkpoint = replace(checkpoint, floor=floor_of(scores))
+            checkpoint = replace(checkpoint, floor=floor_of(scores.max(axis=1)))
         else:
             prior = priors.of(sketch.language, stored=stored)
             checkpoint = replace(checkpoint, calibration={MODEL: prior.calibration(float(scores.mean()))})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -25,7 +25,7 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import require_file, what_is_at
 
 VERSION = 2
-"""Of the schema; `_MIGRATIONS` lead to it from older ones."""
+"""Of the schema."""
 
 WAIT_SECONDS = 10
 """For another writer of the database, and for the server of PostgreSQL to answer."""
@@ -44,7 +44,7 @@ def _key(kind: Any, *names: str) -> list[sa.Column[Any]]:
 
 
 facts = sa.Table("ap_ranker_facts", metadata, *_key(sa.String(40), "name"), *_columns(sa.Text, "value"))
-"""The version of the schema, the secret that signs answers, the files that were taken over."""
+"""The version of the schema, and the secret that signs answers."""
 
 revisions = sa.Table("ap_ranker_revisions", metadata, *_key(sa.String(40), "name"), *_columns(sa.BigInteger, "value"))
 """How often each part was changed."""
@@ -125,18 +125,6 @@ quotas = sa.Table(
 PARTS: Final = ("judgements", "questions", "changes", "wordings", "sessions")
 """What has a revision."""
 
-OLD_OUTCOMES = {"answered": "answer", "refused": "none", "nothing found": "none"}
-"""Outcome of a question as version 1 had it -> as it is now: whoever was refused was shown no answer."""
-
-
-def _rename_outcomes(connection: sa.Connection) -> None:
-    for old, new in OLD_OUTCOMES.items():
-        connection.execute(sa.update(questions).where(questions.c.outcome == old).values(outcome=new))
-
-
-_MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {1: _rename_outcomes}
-"""Version -> what makes a schema of this version one of the next."""
-
 
 class Database:
     """A database of a website, whose tables are there. Threads and processes may share it."""
@@ -204,7 +192,7 @@ class Database:
             raise InputError(f"{self.place}: expected a database that {expected} ({reason}).") from error
 
     def _prepare(self) -> None:
-        """Create what is missing, and bring an older schema up to date: of servers that start at once, one of them."""
+        """Create what is missing; InputError if the schema is of another version."""
         for attempts_left in reversed(range(5)):
             try:
                 metadata.create_all(self.engine)
@@ -218,15 +206,10 @@ class Database:
         with self.engine.begin() as connection:
             for table, name, value in first:
                 self.upsert(connection, table, {"name": name, "value": value}, ["name"])
-            of_schema = facts.c.name == "version"
-            # Other servers wait here until the schema is that of this version.
-            found = connection.scalar(sa.select(facts.c.value).where(of_schema).with_for_update()) or ""
-            if found not in map(str, (*_MIGRATIONS, VERSION)):
-                expected = f"{self.place}: expected a database of version {VERSION} or older, found version {found}"
-                raise InputError(f"{expected}. Update ap-ranker, or name another one with --database.")
-            for version in range(int(found), VERSION):
-                _MIGRATIONS[version](connection)
-            connection.execute(sa.update(facts).where(of_schema).values(value=str(VERSION)))
+            found = connection.scalar(sa.select(facts.c.value).where(facts.c.name == "version"))
+        if found != str(VERSION):
+            expected = f"{self.place}: expected a database of version {VERSION}, found version {found}"
+            raise InputError(f"{expected}. Update ap-ranker, or name another one with --database.")
 
 
 def place_of(database: str | None, documents: Path | None = None) -> str:
@@ -254,7 +237,7 @@ def open_existing(database: str | None, documents: Path | None = None) -> Databa
 
 @lru_cache(maxsize=8)
 def open_database(place: str | Path) -> Database:
-    """Open the database at a path, of SQLite, or at the URL of PostgreSQL; it is created or brought up to date.
+    """Open the database at a path, of SQLite, or at the URL of PostgreSQL; it is created if it is not there.
 
     A process that opens it again gets the same one. InputError says why it cannot be used.
     """

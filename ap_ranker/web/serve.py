@@ -19,7 +19,6 @@ from ap_ranker.web.background_start import BackgroundStart
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import KEY_VARIABLE, OWNER_VARIABLE, check_key
-from ap_ranker.web.old_files import take_over
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.page.settings import PageSettings, read_page_settings
@@ -58,9 +57,6 @@ def serve(
         listening = stack.enter_context(_listen(host, port))  # a port in use is told before anything is read
         ready = stack.enter_context(setup)
         website = open_database(database)
-        take_over(website, Path(), Path() if "://" in database else Path(database).parent)
-        if ready.documents is not None and ready.documents.look() != ready.documents.version:
-            ready.documents.read()  # with the owner's changes that were taken over
         if keep_days:
             closed = Event()
             stack.callback(closed.set)

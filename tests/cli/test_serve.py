@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import sqlite3
 from contextlib import closing
@@ -18,13 +17,15 @@ from typer.testing import CliRunner, Result
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from search_server import served
+from sqlalchemy import update
 from starlette.testclient import TestClient
 
 from ap_ranker.cli import serve as serve_module
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
-from ap_ranker.search.setup import SearchSetup
 from ap_ranker.web import connections
+from ap_ranker.web.database import judgements, open_database
+from ap_ranker.web.judgements import Judgements
 
 
 @pytest.fixture
@@ -128,44 +129,11 @@ def test_nothing_is_left_of_a_start_without_documents(folder: Path) -> None:
     assert set(folder.iterdir()) == before
 
 
-def test_files_of_earlier_versions_count_from_the_first_start(folder: Path) -> None:
-    """Also for what is searched: the owner's changes are laid over the FAQ before it listens."""
-    time = "2026-05-04T09:12:44+00:00"
-    change = {"id": "abc", "time": time, "action": "add entry", "question": "dogs?", "answer": "Welcome."}
-    said = {
-        "question": "q",
-        "answer": "a",
-        "label": 1,
-        "stored_question": "",
-        "visit": "v",
-        "time": time,
-        "comment": "",
-    }
-    for name, line in (("changes.jsonl", change), ("feedback.jsonl", said)):
-        (folder / name).write_text(f"{json.dumps(line)}\nnot JSON\n")
-    read: list[list[str]] = []
-    load = SearchSetup.load
-
-    def remembering(setup: SearchSetup) -> Any:
-        assert setup.documents is not None
-        read.append([entry.answer for entry in setup.documents.entries])
-        return load(setup)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SearchSetup, "load", remembering)
-        results = [run("--keep-days", "0") for _ in range(2)]
-
-    assert [result.exit_code for result in results] == [0, 0]
-    assert read == [["on its way", "Welcome."]] * 2
-    with closing(sqlite3.connect(folder / "faq.db")) as connection:
-        tables = ("judgements", "changes")
-        counts = [connection.execute(f"select count(*) from ap_ranker_{table}").fetchone() for table in tables]
-    assert counts == [(1,), (1,)]
-
-
 def test_what_is_older_than_the_days_to_keep_goes(folder: Path) -> None:
-    said = {"question": "q", "answer": "a", "label": 1, "time": "2020-05-04T09:12:44+00:00"}
-    (folder / "feedback.jsonl").write_text(json.dumps(said) + "\n")
+    database = open_database(str(folder / "faq.db"))
+    Judgements(database).keep(question="q", answer="a", stored_question="", helped=True, network="n")
+    with database.writing() as connection:
+        connection.execute(update(judgements).values(time=1_588_583_564))  # 2020
     for days, left in (("0", 1), ("30", 0)):
         assert run("--keep-days", days).exit_code == 0
         with closing(sqlite3.connect(folder / "faq.db")) as connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import ap_ranker
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration
 from haystack_integrations.components.routers.ap_ranker import AnswerRouter
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 FIT = Calibration(4.0, 0.0, -4.0, {"0.9": 0.9}, basis=Basis.WORDINGS)
 KNOWN, UNSURE, OFF_TOPIC = TEXTS[0], "parcel of the battery", "goods within five days"
@@ -82,3 +84,25 @@ def test_no_documents_are_no_answer(checkpoint: Path) -> None:
 def test_a_precision_that_was_not_calibrated(checkpoint: Path) -> None:
     with refused("0.95 … 0.9"):
         AnswerRouter(model=checkpoint, precision=0.95).run(query="q", documents=[Document(content="a")])
+
+
+@pytest.mark.parametrize("query", [*TEXTS, UNSURE, OFF_TOPIC])
+def test_the_two_best_documents_are_enough(checkpoint: Path, tmp_path: Path, query: str) -> None:
+    """Also where neither has a known wording, as others of the search have; and few candidates are as good as all."""
+    folder = tmp_path / "ranker"
+    shutil.copytree(checkpoint, folder)
+    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), wording_weight=0.5))
+    texts = enumerate(zip(TEXTS[::2], TEXTS[1::2], strict=True))
+    entries = [
+        Document(content=answer, meta={"question": asked} if number == 0 else {}) for number, (asked, answer) in texts
+    ]
+    store = BM25SDocumentStore(language="english")
+    store.write_documents(entries)
+    search = ap_ranker.FAQSearch(model=folder, document_store=store)
+    found, decision = search.search(query)
+    ranker = ap_ranker.AnswerRanker(model=folder, fuse_scores=True, wordings=[])
+    again = ranker.decide(query, found[:2])
+    assert (again.outcome, again.basis) == (decision.outcome, decision.basis)
+    assert again.probability == pytest.approx(decision.probability, abs=1e-6)
+    few = ap_ranker.FAQSearch(model=folder, document_store=store, candidates=2)
+    assert few.search(query)[1].probability == pytest.approx(decision.probability, abs=1e-6)

@@ -7,6 +7,8 @@ import csv
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -97,6 +99,29 @@ def test_files(path: Path) -> None:
         if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
             owner = ast.unparse(node.value)
             assert owner in ("self", "cls") or owner[:1].isupper(), f"line {node.lineno}: {owner}.{node.attr}"
+
+
+THEIR_RULES = (
+    "A ANN ARG B C D102 D103 D205 D209 D213 D417 D419 DTZ E EM F FBT I ICN ISC N PLC PLE PLR PLW Q RUF S T TID UP W YTT"
+)
+THEIR_EXCEPTIONS = "B027 FBT001 FBT002 FBT003 S105 S106 S107 ANN401 C901 PLR0911 PLR0912 PLR0913 PLR0915 PLR0917"
+OUR_EXCEPTIONS = "EM D102 ARG S608 PLR2004"
+"""What `docs/development.md` argues."""
+
+
+def test_the_linter_of_their_packages_finds_nothing_else() -> None:
+    rules = ["--select", ",".join(THEIR_RULES.split())]
+    rules += ["--ignore", ",".join(f"{THEIR_EXCEPTIONS} {OUR_EXCEPTIONS}".split())]
+    settings = ["--isolated", "--line-length", "120", "--target-version", "py311", "--output-format", "concise"]
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache", *settings, *rules, str(FOLDER)]
+    found = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_logs_are_haystacks() -> None:
+    """Their messages have named values, which a structured log keeps."""
+    for path in FILES:
+        assert not re.search(r"^(import logging|from logging )", path.read_text(encoding="utf-8"), re.MULTILINE), path
 
 
 FLOORS = ["common", "document_stores", "embedders", "rankers", "retrievers", "routers", "tools"]

@@ -24,6 +24,7 @@ from ap_ranker.search.evaluate_pipeline import evaluate_pipeline
 from ap_ranker.search.setup import search_faq, set_up
 from ap_ranker.training.untrained import write_untrained
 from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
+from haystack_integrations.components.routers.ap_ranker import AnswerRouter
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 BANK = ROOT / "examples" / "faq" / "answers.csv"  # in English, in place of a bank's
@@ -79,6 +80,19 @@ def test_an_empty_store_is_compared_once_it_has_documents(bank: Path, caplog: py
     store.write_documents([Document(content="Der Versand dauert zwei Tage, und er kostet nichts.")])
     search.warm_up()
     assert len(warnings(caplog)) == 1
+
+
+def test_a_router_behind_the_search_decides_as_it_does(bank: Path) -> None:
+    """It loads the checkpoint for itself; by its calibration, everything would be an answer."""
+    sure = {kind: replace(fit, bias=40.0) for kind, fit in FITS.items()}
+    write_checkpoint_config(bank, replace(read_checkpoint_config(bank), calibration=sure))
+    for faq, expected in ((SHOP, "maybe"), (BANK, "answer")):
+        search = FAQSearch(model=bank, documents=faq, device=CPU)
+        router = AnswerRouter(model=bank, device=CPU, fuse_scores=True)
+        query = "Wo ist mein Paket, and where is my parcel?"
+        found = search.run(query=query)
+        assert found["decision"]["outcome"] == expected
+        assert list(router.run(query=query, documents=found["documents"])) == [expected]
 
 
 @pytest.mark.parametrize("parts", [1, 2])

@@ -348,18 +348,6 @@ def test_unknown_cache_dtype(component: Component) -> None:
         component(model="m", cache={"dtype": "half"})
 
 
-def test_yaml_of_earlier_versions_loads(component: Component, caplog: pytest.LogCaptureFixture) -> None:
-    earlier = {"cache_megabytes": 5, "cache_dtype": "int8", "encodings": "corpus", "explain": False, "wordings": []}
-    data = {"type": type_of(component), "init_parameters": {"model": "m", **earlier}}
-    ranker = component.from_dict(copy.deepcopy(data))
-    assert ranker.cache == {"megabytes": 5, "dtype": "int8", "encodings": "corpus"}
-    assert ranker.wordings == [], "stored questions counted"
-    assert not caplog.records
-    data["init_parameters"] = {"model": "m", "explain": True}
-    assert component.from_dict(data).to_dict() == component(model="m").to_dict()
-    assert "explain" in caplog.text
-
-
 def test_concurrent_runs_share_the_cache(component: Component, checkpoint: Path) -> None:
     ranker = component(model=checkpoint, device=CPU, cache={"megabytes": 1})
     expected = component(model=checkpoint, device=CPU, cache={"megabytes": 0}).run(query=QUERY, documents=DOCUMENTS)

@@ -32,10 +32,12 @@ from ap_ranker.evaluation.calibration_fit import (
     without_random_questions,
 )
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
+from ap_ranker.models.base import States
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Calibration, Signals
+from ap_ranker.text.tokenizer import TokenBatch
 
 TRUE = Calibration(2.0, 1.0, -3.0, {})
 
@@ -311,3 +313,24 @@ def test_a_question_without_other_wordings_meets_nobodys(tmp_path: Path) -> None
     assert found[0].model == pytest.approx((cosines.model + 10 * cosines.cosines) / 11, abs=1e-6)
     lone = rank(ranker, replace(data, answers=[answers[0], replace(answers[1], wordings=(TEXTS[3],))]))["model"].signals
     assert found[1].model[1] != pytest.approx(lone[1].model[1], abs=1e-6)  # its other wording counts
+
+
+def test_each_answer_is_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To fetch candidates by its vector, and to be ranked; the rankings are those of a search."""
+    monkeypatch.setattr("ap_ranker.evaluation.evaluation_set.RANK_ALL", 2)
+    ranker = Ranker.from_pretrained(write_checkpoint("ap-transformer", tmp_path / "c"), "cpu")
+    answers = [Answer(str(row), text, answer=text) for row, text in enumerate(TEXTS)]
+    questions = [Question(str(row), text[:20], (row,)) for row, text in enumerate(TEXTS)]
+    encoded: list[int] = []
+    encode = ranker.model.encode_answers
+
+    def counting(batch: TokenBatch) -> States:
+        encoded.append(len(batch.ids))
+        return encode(batch)
+
+    monkeypatch.setattr(ranker.model, "encode_answers", counting)
+    found = rank(ranker, Dataset("d", answers, questions))["model"].signals
+    texts_and_example = len(TEXTS) + 1
+    assert len(TEXTS) <= sum(encoded) <= texts_and_example
+    for question, signals in zip(questions, found, strict=True):
+        assert sorted(signals.model) == pytest.approx(sorted(ranker.score(question.text, TEXTS).tolist()), abs=1e-5)

@@ -15,7 +15,7 @@ from command_line import run
 from conftest import settings_of
 
 from ap_ranker.web.database import open_database
-from ap_ranker.web.old_files import import_file
+from ap_ranker.web.judgements import Judgements
 
 from .data_targets import BY_ID, FEEDBACK, JUDGED, PAIRS, SPACE, table
 from .mutations import NASTY_TEXTS
@@ -43,7 +43,6 @@ COMMANDS = {
     "feedback-list": "feedback list --database faq.db",
     "feedback-export": "feedback export said.csv --database faq.db",
     "feedback-delete": "feedback delete --database faq.db --sentence parcel --question-log",
-    "feedback-import": "feedback import --database faq.db --feedback feedback.jsonl --questions feedback.jsonl",
     "train": "train pairs.csv --output trained --model bm25 --dev pairs.csv --feedback feedback.jsonl --match both "
     "--config settings.yaml --recipe ours --seed 1 --license mit --device cpu",
     "train-epoch": "train pairs.csv --output trained --model qa-cnn --dev pairs.csv --objective hinge --epochs 1 "
@@ -69,7 +68,9 @@ def _write(command: str, folder: Path) -> None:
     (folder / "judged.csv").write_bytes(table(JUDGED, ".csv"))
     (folder / "feedback.jsonl").write_bytes(table(FEEDBACK, ".jsonl"))
     database = open_database(folder / "faq.db")
-    import_file(database, "judgements", folder / "feedback.jsonl")
+    for said in FEEDBACK:
+        texts = {name: said[name] for name in ("question", "answer", "stored_question")}
+        Judgements(database).keep(**texts, helped=said["label"] == "1", network=said["question"])
     database.close()
     (folder / "by_id").mkdir()
     for name, rows in BY_ID.items():

@@ -37,9 +37,6 @@ from ap_ranker.models.spec import Inputs
 from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training.config import TrainingConfig, read_training_config
 from ap_ranker.training.search_space import configure, read_space
-from ap_ranker.web.database import open_database
-from ap_ranker.web.judgements import Judgements
-from ap_ranker.web.old_files import take_over
 
 from .mutations import mutate_folder
 from .naive_tables import naive_rows, named_rows
@@ -250,22 +247,6 @@ def use_feedback(folder: Path) -> None:
     expect(new <= helped, f"{new - helped} was learnt from, which nobody said")
 
 
-def use_old_feedback(folder: Path) -> None:
-    """Every line that is as a server wrote it is taken over, whatever stands beside it."""
-    path = folder / "feedback.jsonl"
-    open_database.cache_clear()  # another input had a file of this name
-    database = open_database(folder / "faq.db")
-    try:
-        take_over(database, folder)
-        taken = {(record["question"], record["answer"]) for record in Judgements(database).records()}
-    finally:
-        database.close()
-    sound = set(table(FEEDBACK, ".jsonl").split(b"\n")) - {b""}
-    for line in path.read_bytes().split(b"\n") if path.is_file() else ():
-        record = json.loads(line) if line in sound else None
-        expect(record is None or (record["question"], record["answer"]) in taken, f"{line[:99]!r} is not there")
-
-
 def _help(folder: Path) -> None:
     (folder / "help.html").write_text(handbook.HELP, encoding="utf-8")
 
@@ -416,7 +397,6 @@ TARGETS = [
     Target("audit", {**DATASETS, "splits": partial(_splits, JUDGED)}, use_audit, weight=3),
     Target("fix", {name: write for name, write in DATASETS.items() if "by-id" not in name}, use_fix),
     Target("feedback", {"": _feedback}, use_feedback, partial(mutate_folder, only="feedback.jsonl")),
-    Target("old-feedback", {"": _feedback}, use_old_feedback, partial(mutate_folder, only="feedback.jsonl")),
     Target(
         "vectors",
         {

@@ -39,9 +39,9 @@ def order(scores: Sequence[float], exact: Sequence[bool]) -> list[int]:
     return ranked
 
 
-def margins(scores: Sequence[float], same: Same) -> list[float]:
+def margins(scores: Sequence[float], exact: Sequence[bool], same: Same) -> list[float]:
     """The lead over the best candidate that is another answer than the best one."""
-    by_score = order(scores, [False] * len(scores))
+    by_score = order(scores, exact)
     best_answer: list[int] = []
     for row in by_score:
         if best_answer and not same(by_score[0], row):
@@ -53,13 +53,16 @@ def margins(scores: Sequence[float], same: Same) -> list[float]:
     return [scores[row] - scores[others[0] if row in best_answer else by_score[0]] for row in range(len(scores))]
 
 
-def probabilities(scores: Sequence[float], same: Same, slope: float, margin: float, bias: float) -> list[float]:
+def probabilities(
+    scores: Sequence[float], exact: Sequence[bool], same: Same, slope: float, margin: float, bias: float
+) -> list[float]:
     """The sigmoid of each candidate's logit."""
-    logits = [slope * one + margin * lead + bias for one, lead in zip(scores, margins(scores, same), strict=True)]
+    leads = margins(scores, exact, same)
+    logits = [slope * one + margin * lead + bias for one, lead in zip(scores, leads, strict=True)]
     return [1 / (1 + math.exp(-logit)) if logit > 0 else math.exp(logit) / (1 + math.exp(logit)) for logit in logits]
 
 
-def raised(values: Sequence[float], exact: Sequence[bool]) -> list[float]:
-    """Word-for-word answers score at least as high as every other."""
-    others = [value for value, known in zip(values, exact, strict=True) if not known]
-    return [max([value, *others]) if known else value for value, known in zip(values, exact, strict=True)]
+def lowered(scores: Sequence[float], exact: Sequence[bool]) -> list[float]:
+    """No other answer scores higher than a word-for-word one."""
+    known = [score for score, one in zip(scores, exact, strict=True) if one]
+    return [score if one else min([score, *known]) for score, one in zip(scores, exact, strict=True)]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import TEXTS, write_checkpoint
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
@@ -86,20 +87,19 @@ FITS = st.builds(
 ENTRIES = st.lists(st.tuples(NUMBERS, st.sampled_from("abcdefgh")), min_size=2, unique_by=lambda one: one[1])
 
 
-@given(entries=ENTRIES, fit=FITS, known=st.none() | st.integers(0, 7), data=st.data())
-def test_no_outcome_depends_on_copies_top_k_or_further_candidates(
-    entries: list[tuple[float, str]], fit: Calibration, known: int | None, data: st.DataObject
+@given(entries=ENTRIES, fit=FITS, known=st.sets(st.integers(0, 7), max_size=3), data=st.data())
+def test_no_decision_depends_on_copies_top_k_or_further_candidates(
+    entries: list[tuple[float, str]], fit: Calibration, known: set[int], data: st.DataObject
 ) -> None:
-    """Nor does its probability; that of a known question may, which is an answer without one."""
+    """Neither its outcome nor its probability, also of a question that is known, to one entry or to several."""
 
     def signals_of(rows: list[int]) -> Signals:
-        exact = np.array([row == known for row in rows])
+        exact = np.array([row in known for row in rows])
         texts = [[entries[row][1] * 9] for row in rows]
         return Signals(np.array([entries[row][0] for row in rows]), exact=exact, answers=texts)
 
     def decide(signals: Signals, top_k: int | None = None) -> Decision:
-        _, decision = decider(fit).answer(signals, top_k=top_k)
-        return replace(decision, probability=None) if decision.basis is Basis.EXACT else decision
+        return decider(fit).answer(signals, top_k=top_k)[1]
 
     rows = list(range(len(entries)))
     whole = signals_of(rows)
@@ -138,5 +138,32 @@ def test_a_checkpoint_decides_by_its_two_best(calibrated: Path, question: str, b
             bm25_scores=None if bm25 is None else [bm25[row] for row in rows],
         )
         assert (again.outcome, again.basis) == (decision.outcome, decision.basis)
-        if decision.basis is not Basis.EXACT:
-            assert again.probability == pytest.approx(decision.probability, abs=1e-6)
+        assert again.probability == pytest.approx(decision.probability, abs=1e-6)
+
+
+@settings(deadline=None, max_examples=40)
+@given(data=st.data())
+def test_a_checkpoint_decides_by_its_two_best_whatever_is_known(calibrated: Path, data: st.DataObject) -> None:
+    """Some entries have wordings, others none, and the question may be one of them; the two best may have none."""
+    ranker = Ranker.from_pretrained(calibrated, "cpu")
+    answers = list(dict.fromkeys(TEXTS))
+    wordings = data.draw(st.lists(st.sampled_from([(), (), *((text,) for text in TEXTS)]), **sized(len(answers))))
+    bm25 = data.draw(st.none() | st.lists(st.sampled_from([0.0, 0.5, 3.0]), **sized(len(answers))))
+    question = data.draw(st.sampled_from(["my parcel", "zebra", *TEXTS]))
+
+    def decide(rows: Sequence[int]) -> Decision:
+        known = None if bm25 is None else [bm25[row] for row in rows]
+        chosen = [wordings[row] for row in rows]
+        return ranker.decide(question, [answers[row] for row in rows], wordings=chosen, bm25_scores=known)
+
+    decision = decide(range(len(answers)))
+    best = [one.index for one in ranker.rank(question, answers, 2, wordings=wordings, bm25_scores=bm25)]
+    further = data.draw(st.lists(st.sampled_from(range(len(answers)))))
+    for rows in (best, sorted({*best, *further}), [*best, *further]):
+        again = decide(rows)
+        assert (again.outcome, again.basis) == (decision.outcome, decision.basis)
+        assert again.probability == pytest.approx(decision.probability, abs=1e-6)
+
+
+def sized(length: int) -> dict[str, int]:
+    return {"min_size": length, "max_size": length}

@@ -58,9 +58,9 @@ def test_the_rule_is_the_loop(
     scores, exact = [naive.score(one, wording, bm25) for one in ones], [one.exact for one in ones]
     order = naive.order(scores, exact)
     assert found.order.tolist() == order
-    assert found.scores.tolist() == pytest.approx(naive.raised(scores, exact))
-    likely = naive.probabilities(scores, same, 2.0, 3.0, -0.5)
-    assert found.probabilities.tolist() == pytest.approx(naive.raised(likely, exact))
+    returned = naive.lowered(scores, exact)
+    assert found.scores.tolist() == pytest.approx(returned)
+    assert found.probabilities.tolist() == pytest.approx(naive.probabilities(returned, exact, same, 2.0, 3.0, -0.5))
     for one, other in itertools.pairwise(order):
         tied = (exact[one], scores[one]) == (exact[other], scores[other])
         assert found.levels[other] - found.levels[one] == (0 if tied else 1)

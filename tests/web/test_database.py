@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import delete, insert, select, update
 
 from ap_ranker.errors import InputError
-from ap_ranker.web.database import VERSION, facts, open_database, questions, revisions, wordings
+from ap_ranker.web.database import facts, open_database, revisions, wordings
 
 
 def test_a_database_is_there_again(place: str) -> None:
@@ -98,25 +98,6 @@ def test_a_database_of_a_later_version_is_refused(place: str) -> None:
 
     with pytest.raises(InputError, match="1000"):
         open_database(place)
-
-
-def test_the_outcomes_of_version_1_have_new_names(place: str) -> None:
-    outcomes = {"answered": "answer", "refused": "none", "nothing found": "none"}
-    with open_database(place).writing("questions") as connection:
-        asked = {"time": 1, "question_key": "k", "entry": "e", "score": 0.5}
-        rows = [asked | {"question": outcome, "outcome": outcome} for outcome in outcomes]
-        connection.execute(insert(questions), rows)
-        connection.execute(update(facts).where(facts.c.name == "version").values(value="1"))
-
-    for _ in range(2):  # the second start finds nothing to do
-        open_database.cache_clear()
-        with open_database(place).reading() as connection:
-            assert (
-                dict(connection.execute(select(questions.c.question, questions.c.outcome)).tuples().all()) == outcomes
-            )
-            found = connection.execute(select(questions.c.time, questions.c.entry, questions.c.score)).all()
-            version = connection.scalar(select(facts.c.value).where(facts.c.name == "version"))
-        assert (found, version) == ([(1, "e", 0.5)] * 3, str(VERSION))
 
 
 def test_a_start_that_ended_half_way_is_finished(place: str) -> None:

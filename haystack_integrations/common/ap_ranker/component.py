@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -12,7 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from haystack import Document, default_from_dict, default_to_dict, tracing
+from haystack import Document, default_from_dict, default_to_dict, logging, tracing
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.errors import InputError, check_known
@@ -44,7 +43,8 @@ class WarnOnce:
         """Log the message with these values unless it was logged before."""
         if message not in self._told:
             self._told.add(message)
-            logger.warning(f"{message} This warning is not repeated.", *values)
+            text = message % values if values else message
+            logger.warning("{text} This warning is not repeated.", text=text)
 
 
 class CopiedByParameters:
@@ -124,15 +124,6 @@ def read_cache(cache: Mapping[str, Any] | None) -> dict[str, Any]:
     return {**known, "encodings": None if known["encodings"] is None else str(known["encodings"])}
 
 
-def with_earlier_names(parameters: dict[str, Any]) -> dict[str, Any]:
-    """A ranker's parameters in YAML, those of earlier versions as they are called now."""
-    if parameters.pop("explain", False):
-        logger.warning("explain is an argument of a ranker's run; as a parameter in YAML it is ignored.")
-    earlier = {"cache_megabytes": "megabytes", "cache_dtype": "dtype", "encodings": "encodings"}
-    cache = {name: parameters.pop(former) for former, name in earlier.items() if former in parameters}
-    return {"cache": cache, **parameters} if cache else parameters
-
-
 SENTENCE_TRANSFORMERS = {"trust_remote_code": False, "backend": "torch"} | dict.fromkeys(
     ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
 )
@@ -168,16 +159,11 @@ class CheckpointComponent(Composed):
 
         A dictionary of Haystack's component for Sentence Transformers works once it names this class and a checkpoint.
         """
-        parameters = cls._known(dict(data.get("init_parameters", {})))
+        parameters = dict(data.get("init_parameters", {}))
         for name, default in cls.left_out.items():
             if not parameters.get(name) or parameters[name] == default:
                 parameters.pop(name, None)
         return default_from_dict(cls, {**data, "init_parameters": parameters})
-
-    @staticmethod
-    def _known(parameters: dict[str, Any]) -> dict[str, Any]:
-        """Parameters of a dictionary, those of earlier versions as they are called now."""
-        return parameters
 
     def _get_telemetry_data(self) -> dict[str, Any]:
         """Data that is sent to Posthog for usage analytics: not the folders of a machine."""

@@ -33,4 +33,9 @@ def own_wordings(document: Document) -> list[str]:
 
 def names_in_files(document: Document) -> tuple[str, str, str]:
     """What files of wordings may call a document: its id in the FAQ, its content, and its answer."""
-    return str(document.meta.get("aid", "")), document.content or "", str(document.meta.get("answer", ""))
+    return str(document.meta.get("aid", "")), *content_and_answer(document)
+
+
+def content_and_answer(document: Document) -> tuple[str, str]:
+    """Its text and the answer alone, which tell whether two documents are the same answer."""
+    return document.content or "", str(document.meta.get("answer", ""))

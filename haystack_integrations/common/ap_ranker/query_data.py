@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a query finds in a store, what a ranker reads of it, and what a document has for that query alone.
+"""
+What a query finds in a store, what a ranker reads of it, and what a document has for that query alone.
 
 Query data stand under one key of the meta, `ap_ranker`, so that no other query takes them for its own: a dictionary of
 `query`, the query's hash, and what retrievers and rankers have found: `bm25_score`, `bm25_rank`, `bm25_language`,
-`embedding_score`, `embedding_rank`, `wording_rank`, `matched_wording`, `stored_question`, `explanation`. A
-`BM25SDocumentStore` does not keep them; from another store they come back, and belong to no new query.
+`embedding_score`, `embedding_rank`, `wording_rank`, `matched_wording`, `stored_question`, `wordings_count`,
+`other_faq`, `explanation`. A `BM25SDocumentStore` does not keep them; from another store they come back, and belong to
+no new query.
 """
 
 from __future__ import annotations
@@ -25,13 +27,19 @@ from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import WORDING_RANK
 from haystack_integrations.common.ap_ranker.component import DocumentTexts, WarnOnce
-from haystack_integrations.common.ap_ranker.entries import MARK, names_in_files, own_wordings
+from haystack_integrations.common.ap_ranker.entries import MARK, content_and_answer, names_in_files, own_wordings
 
 QUERY_DATA = "ap_ranker"
 """The key of the meta."""
 
 STORED_QUESTION = "stored_question"
 """True if `meta["question"]` and `meta["wordings"]` of a document are known to ask for it."""
+
+WORDINGS_COUNT = "wordings_count"
+"""True if entries were compared by their known wordings, also those that have none: some entry of the search has."""
+
+OTHER_FAQ = "other_faq"
+"""True if the ranker's checkpoint was made for another FAQ, so that its calibration does not hold."""
 
 EXPLANATION = "explanation"
 """The weight of each word of the question and of the answer."""
@@ -78,7 +86,8 @@ def with_query_data(document: Document, key: str | None, data: Mapping[str, Any]
         meta[QUERY_DATA] = known
         if len(known) == 1:
             del meta[QUERY_DATA]
-    return changed(document, meta=meta, **fields)
+    fields["meta"] = meta
+    return changed(document, fields)
 
 
 @dataclass(frozen=True)
@@ -115,7 +124,7 @@ class Found:
         document, data = self.documents[place], {name: values[place] for name, values in self.columns.items()}
         embedding = document.embedding if self.has_embeddings else None
         meta = own_meta(document) | {QUERY_DATA: {_QUERY: self.key, **self.meta, **data, **more}}
-        return changed(document, meta=meta, score=score, embedding=embedding)
+        return changed(document, {"meta": meta, "score": score, "embedding": embedding})
 
     def copies(self) -> list[Document]:
         """A copy of each document, the best first."""
@@ -131,7 +140,7 @@ def own_meta(document: Document) -> dict[str, Any]:
     return meta
 
 
-def changed(document: Document, **fields: Any) -> Document:
+def changed(document: Document, fields: Mapping[str, Any]) -> Document:
     """
     A copy of a document with other values of some fields.
 
@@ -142,6 +151,12 @@ def changed(document: Document, **fields: Any) -> Document:
     values.update(document.__dict__)
     values.update(fields)
     return one
+
+
+def is_told(documents: Sequence[Document], key: str | None, name: str) -> bool:
+    """Whether query data of any of the documents say so."""
+    with_data = [one for one in documents if QUERY_DATA in one.meta]  # of another retriever's documents, none
+    return any(query_data(one, key).get(name) for one in with_data)
 
 
 def has_stored_question(document: Document, key: str | None) -> bool:
@@ -179,13 +194,16 @@ class CandidateReader:
         self, documents: Sequence[Document], copies: Sequence[Document], key: str | None, paths: Sequence[str] | None
     ) -> list[Candidate]:
         """The candidates for the query of a key; all copies of a document are asked what a retriever has told."""
+        if paths is None:  # of documents without a mark or query data, nothing need be asked
+            copies = [one for one in copies if MARK in one.meta or QUERY_DATA in one.meta]
         stored = {one.id for one in copies if paths is not None or has_stored_question(one, key)}
         candidates, files = [], self.wordings(paths)
         for document, text in zip(documents, self._texts.texts(documents), strict=True):
-            names, known = names_in_files(document), own_wordings(document) if document.id in stored else []
+            known = own_wordings(document) if document.id in stored else []
             if files is not NO_WORDINGS:
-                known += files.of(*names)
-            candidates.append(Candidate(text, names[1:], tuple(map(self._as_question, known)) if known else ()))
+                known += files.of(*names_in_files(document))
+            wordings = tuple(map(self._as_question, known)) if known else ()
+            candidates.append(Candidate(text, content_and_answer(document), wordings))
         return candidates
 
     def read_once(self, found: Found, paths: Sequence[str] | None) -> list[Candidate]:

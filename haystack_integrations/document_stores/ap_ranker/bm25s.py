@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
-from haystack import Document, default_from_dict, default_to_dict
+from haystack import Document, default_from_dict, default_to_dict, logging
 from haystack.utils import expit
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
@@ -28,7 +27,7 @@ from ap_ranker.text.synonyms import Synonyms, read_synonyms
 from ap_ranker.threads import in_thread
 from ap_ranker.watched_file import Watched
 from haystack_integrations.common.ap_ranker.entries import to_document
-from haystack_integrations.common.ap_ranker.query_data import STORED_QUESTION, Found, query_key
+from haystack_integrations.common.ap_ranker.query_data import STORED_QUESTION, WORDINGS_COUNT, Found, query_key
 from haystack_integrations.document_stores.ap_ranker.documents import (
     Documents,
     EmbeddingSizeError,
@@ -271,6 +270,8 @@ class BM25SDocumentStore(StoredDocuments):
 
     def _find(self, legs: Sequence[Leg], *limits: Any, told: bool = False, **options: Any) -> Found:
         meta = {STORED_QUESTION: True} if told or self.documents is not None else {}
+        if (wordings := options.get("wordings")) is not None and len(wordings.rows):
+            meta[WORDINGS_COUNT] = True
         return find(self._shared.documents, self._latest(_mark), meta, legs, *limits, **options)
 
     def _by_words(self, query: str) -> Leg:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store's documents in memory, what those in a folder have in common with them, and what a query finds in them.
+"""
+A store's documents in memory, what those in a folder have in common with them, and what a query finds in them.
 
 A query has legs, by words, by meaning and by known wordings; it finds the union of what each finds.
 """

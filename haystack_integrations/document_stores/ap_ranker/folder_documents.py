@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store's documents in a folder, which keeps them and their indexes between runs.
+"""
+A store's documents in a folder, which keeps them and their indexes between runs.
 
 It contains one SQLite database, `documents.sqlite`, whose transactions make writes atomic, at most one index,
 `index-REVISION-wordsVERSION-K1-B[-LANGUAGE]`, for each BM25 setting in use, and at most one of the embeddings,
@@ -10,7 +11,6 @@ revision of the documents that it belongs to. `ap-ranker index` keeps earlier do
 from __future__ import annotations
 
 import json
-import logging
 import secrets
 import shutil
 import sqlite3
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from haystack import Document
+from haystack import Document, logging
 
 from ap_ranker.data.exact_json import from_json, to_json
 from ap_ranker.errors import InputError, one_line
@@ -214,7 +214,7 @@ class FolderDocuments(Documents):
                     built.scorer.save(draft)
                     np.save(draft / ROWS, built.rows, allow_pickle=False)
             except WriteError as error:  # without permission or room
-                logger.warning("The index is kept in memory, and each process builds its own: %s", error)
+                logger.warning("The index is kept in memory, and each process builds its own: {error}", error=error)
                 return built
             # The drafts of killed processes go, too; another process may be writing an index of this revision.
             for path in list(self.folder.iterdir()):

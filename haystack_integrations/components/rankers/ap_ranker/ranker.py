@@ -34,16 +34,18 @@ from haystack_integrations.common.ap_ranker.component import (
     file_list,
     read_cache,
     trace_run,
-    with_earlier_names,
 )
 from haystack_integrations.common.ap_ranker.query_data import (
     EXPLANATION,
+    OTHER_FAQ,
+    WORDINGS_COUNT,
     Candidate,
     CandidateReader,
     Found,
     check_documents,
     check_query,
     different,
+    is_told,
     query_key,
     with_query_data,
 )
@@ -73,8 +75,6 @@ class AnswerRanker(CheckpointComponent):
 
     family: ClassVar[Family | None] = None
     """The models whose checkpoints this class loads; `None` for all."""
-
-    _known = staticmethod(with_earlier_names)
 
     parameters = (*CheckpointComponent.parameters, *READING, *LIMITS, "fuse_scores", "cache")
 
@@ -230,7 +230,7 @@ class AnswerRanker(CheckpointComponent):
             return {"documents": []}
         check_documents(documents)
         ranker, candidates, key = self.loaded(), different(documents), query_key(query)
-        signals = self._compared(ranker, query, candidates, documents)
+        signals = self._compared(ranker, query, candidates, documents, key)
         best, _ = self._best(ranker, signals, limits)
         found = [with_query_data(candidates[place], key, more, score=score) for place, score, more in best]
         return {"documents": self.explained(query, found) if explain else found}
@@ -253,8 +253,10 @@ class AnswerRanker(CheckpointComponent):
         limits = self._limits(precision=precision, score_threshold=score_threshold)
         check_query(query)
         check_documents(documents)
-        signals = self._compared(self.loaded(), query, different(documents), documents)
-        return self.loaded().decider(fuse_scores=self.fuse_scores).answer(signals, **limits)[1]
+        ranker, key = self.loaded(), query_key(query)
+        signals = self._compared(ranker, query, different(documents), documents, key)
+        decider = ranker.decider(fuse_scores=self.fuse_scores, other_faq=is_told(documents, key, OTHER_FAQ))
+        return decider.answer(signals, **limits)[1]
 
     def rank_found(
         self, query: str, found: Found, *, offer: bool = False, **limits: Any
@@ -272,7 +274,7 @@ class AnswerRanker(CheckpointComponent):
         ties = found.order if found.is_whole else None
         entries, scores = [entries[place] for place in given], [found.columns[BM25_SCORE][place] for place in given]
         bm25 = partial(self._candidates.complete, ranker, scores, [found.meta[BM25_LANGUAGE]])
-        signals = self._signals(ranker, query, entries, bm25)
+        signals = self._signals(ranker, query, entries, bm25, counted=WORDINGS_COUNT in found.meta)
         best, decision = self._best(ranker, signals, limits | {"offer": offer}, ties)
         return [found.copy(given[place], score, more) for place, score, more in best], decision
 
@@ -286,24 +288,30 @@ class AnswerRanker(CheckpointComponent):
         return {name: getattr(self, name) for name in names} | chosen
 
     def _compared(
-        self, ranker: Ranker, query: str, candidates: Sequence[Document], documents: Sequence[Document]
+        self, ranker: Ranker, query: str, candidates: Sequence[Document], documents: Sequence[Document], key: str
     ) -> Signals:
-        """The signals of candidates, which are the different ones of the documents."""
-        key = query_key(query)
+        """The signals of candidates, which are the different ones of the documents, for the query of a key."""
         entries = self._candidates.read(candidates, documents, key, self.wordings)
         bm25 = partial(self._candidates.bm25_of, ranker, candidates, documents, key)
-        return self._signals(ranker, query, entries, bm25)
+        return self._signals(ranker, query, entries, bm25, counted=is_told(documents, key, WORDINGS_COUNT))
 
     def _signals(
-        self, ranker: Ranker, query: str, entries: Sequence[Candidate], bm25: Callable[[], list[float] | None]
+        self,
+        ranker: Ranker,
+        query: str,
+        entries: Sequence[Candidate],
+        bm25: Callable[[], list[float] | None],
+        *,
+        counted: bool,  # whether other entries of the search have known wordings
     ) -> Signals:
         question, texts = self._question(query), [entry.text for entry in entries]
+        counts = counted or bool(self.wordings) or any(entry.wordings for entry in entries)
         if tracing.is_tracing_enabled():
             trace_run(self.model, ranker, question, texts)
         return ranker.score_entries(
             question,
             texts,
-            [entry.wordings for entry in entries],
+            [entry.wordings for entry in entries] if counts else None,
             bm25() if ranker.decider(fuse_scores=self.fuse_scores).weights.bm25 else None,
             batch_size=self.batch_size,
             parts=[entry.parts for entry in entries],
@@ -314,10 +322,12 @@ class AnswerRanker(CheckpointComponent):
     ) -> tuple[list[tuple[int, float, dict[str, Any]]], Decision]:
         """The places to return, best first, with scores and query data, and the decision; ties are in `order`."""
         best = []
+        facts = {WORDINGS_COUNT: signals.wordings is not None, OTHER_FAQ: ranker.knows_faq is False}
+        found: dict[str, Any] = {name: True for name, holds in facts.items() if holds}  # a router behind asks for them
         ordered = signals if order is None else signals.ordered(order)
         selected, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(ordered, **limits)
         for row, score in selected:
-            more: dict[str, Any] = {}
+            more = found.copy()
             if (wording := ordered.matched[row]) is not None:
                 more[MATCHED] = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
             best.append((row if order is None else order[row], score, more))

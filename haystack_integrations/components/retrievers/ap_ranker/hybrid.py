@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Retrieval by words, by meaning and by known wordings, and what all retrievers of our store have in common.
+"""
+Retrieval by words, by meaning and by known wordings, and what all retrievers of our store have in common.
 
 It is here because Haystack loads YAML only from this namespace.
 """
@@ -94,8 +95,7 @@ class StoreRetriever(Composed):
 @component
 class HybridRetriever(StoreRetriever, CheckpointComponent):
     """
-    Finds the documents that share words with a query, by BM25, those that mean the same, by a model's vectors, and
-    those that a similar question is known to ask for.
+    Finds documents by words (BM25), by meaning (a model's vectors) and by the questions that are known to ask for them.
 
     The model of the checkpoint has vectors of whole texts, as `ap-transformer` has. Give the ranker behind it the same
     checkpoint: the question is encoded once. Documents that it has not embedded yet are embedded by `warm_up`, or by
@@ -204,7 +204,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         """Copies of documents with the embeddings of this checkpoint, to be written into the store."""
         origin = {EMBEDDED_BY: self._texts.origin(self.loaded())}
         pairs = zip(documents, self._vectors(documents), strict=True)
-        return [changed(document, meta=document.meta | origin, embedding=vector) for document, vector in pairs]
+        return [changed(document, {"meta": document.meta | origin, "embedding": vector}) for document, vector in pairs]
 
     def _vectors(self, documents: list[Document]) -> list[list[float]]:
         return self.loaded().embed_answers(self._texts.texts(documents), self.batch_size).tolist()
