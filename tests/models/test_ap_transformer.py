@@ -16,12 +16,13 @@ from refusals import refused
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ap_ranker.models import pretrained, transformer_encoder
+from ap_ranker.models import fast_forward, pretrained, transformer_encoder
 from ap_ranker.models.ap_transformer import WORD_WEIGHTS, AttentiveTransformer
 from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.bert import Bert
+from ap_ranker.models.fast_forward import FastBert
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder, read_encoder_config
-from ap_ranker.models.transformer_encoder import FastBert, TransformerEncoder
+from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.text.tokenizer import TokenBatch
 
 WORDS = [f"w{number}" for number in range(60)]
@@ -424,7 +425,7 @@ def test_products_have_few_shapes() -> None:
         for count in range(2, 80):
             model(torch.full((count, 20), 5), torch.arange(20) < 10 + torch.arange(count).unsqueeze(1) % 11)
     assert 1 < len({len(call.args[0]) for call in multiply.call_args_list}) < 40
-    rows = {tokens: transformer_encoder._rows_for(tokens) for tokens in range(1, 32 * 512 + 1)}
+    rows = {tokens: fast_forward._rows_for(tokens) for tokens in range(1, 32 * 512 + 1)}
     assert len(set(rows.values())) < 120
     assert all(0 <= more - tokens <= max(15, tokens / 8) for tokens, more in rows.items())
     assert all(rows[tokens] == tokens for tokens in range(2, 33))
