@@ -1,133 +1,260 @@
-"""`FastBert` is the forward pass for ranking on a CPU: fewer operators and weights in half the bytes. A short text is
-bound by reading weights and by the overhead of each operator. So the three projections of a layer's attention are one,
-an activation is part of its product, weights lie as oneDNN reads them, and they are bfloat16 where the CPU has
-instructions for it. Sums, norms and the result stay in float32. Should a version of torch lack the operators, `checked`
-says so and `Bert` reads the texts.
+"""The forward pass for ranking on a CPU, of every architecture that is BERT's but for names, positions and a bias.
+
+It has fewer operators, and weights in half the bytes: a short text is bound by reading weights and by the overhead of
+each operator. So the three projections of a layer's attention are one, an activation is part of its product, weights
+lie as oneDNN reads them, and they are bfloat16 where the CPU has instructions for it. Sums, norms and the result are
+float32. Should a version of torch lack the operators, `checked` says so and the transformer itself reads the texts.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ap_ranker.models.bert import Bert
 from ap_ranker.models.private_operators import packed_linear
 
 logger = logging.getLogger(__name__)
 
+WIDTH = 16
+"""Texts are padded to multiples of it: torch computes a softmax in vectors of 16 numbers and what is left one by one,
+which changes a score by up to .007. At 16, 32, ... states are equal to the last bit. AMX multiplies 16 rows at once."""
+
 FEW_TOKENS = 32
-"""Up to here, products have as many rows as tokens. Above, their number is rounded up: each new one leaves 2.6 MB with
-all-MiniLM-L6-v2, among it oneDNN's programs; a server grew by 250 MB a process in five thousand questions."""
+"""Up to here, products of a text alone have as many rows as tokens; above, as its padded width: each number of rows
+leaves 2.6 MB with all-MiniLM-L6-v2, among it oneDNN's programs; a server grew by 250 MB in five thousand questions."""
 
 LEAST_ROWS = 2
-"""Of a product. oneDNN gives a row the same sums among any 2 to 2,048 rows, at any place among them (AVX2, AVX-512 and
-its bfloat16; 1 to 16 threads). A row alone is summed in another order if it has 1,536 numbers or more."""
+"""Of a product. Without AMX, oneDNN gives a row the same sums among any 2 to 2,048 rows, at any place among them (AVX2,
+AVX-512 and its bfloat16; 1 to 16 threads). A row alone is summed in another order if it has 1,536 numbers or more."""
 
-ATTENTION_WIDTH = 16
-"""Texts are attended to at multiples of this width: torch computes a softmax in vectors of 16 numbers and what is left
-one by one, which changes a score by up to .007. At 16, 32, ... 256 states are equal to the last bit, at no cost."""
+MOST_ROWS = 256
+"""Of a product: what a layer computes of so many tokens stays in a core's cache."""
+
+AMX_ROWS = FEW_TOKENS, 64, MOST_ROWS
+"""AMX sums in an order that depends on the number of rows, but for up to 32. So a text's own length says which of these
+numbers its products have, whatever is read beside it: the first that it does not exceed, or the last."""
+
+TOKENS_AT_ONCE = 2_048  # that the transformer reads, of many texts: with more, a CPU gains no speed
 
 LEAST_COSINE = 0.999
 """Of a token's state and what transformers computes; with bfloat16, those of all-MiniLM-L6-v2 have 0.9999."""
 
 
-class FastBert:
+@dataclass(frozen=True)
+class LayerNames:
+    """Where a transformer keeps its layers, and a layer its modules."""
+
+    query: str
+    key: str
+    value: str
+    join: str
+    attention_norm: str
+    widen: str = "intermediate.dense"
+    narrow: str = "output.dense"
+    norm: str = "output.LayerNorm"
+    layers: str = "encoder.layer"
+
+
+_BERT = LayerNames(
+    *(f"attention.self.{name}" for name in ("query", "key", "value")),
+    *(f"attention.output.{name}" for name in ("dense", "LayerNorm")),
+)
+_MPNET = LayerNames(*(f"attention.attn.{name}" for name in "qkvo"), "attention.LayerNorm")
+_DISTILBERT = LayerNames(
+    *(f"attention.{name}_lin" for name in ("q", "k", "v", "out")),
+    *("sa_layer_norm", "ffn.lin1", "ffn.lin2", "output_layer_norm", "transformer.layer"),
+)
+
+FAMILIES = {
+    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert"), _BERT),
+    "mpnet": _MPNET,
+    "distilbert": _DISTILBERT,
+}
+"""By transformers' `model_type`. Their embeddings have the same names."""
+
+COUNTED_FROM_ZERO = ("bert", "distilbert")  # positions; those of the others begin after the padding's, as in fairseq
+
+
+class FastTransformer:
     """A copy, with matrices of a dtype, of the weights of a backbone on a CPU, to be made again when they change."""
 
     reads_apart = True
     """Whether a text has the same states, to the last bit, whatever is read beside it; `checked` tries."""
 
-    def __init__(self, backbone: Bert, dtype: torch.dtype) -> None:
-        table, heads, self._dtype = backbone.embeddings, int(backbone.config.num_attention_heads), dtype
+    def __init__(self, backbone: Any, dtype: torch.dtype) -> None:
+        config, table = backbone.config, backbone.embeddings
+        names, heads, self._dtype = FAMILIES[config.model_type], int(config.num_attention_heads), dtype
         self._words, self._norm = table.word_embeddings, table.LayerNorm
-        places = table.position_embeddings.weight.detach()[table.first :]
-        places = places + table.token_type_embeddings.weight.detach()[0]
-        self._places = F.pad(places, (0, 0, 0, ATTENTION_WIDTH))  # those beyond are padding's
-        self._layers = [_packed_layer(layer, heads, dtype) for layer in backbone.encoder.layer]
+        first = 0 if config.model_type in COUNTED_FROM_ZERO else self._words.padding_idx + 1
+        places = table.position_embeddings.weight.detach()[first:]
+        if hasattr(table, "token_type_embeddings"):
+            places = places + table.token_type_embeddings.weight.detach()[0]
+        self._places = F.pad(places, (0, 0, 0, WIDTH))  # those beyond are padding's
+        self._bias = None  # (heads, T, T), which attention adds for the distance of two tokens
+        if config.model_type == "mpnet":
+            self._bias = backbone.encoder.compute_position_bias(self._places[None, :, 0]).detach()[0]
+        self._layers = [_packed_layer(layer, names, heads, dtype) for layer in backbone.get_submodule(names.layers)]
+        has_amx = dtype == torch.bfloat16 and torch.cpu.get_capabilities().get("amx_bf16", False)
+        self._rows = AMX_ROWS if has_amx else (MOST_ROWS,)
+
+    @staticmethod
+    def reads(config: Any) -> bool:
+        """Whether a backbone's configuration describes an architecture of the `FAMILIES`."""
+        return (
+            config.model_type in FAMILIES
+            and "gelu" in (getattr(config, "hidden_act", None), getattr(config, "activation", None))
+            and getattr(config, "position_embedding_type", None) in (None, "absolute")
+            and not getattr(config, "is_decoder", False)
+        )
 
     @classmethod
-    def checked(cls, backbone: Bert, dtype: torch.dtype) -> Self | None:
+    def checked(cls, backbone: Any, dtype: torch.dtype) -> Self | None:
         """A copy that computes what the backbone does; `None`, which is logged, if there can be none."""
-        ids = torch.arange(10, 34).reshape(2, 12) % backbone.config.vocab_size
-        mask = torch.ones_like(ids, dtype=torch.bool)
-        mask[1, 9:] = False
-        expected = backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+        if not cls.reads(backbone.config):
+            logger.info("Texts are read by transformers: our own forward pass has no %s.", backbone.config.model_type)
+            return None
         try:
             fast = cls(backbone, dtype)
-            found = fast(ids, mask)
-            cosine = F.cosine_similarity(found, expected, dim=2)[mask].min().item()
-            alone, among_many = fast(ids[1:, :9], mask[1:, :9]), fast(ids.repeat(4, 1), mask.repeat(4, 1))
-            fast.reads_apart = all(bool((others[1::2, :9] == alone).all()) for others in (found, among_many))
-            if dtype == torch.bfloat16 and torch.cpu.get_capabilities().get("amx_bf16"):
-                fast.reads_apart = False  # seldom, AMX rounds a sum otherwise among more than 32 rows
+            length = min(40, len(fast._places) - WIDTH)
+            unlike_words = backbone.config.vocab_size // 2  # a vocabulary begins with tokens that are none or untrained
+            ids = unlike_words + torch.arange(2 * length).reshape(2, length) % unlike_words
+            mask = torch.ones_like(ids, dtype=torch.bool)
+            mask[1, 9:] = False
+            expected = backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+            cosine = F.cosine_similarity(fast(ids, mask), expected, dim=2)[mask].min().item()
+            fast.reads_apart = all(fast._reads_apart(part) for part in (ids[1:, :9], ids[:1]))
             reason = f"its states have a cosine of {cosine:.4f} with theirs"
-        except (AttributeError, NotImplementedError, RuntimeError, TypeError) as error:  # operators of this torch
+        except (AttributeError, IndexError, NotImplementedError, RuntimeError, TypeError) as error:  # of this torch
             cosine, reason = 0.0, repr(error)
         if cosine >= LEAST_COSINE:
             return fast
         logger.warning("Texts are read by transformers, more slowly than by our own forward pass: %s.", reason)
         return None
 
+    def _reads_apart(self, ids: Tensor) -> bool:
+        """Whether a text alone (1, T) has the states that it has beside four others, one of them longer."""
+        others = F.pad(ids.repeat(5, 1), (0, 3))
+        mask = torch.ones_like(others, dtype=torch.bool)
+        mask[:4, -3:] = False
+        return bool((self(others, mask)[:4, :-3] == self(ids, mask[4:, :-3])).all())
+
+    def groups(self, lengths: Sequence[int]) -> list[int]:
+        """How many of the texts, sorted by length, are read at once; their products have the same numbers of rows."""
+        sizes: list[int] = []
+        for _, texts in groupby(lengths, self._rows_of):
+            room = 0
+            for width in map(_padded, texts):
+                if width > room or not self.reads_apart:
+                    sizes.append(0)
+                    room = TOKENS_AT_ONCE
+                sizes[-1] += 1
+                room -= width
+        return sizes
+
+    def _rows_of(self, length: int) -> int:
+        return next((rows for rows in self._rows if length <= rows), self._rows[-1])
+
     def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
         """(N, T, H) hidden states of (N, T) ids, attending to those of the mask (N, T); zero where it is not set."""
-        length = ids.shape[1]
-        ids, mask = (F.pad(part, (0, -length % ATTENTION_WIDTH)) for part in (ids, mask))
-        tokens = _Tokens(mask, length, self._dtype)
-        places = tokens.packed(torch.arange(ids.shape[1]).expand(ids.shape))
-        states: Tensor = self._norm(self._words(tokens.packed(ids)) + self._places[places])
+        most = self._rows_of(ids.shape[1])
+        texts = _Texts(mask, self._bias, self._dtype)
+        rows = _padded(texts.rows, most) if self._rows is AMX_ROWS and most > FEW_TOKENS else texts.rows
+        words, places = self._words(texts.packed(ids)), self._places[texts.places]
+        chunks = self._norm(_resized(words + places, rows)).split(most)
         for layer in self._layers:
-            states = layer(states, tokens)
-        return tokens.padded(states)[:, :length]
+            chunks = layer(chunks, texts)
+        return texts.padded(torch.cat(chunks))
 
 
-def _packed_layer(layer: Any, heads: int, dtype: torch.dtype) -> Callable[[Tensor, _Tokens], Tensor]:
-    own, output = layer.attention.self, layer.attention.output
-    project = packed_linear(own.query, own.key, own.value, dtype=dtype)
-    join, narrow = (packed_linear(each.dense, dtype=dtype) for each in (output, layer.output))
-    widen = packed_linear(layer.intermediate.dense, dtype=dtype, activation="gelu")
+Chunks = Sequence[Tensor]
+"""(at most `MOST_ROWS`, H) states of as many tokens."""
 
-    def forward(states: Tensor, tokens: _Tokens) -> Tensor:
-        query, key, value = tokens.padded(project(states.to(dtype))).unflatten(2, (3, heads, -1)).permute(2, 0, 3, 1, 4)
-        attended = F.scaled_dot_product_attention(query, key, value, attn_mask=tokens.attended_to).transpose(1, 2)
-        states = output.LayerNorm(states + join(tokens.packed(attended).flatten(1)))
-        return layer.output.LayerNorm(states + narrow(widen(states.to(dtype))))
+
+def _packed_layer(layer: Any, names: LayerNames, heads: int, dtype: torch.dtype) -> Callable[[Chunks, _Texts], Chunks]:
+    module = layer.get_submodule
+    project = packed_linear(*map(module, (names.query, names.key, names.value)), dtype=dtype)
+    join, narrow = (packed_linear(module(name), dtype=dtype) for name in (names.join, names.narrow))
+    widen = packed_linear(module(names.widen), dtype=dtype, activation="gelu")
+    attention_norm, norm = module(names.attention_norm), module(names.norm)
+
+    def forward(chunks: Chunks, texts: _Texts) -> Chunks:
+        attended = texts.attend(torch.cat([project(chunk.to(dtype)) for chunk in chunks]), heads)
+        found = []
+        for chunk, part in zip(chunks, attended.split(len(chunks[0])), strict=True):
+            states = attention_norm(chunk + join(part))
+            found.append(norm(states + narrow(widen(states.to(dtype)))))
+        return found
 
     return forward
 
 
-class _Tokens:
-    """The tokens of N texts one after another: no work is spent on padding but that of `_rows_for`."""
+class _Texts:
+    """The tokens of N texts one after another, each text padded to a multiple of `WIDTH`; a short one alone is not."""
 
-    def __init__(self, mask: Tensor, length: int, dtype: torch.dtype) -> None:
-        self._shape, self._count = mask.shape, int(mask.sum())
-        self._rows = _rows_for(self._count)
-        # Those of one text stand one after another already.
-        self._is_one_text = len(mask) == 1 and self._count == length and self._rows <= mask.numel()
-        if not self._is_one_text:
-            self._places = F.pad(mask.flatten().nonzero().squeeze(1), (0, self._rows - self._count))
-        self.attended_to = None  # or what is added to attention's products, so that padding counts nothing
-        if self._count < mask.numel():
-            self.attended_to = torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, -torch.inf)[:, None, None]
+    def __init__(self, mask: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
+        length = mask.shape[1]
+        self._is_alone, self._mask, self._padding = len(mask) == 1, mask, -length % WIDTH
+        ends = [length] if self._is_alone else (mask * torch.arange(1, length + 1)).amax(dim=1).tolist()
+        widths, padded = [_padded(end) for end in ends], F.pad(mask, (0, self._padding))
+        self._tokens = self.rows = sum(widths)
+        self.places: slice | Tensor = slice(self._tokens)
+        if self._is_alone and length <= FEW_TOKENS:
+            self.rows = max(length, LEAST_ROWS)
+        elif not self._is_alone:
+            columns = torch.arange(padded.shape[1]).expand(padded.shape)
+            self._inside = columns < torch.tensor(widths).unsqueeze(1)
+            self.places = columns[self._inside]
+        self._groups, start = [], 0  # of texts of the same width: it, their tokens, what attention's products get added
+        for width, same in groupby(widths):
+            end = start + len(list(same))
+            self._groups.append((width, (end - start) * width, _added(padded[start:end, :width], bias, dtype)))
+            start = end
 
-    def packed(self, values: Tensor) -> Tensor:
-        """(N, T, ...) -> (tokens, ...)"""
-        flat = values.flatten(0, 1)
-        return flat[: self._rows] if self._is_one_text else flat[self._places]
+    def packed(self, ids: Tensor) -> Tensor:
+        """(N, T) -> (tokens,)"""
+        padded = F.pad(ids, (0, self._padding))
+        return padded[0] if self._is_alone else padded[self._inside]
 
-    def padded(self, values: Tensor) -> Tensor:
-        """(tokens, C) -> (N, T, C), zero on padding."""
-        if self._is_one_text:
-            return F.pad(values[: self._count], (0, 0, 0, self._shape.numel() - self._count)).unsqueeze(0)
-        flat = values.new_zeros(self._shape.numel(), values.shape[1])
-        return flat.index_copy_(0, self._places[: self._count], values[: self._count]).unflatten(0, self._shape)
+    def attend(self, projected: Tensor, heads: int) -> Tensor:
+        """(rows, H) what the tokens of each text find in it, of (rows, 3 H) queries, keys and values."""
+        parts = _resized(projected, self._tokens).split([tokens for _, tokens, _ in self._groups])
+        found = []
+        for part, (width, _, added) in zip(parts, self._groups, strict=True):
+            query, key, value = part.view(-1, width, 3, heads, part.shape[1] // heads // 3).permute(2, 0, 3, 1, 4)
+            attended = F.scaled_dot_product_attention(query, key, value, attn_mask=added)
+            found.append(attended.transpose(1, 2).reshape(len(part), -1))
+        return _resized(torch.cat(found), len(projected))
+
+    def padded(self, states: Tensor) -> Tensor:
+        """(rows, H) -> (N, T, H), zero on padding."""
+        if self._is_alone:
+            return _resized(states, self._mask.shape[1]) * self._mask.unsqueeze(2)
+        found = states.new_zeros(*self._mask.shape, states.shape[1])
+        present = F.pad(self._mask, (0, self._padding))[self._inside]
+        found[self._mask] = states[: self._tokens][present]
+        return found
 
 
-def _rows_for(tokens: int) -> int:
-    """The rows of a product for so many tokens, of which the last ones may be padding: 15, or an eighth, at most."""
-    step = 1 if tokens <= FEW_TOKENS else 2 ** max(4, tokens.bit_length() - 4)
-    return -(-max(tokens, LEAST_ROWS) // step) * step
+def _added(present: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """What attention's products (n, heads, T, T) get added where these tokens of n texts, (n, T), are present."""
+    bias = None if bias is None else bias[:, : present.shape[1], : present.shape[1]].unsqueeze(0)
+    if present.all():
+        return bias
+    added = torch.zeros(present.shape, dtype=dtype).masked_fill_(~present, -torch.inf)[:, None, None]
+    return added if bias is None else added + bias
+
+
+def _padded(length: int, step: int = WIDTH) -> int:
+    return -(-length // step) * step
+
+
+def _resized(rows: Tensor, count: int) -> Tensor:
+    """So many rows: the first ones, or zeros after them."""
+    return rows if len(rows) == count else F.pad(rows, (0, 0, 0, count - len(rows)))

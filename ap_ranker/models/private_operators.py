@@ -1,7 +1,7 @@
 """All private operators of torch that are used: products whose speed no public one has.
 
 Each is tried before it is used, and has a plain fallback: `packed_linear` is compared with the layers themselves by
-`FastBert.checked`, which leaves texts to `Bert` if they differ; `int8_products` is compared with numpy by
+`FastTransformer.checked`, which leaves texts to transformers if they differ; `int8_products` is compared with numpy by
 `multiplies_int8`, without which numbers in int8 are widened to float32.
 """
 

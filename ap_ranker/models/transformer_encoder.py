@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ap_ranker.models.bert import Bert
-from ap_ranker.models.fast_forward import FastBert
+from ap_ranker.models.fast_forward import FastTransformer
 from ap_ranker.models.operations import exact, mean_pool
 from ap_ranker.models.pretrained import SentenceSettings, build_backbone, read_weights
 from ap_ranker.text.tokenizer import TokenBatch
@@ -46,7 +46,7 @@ class TransformerEncoder(nn.Module):
         self._memory: dict[bytes, Tensor] = {}
         self._room = 0
         self._weights = tuple(self.backbone.parameters())  # to walk through the modules takes a millisecond
-        self._fast: tuple[object, FastBert | None] = (None, None)  # of which weights, and a copy of them
+        self._fast: tuple[object, FastTransformer | None] = (None, None)  # of which weights, and a copy of them
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what only saves time: packed weights cannot be copied, and are packed again when they are needed."""
@@ -104,13 +104,13 @@ class TransformerEncoder(nn.Module):
 
     def _read(self, batch: TokenBatch, stored: bool) -> Tensor:
         """(N, T, H) hidden states; without a gradient, on a CPU, a text's do not depend on the others of the batch."""
-        # Where transformers reads, a question's may in the last bit: one by one, sixteen take half as long again.
         fast = None if torch.is_grad_enabled() else self._fast_forward()
-        one_by_one = stored if fast is None else not fast.reads_apart
-        at_once = 1 if one_by_one and batch.ids.device.type == "cpu" and not torch.is_grad_enabled() else AT_ONCE
         # In groups of similar length, because padding takes as long as words. Dropped words may leave gaps at the end.
         lengths = (batch.mask * torch.arange(1, batch.mask.shape[1] + 1, device=batch.mask.device)).amax(dim=1)
         order = lengths.argsort()
+        # Where transformers reads, a question's may in the last bit: one by one, sixteen take half as long again.
+        one_by_one = stored and batch.ids.device.type == "cpu" and not torch.is_grad_enabled()
+        at_once = (1 if one_by_one else AT_ONCE) if fast is None else fast.groups(lengths[order].tolist())
         parts = []
         for rows in order.split(at_once):
             width = int(lengths[rows[-1]])
@@ -118,7 +118,7 @@ class TransformerEncoder(nn.Module):
             parts.append(nn.functional.pad(states.to(self._weights[0].dtype), (0, 0, 0, batch.ids.shape[1] - width)))
         return torch.cat(parts)[order.argsort()]
 
-    def _read_group(self, ids: Tensor, mask: Tensor, fast: FastBert | None) -> Tensor:
+    def _read_group(self, ids: Tensor, mask: Tensor, fast: FastTransformer | None) -> Tensor:
         if fast is not None:
             return fast(ids, mask)
         # bfloat16 halves the training time where the CPU multiplies matrices in it.
@@ -126,15 +126,15 @@ class TransformerEncoder(nn.Module):
         with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
             return self.backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state
 
-    def _fast_forward(self) -> FastBert | None:
+    def _fast_forward(self) -> FastTransformer | None:
         """Our own forward pass with the backbone's present weights; `None` if this transformer has none."""
         backbone, first = self.backbone, self._weights[0]
-        if not isinstance(backbone, Bert) or first.device.type != "cpu" or first.dtype != torch.float32:
+        if first.device.type != "cpu" or first.dtype != torch.float32:
             return None
         weights = [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in self._weights]
         if self._fast[0] != weights:
             dtype = torch.bfloat16 if multiplies_bfloat16() else torch.float32
-            self._fast = weights, FastBert.checked(backbone, dtype)
+            self._fast = weights, FastTransformer.checked(backbone, dtype)
         return self._fast[1]
 
     @torch.no_grad()
