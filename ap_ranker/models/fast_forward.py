@@ -1,9 +1,10 @@
 """The forward pass for ranking on a CPU, of every architecture that is BERT's but for names, positions and a bias.
 
 It has fewer operators, and weights in half the bytes: a short text is bound by reading weights and by the overhead of
-each operator. So the three projections of a layer's attention are one, an activation is part of its product, weights
-lie as oneDNN reads them, and they are bfloat16 where the CPU has instructions for it. Sums, norms and the result are
-float32. Should a version of torch lack the operators, `checked` says so and the transformer itself reads the texts.
+each operator. So the three projections of a layer's attention are one, an activation or a sum is part of its product,
+weights lie as oneDNN reads them, and what is multiplied is bfloat16 where the CPU has instructions for it; sums and
+norms are computed in float32. Should a version of torch lack the operators, `checked` says so, and the transformer
+itself reads the texts.
 """
 
 from __future__ import annotations
@@ -167,10 +168,10 @@ class FastTransformer:
         texts = _Texts(mask, self._bias, self._dtype)
         rows = _padded(texts.rows, most) if self._rows is AMX_ROWS and most > FEW_TOKENS else texts.rows
         words, places = self._words(texts.packed(ids)), self._places[texts.places]
-        chunks = self._norm(_resized(words + places, rows)).split(most)
+        chunks = self._norm(_resized(words + places, rows)).to(self._dtype).split(most)
         for layer in self._layers:
             chunks = layer(chunks, texts)
-        return texts.padded(torch.cat(chunks))
+        return texts.padded(torch.cat(chunks).float())
 
 
 Chunks = Sequence[Tensor]
@@ -180,16 +181,16 @@ Chunks = Sequence[Tensor]
 def _packed_layer(layer: Any, names: LayerNames, heads: int, dtype: torch.dtype) -> Callable[[Chunks, _Texts], Chunks]:
     module = layer.get_submodule
     project = packed_linear(*map(module, (names.query, names.key, names.value)), dtype=dtype)
-    join, narrow = (packed_linear(module(name), dtype=dtype) for name in (names.join, names.narrow))
+    join, narrow = (packed_linear(module(name), dtype=dtype, activation="add") for name in (names.join, names.narrow))
     widen = packed_linear(module(names.widen), dtype=dtype, activation="gelu")
     attention_norm, norm = module(names.attention_norm), module(names.norm)
 
     def forward(chunks: Chunks, texts: _Texts) -> Chunks:
-        attended = texts.attend(torch.cat([project(chunk.to(dtype)) for chunk in chunks]), heads)
+        attended = texts.attend(torch.cat([project(chunk) for chunk in chunks]), heads)
         found = []
         for chunk, part in zip(chunks, attended.split(len(chunks[0])), strict=True):
-            states = attention_norm(chunk + join(part))
-            found.append(norm(states + narrow(widen(states.to(dtype)))))
+            states = attention_norm(join(part, other=chunk))
+            found.append(norm(narrow(widen(states), other=states)))
         return found
 
     return forward
