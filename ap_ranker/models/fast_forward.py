@@ -231,7 +231,8 @@ class _Texts:
             query, key, value = part.view(-1, width, 3, heads, part.shape[1] // heads // 3).permute(2, 0, 3, 1, 4)
             attended = F.scaled_dot_product_attention(query, key, value, attn_mask=added)
             found.append(attended.transpose(1, 2).reshape(len(part), -1))
-        return _resized(torch.cat(found), len(projected))
+        found.append(part.new_zeros(max(0, len(projected) - self._tokens), found[0].shape[1]))
+        return torch.cat(found)[: len(projected)]
 
     def padded(self, states: Tensor) -> Tensor:
         """(rows, H) -> (N, T, H), zero on padding."""
@@ -258,4 +259,4 @@ def _padded(length: int, step: int = WIDTH) -> int:
 
 def _resized(rows: Tensor, count: int) -> Tensor:
     """So many rows: the first ones, or zeros after them."""
-    return rows if len(rows) == count else F.pad(rows, (0, 0, 0, count - len(rows)))
+    return rows[:count] if len(rows) >= count else F.pad(rows, (0, 0, 0, count - len(rows)))
