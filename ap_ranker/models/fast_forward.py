@@ -103,7 +103,7 @@ class FastTransformer:
             self._bias = backbone.encoder.compute_position_bias(self._places[None, :, 0]).detach()[0]
         self._layers = [_packed_layer(layer, names, heads, dtype) for layer in backbone.get_submodule(names.layers)]
         has_amx = dtype == torch.bfloat16 and torch.cpu.get_capabilities().get("amx_bf16", False)
-        self._rows = AMX_ROWS if has_amx else (MOST_ROWS,)
+        self._rows: tuple[int, ...] = AMX_ROWS if has_amx else (MOST_ROWS,)
 
     @staticmethod
     def reads(config: Any) -> bool:
@@ -168,24 +168,23 @@ class FastTransformer:
         texts = _Texts(mask, self._bias, self._dtype)
         rows = _padded(texts.rows, most) if self._rows is AMX_ROWS and most > FEW_TOKENS else texts.rows
         words, places = self._words(texts.packed(ids)), self._places[texts.places]
-        chunks = self._norm(_resized(words + places, rows)).to(self._dtype).split(most)
+        chunks: Sequence[Tensor] = self._norm(_resized(words + places, rows)).to(self._dtype).split(most)
         for layer in self._layers:
             chunks = layer(chunks, texts)
         return texts.padded(torch.cat(chunks).float())
 
 
-Chunks = Sequence[Tensor]
-"""(at most `MOST_ROWS`, H) states of as many tokens."""
-
-
-def _packed_layer(layer: Any, names: LayerNames, heads: int, dtype: torch.dtype) -> Callable[[Chunks, _Texts], Chunks]:
+def _packed_layer(
+    layer: Any, names: LayerNames, heads: int, dtype: torch.dtype
+) -> Callable[[Sequence[Tensor], _Texts], Sequence[Tensor]]:
+    """The layer, of states of tokens in chunks (at most `MOST_ROWS`, H)."""
     module = layer.get_submodule
     project = packed_linear(*map(module, (names.query, names.key, names.value)), dtype=dtype)
     join, narrow = (packed_linear(module(name), dtype=dtype, activation="add") for name in (names.join, names.narrow))
     widen = packed_linear(module(names.widen), dtype=dtype, activation="gelu")
     attention_norm, norm = module(names.attention_norm), module(names.norm)
 
-    def forward(chunks: Chunks, texts: _Texts) -> Chunks:
+    def forward(chunks: Sequence[Tensor], texts: _Texts) -> Sequence[Tensor]:
         attended = texts.attend(torch.cat([project(chunk) for chunk in chunks]), heads)
         found = []
         for chunk, part in zip(chunks, attended.split(len(chunks[0])), strict=True):
@@ -212,7 +211,9 @@ class _Texts:
             columns = torch.arange(padded.shape[1]).expand(padded.shape)
             self._inside = columns < torch.tensor(widths).unsqueeze(1)
             self.places = columns[self._inside]
-        self._groups, start = [], 0  # of texts of the same width: it, their tokens, what attention's products get added
+        # Of texts of the same width: it, the number of their tokens, and what is added to attention's products.
+        self._groups: list[tuple[int, int, Tensor | None]] = []
+        start = 0
         for width, same in groupby(widths):
             end = start + len(list(same))
             self._groups.append((width, (end - start) * width, _added(padded[start:end, :width], bias, dtype)))
