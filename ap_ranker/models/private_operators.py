@@ -1,7 +1,7 @@
 """All private operators of torch that are used: products whose speed no public one has.
 
 Each is tried before it is used, and has a plain fallback: `packed_linear` is compared with the layers themselves by
-`FastBert.checked`, which leaves texts to `Bert` if they differ; `int8_products` is compared with numpy by
+`FastTransformer.checked`, which leaves texts to transformers if they differ; `int8_products` is compared with numpy by
 `multiplies_int8`, without which numbers in int8 are widened to float32.
 """
 
@@ -19,13 +19,16 @@ _EXACT = 2**24  # sums of whole numbers up to here are exact in float32
 _BLOCK = 1024  # rows widened at once: in float32 they fit into the cache of a core
 
 
-def packed_linear(*layers: nn.Linear, dtype: torch.dtype, activation: str = "none") -> Callable[[Tensor], Tensor]:
-    """y = f(x W^T + b) of one or several layers, of x in `dtype`, with W in the order in which oneDNN reads it."""
+def packed_linear(*layers: nn.Linear, dtype: torch.dtype, activation: str = "none") -> Callable[..., Tensor]:
+    """y = f(x W^T + b) of one or several layers, of x in `dtype`, with W in the order in which oneDNN reads it.
+
+    With the activation `add`, f adds the argument `other`, before the result is rounded.
+    """
     bias = torch.cat([layer.bias.detach() for layer in layers]).to(dtype)
     weight = torch.cat([layer.weight.detach() for layer in layers]).to(dtype)
     packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-    multiply = torch.ops.mkldnn._linear_pointwise
-    return partial(multiply, W=packed, B=bias, attr=activation, scalars=[], algorithm="none")
+    multiply = partial(torch.ops.mkldnn._linear_pointwise, W=packed, B=bias, attr=activation)
+    return multiply if activation == "add" else partial(multiply, scalars=[], algorithm="none")
 
 
 def int8_products(matrix: np.ndarray, others: np.ndarray) -> np.ndarray:

@@ -19,9 +19,9 @@ from torch import Tensor
 from ap_ranker.models import pretrained, transformer_encoder
 from ap_ranker.models.ap_transformer import WORD_WEIGHTS, AttentiveTransformer
 from ap_ranker.models.base import JudgedCandidates
-from ap_ranker.models.bert import Bert
+from ap_ranker.models.fast_forward import FastTransformer
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder, read_encoder_config
-from ap_ranker.models.transformer_encoder import FastBert, TransformerEncoder
+from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.text.tokenizer import TokenBatch
 
 WORDS = [f"w{number}" for number in range(60)]
@@ -391,62 +391,12 @@ def test_minilm_ranks_as_sentence_transformers_do() -> None:
 
 # --- our own forward pass ---
 
-ROBERTA = TINY | {"model_type": "xlm-roberta", "pad_token_id": 1, "max_position_embeddings": 26}
-"""As BERT, but its positions begin after the padding's."""
-
-
-def backbone(architecture: dict[str, Any]) -> Any:
-    torch.manual_seed(3)
-    return pretrained.build_backbone(architecture).eval()
-
-
-@pytest.mark.parametrize("architecture", [TINY, ROBERTA], ids=["bert", "xlm-roberta"])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)])
-def test_it_computes_what_transformers_does(architecture: dict[str, Any], dtype: torch.dtype, tolerance: float) -> None:
-    """One text as it is, and several with padding and with words that are dropped; few tokens and many."""
-    model, ours = backbone(architecture), Bert(architecture)
-    ours.load_state_dict(model.state_dict(), strict=False)  # the pooler's are left over
-    for lengths in ((4,), (1, 4, 20), (3, 20, 20), (20, 20)):
-        batch = TokenBatch.from_lists([[30 + i % 7 for i in range(length)] for length in lengths])
-        present = batch.mask.clone()
-        present[-1, 2] = False
-        with torch.no_grad():
-            expected = model(input_ids=batch.ids, attention_mask=present.long()).last_hidden_state
-            found = FastBert(ours, dtype)(batch.ids, present)
-        assert torch.allclose(found[present], expected[present], rtol=0, atol=tolerance)
-    assert expected[present].std() > 0.5
-
-
-def test_products_have_few_shapes() -> None:
-    """Each is compiled and kept: a server whose batches all differ must not grow with every one."""
-    with patch.object(torch.ops.mkldnn, "_linear_pointwise", wraps=torch.ops.mkldnn._linear_pointwise) as multiply:
-        model = FastBert(Bert(TINY), torch.float32)
-        for count in range(2, 80):
-            model(torch.full((count, 20), 5), torch.arange(20) < 10 + torch.arange(count).unsqueeze(1) % 11)
-    assert 1 < len({len(call.args[0]) for call in multiply.call_args_list}) < 40
-    rows = {tokens: transformer_encoder._rows_for(tokens) for tokens in range(1, 32 * 512 + 1)}
-    assert len(set(rows.values())) < 120
-    assert all(0 <= more - tokens <= max(15, tokens / 8) for tokens, more in rows.items())
-    assert all(rows[tokens] == tokens for tokens in range(2, 33))
-    assert rows[1] == 2  # one row alone is summed in another order
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"hidden_act": "relu"}, {"is_decoder": True}, {"model_type": "mpnet", "relative_attention_num_buckets": 8}],
-    ids=str,
-)
-def test_other_transformers_are_left_to_the_library(change: dict[str, Any]) -> None:
-    assert isinstance(TransformerEncoder(TINY, 0.0, frozen=False)._fast_forward(), FastBert)
-    assert TransformerEncoder(TINY | change, 0.0, frozen=False)._fast_forward() is None
-    assert TransformerEncoder(TINY, 0.0, frozen=False).double()._fast_forward() is None
-
 
 def test_a_forward_pass_that_differs_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
     model = built(size=6)
     batch = TokenBatch.from_lists(TOKENS[:4])
     expected = states(model.encoder, batch)
-    with patch.object(FastBert, "__call__", lambda self, ids, mask: -torch.ones(*ids.shape, 8)), torch.no_grad():
+    with patch.object(FastTransformer, "__call__", lambda self, ids, mask: -torch.ones(*ids.shape, 8)), torch.no_grad():
         assert torch.equal(states(model.encoder, batch), expected)
         states(model.encoder, batch)
     [warning] = [record.getMessage() for record in caplog.records]
@@ -458,7 +408,7 @@ def test_changed_weights_are_noticed() -> None:
     batch = TokenBatch.from_lists(TOKENS[:4])
     with torch.no_grad():
         before = states(model.encoder, batch)
-        with patch.object(FastBert, "checked", wraps=FastBert.checked) as copied:
+        with patch.object(FastTransformer, "checked", wraps=FastTransformer.checked) as copied:
             assert torch.equal(states(model.encoder, batch), before)
             assert not copied.called
             model.encoder.load_state_dict({name: 1.1 * value for name, value in model.encoder.state_dict().items()})

@@ -194,7 +194,7 @@ def test_where_products_depend_on_their_rows_texts_are_read_one_by_one(folder: P
     questions = ASKED[:16]
     with (
         patch.object(torch.ops.mkldnn, "_linear_pointwise", by_rows),
-        patch("ap_ranker.models.transformer_encoder.LEAST_COSINE", 0),
+        patch("ap_ranker.models.fast_forward.LEAST_COSINE", 0),
     ):
         ranker = loaded(folder)
         expected = scores(ranker, questions)
