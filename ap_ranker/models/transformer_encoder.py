@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,14 +21,22 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ap_ranker.models.bert import Bert
-from ap_ranker.models.operations import exact, mean_pool
-from ap_ranker.models.pretrained import SentenceSettings, build_backbone, read_weights
+from ap_ranker.models.operations import exact
+from ap_ranker.models.pretrained import WEIGHTS, build_backbone, read_weights
 from ap_ranker.models.private_operators import packed_linear
+from ap_ranker.models.sentence_files import SentenceFiles
+from ap_ranker.models.sentence_modules import SentenceSettings, dense, pool
+from ap_ranker.models.weights import load_shaped
 from ap_ranker.text.tokenizer import TokenBatch
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 32  # texts that the transformer reads: with more, a CPU gains no speed
+LARGE_VOCABULARY = 100_000
+"""Tokens above which their vectors are not trained. Of 250,000, a company's texts have some thousands, but gradients
+and Adam's moments three numbers for each one of all: 1.2 GB of 96 million, four fifths of multilingual-e5-small. And a
+word that no training question has would stay where it was while its translation moves."""
+
 FROZEN_CACHE_BYTES = 8 * 10**9  # of texts that a frozen encoder has read; 130 tokens of 384 numbers are 100 KB
 
 
@@ -62,10 +71,18 @@ class TransformerEncoder(nn.Module):
         for module in self.backbone.modules():
             if isinstance(module, nn.Dropout):
                 module.p = 0.0  # a quarter of a CPU's training time; subwords are dropped instead
+        self.backbone.config.use_cache = False  # of decoders: keys and values for words to come
         self.hidden_size: int = self.backbone.config.hidden_size
+        self.token_layers, self.state_size = dense(self.hidden_size, self.settings.token_layers)
+        self.layers, size = dense(self.state_size, self.settings.layers)
+        size = min(size, self.settings.dimensions or size)
         self.dropout, self.frozen = dropout, frozen
-        self.backbone.requires_grad_(not frozen)
-        self.adapter = nn.Linear(self.hidden_size, self.hidden_size, bias=False).requires_grad_(frozen)
+        for parameter in self.pretrained_parameters():
+            parameter.requires_grad_(not frozen)
+        for module in self.backbone.modules():
+            if isinstance(module, nn.Embedding) and module.num_embeddings > LARGE_VOCABULARY:
+                module.requires_grad_(False)
+        self.adapter = nn.Linear(size, size, bias=False).requires_grad_(frozen)
         with torch.no_grad():  # as `nn.init.eye_`, which imports torch's compiler where there is no memory for weights
             self.adapter.weight.zero_().diagonal().fill_(1.0)
         self._attention: str = self.backbone.config._attn_implementation
@@ -87,10 +104,17 @@ class TransformerEncoder(nn.Module):
         self.backbone.set_attn_implementation("eager" if plain else self._attention)
         return self
 
+    def pretrained_parameters(self) -> Iterator[nn.Parameter]:
+        """Those that exist before any training."""
+        return chain(*(part.parameters() for part in (self.backbone, self.token_layers, self.layers)))
+
     def load_pretrained(self, folder: Path) -> None:
-        """Take the weights of a pretrained encoder; raises as `read_weights`."""
-        weights = read_weights(folder, self.backbone.state_dict())
+        """Take the weights of a pretrained encoder; raises as `SentenceFiles.read` and `read_weights`."""
+        files = SentenceFiles.read(folder)
+        weights = read_weights(files.transformer, self.backbone.state_dict())
         self.backbone.load_state_dict(weights, strict=False)  # the pooler's are left over
+        for layer, place in zip([*self.token_layers, *self.layers], [*files.token_layers, *files.layers], strict=True):
+            load_shaped(layer, place / WEIGHTS)
 
     def forward(
         self, batch: TokenBatch, prompt: Sequence[int] = (), *, stored: bool = False
@@ -98,13 +122,16 @@ class TransformerEncoder(nn.Module):
         """(N, T, H) states, zero on padding; (N, T) bool: which subwords have one; (N, H) pooled vectors of length 1.
 
         The `prompt` is read before each text and counts for the pooled vector only. While training, a share `dropout`
-        of the subwords is dropped, never the first; a frozen transformer reads texts whole all the same, so that it may
-        remember them. `stored`: the states will be rounded to few bits, where a last bit may turn a whole step.
+        of the subwords is dropped, never the first, nor a last one that is pooled; a frozen transformer reads texts
+        whole all the same, so that it may remember them. `stored`: the states will be rounded to few bits, where a last
+        bit may turn a whole step.
         """
         mask = batch.mask
         if self.training and self.dropout:
             mask = mask & (torch.rand(mask.shape, device=mask.device) >= self.dropout)
             mask[:, 0] = True
+            if self.settings.pooling == "lasttoken" or not self.settings.include_prompt:
+                mask |= batch.mask & ~F.pad(batch.mask[:, 1:], (0, 1))
         ids, present, whole = batch.ids, mask, batch.mask
         start, end = self.settings.leading, self.settings.leading + len(prompt)
         if prompt:
@@ -112,8 +139,12 @@ class TransformerEncoder(nn.Module):
             present, whole = (_inserted(part, start, part.new_ones(len(prompt))) for part in (present, whole))
         seen = TokenBatch(ids, whole if self.frozen else present)
         hidden = self._cached_states(seen, stored) if self.frozen else self._read(seen, stored)
-        hidden = hidden * present.unsqueeze(2)
-        vectors = hidden[:, 0] if self.settings.pooling == "cls" else mean_pool(hidden, present)
+        hidden = self.token_layers(hidden) * present.unsqueeze(2)
+        pooled, counted = hidden, present
+        if prompt and not self.settings.include_prompt:
+            counted = F.pad(present[:, end:], (end, 0))
+            pooled = hidden * counted.unsqueeze(2)
+        vectors = self.layers(pool(pooled, counted, self.settings.pooling))[:, : self.adapter.in_features]
         if prompt:
             hidden = torch.cat([hidden[:, :start], hidden[:, end:]], dim=1)
         adapted = F.linear(exact(vectors), exact(self.adapter.weight)).to(vectors.dtype)
