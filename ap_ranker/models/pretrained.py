@@ -191,11 +191,11 @@ def read_encoder(
         files,
         question_prompt=question_prompt or files.question_prompt,
         answer_prompt=answer_prompt or files.answer_prompt,
-        dimensions=dimensions or files.dimensions,
+        settings=replace(files.settings, dimensions=dimensions or files.settings.dimensions),
     )
     length = min(max_tokens, files.max_tokens or max_tokens)
     path = files.transformer / TOKENIZER
-    sentence = files.settings(SubwordTokenizer.load(path, length))
+    sentence = files.with_ids(SubwordTokenizer.load(path, length))
     length -= max(len(sentence.question_prompt), len(sentence.answer_prompt))
     tokenizer = SubwordTokenizer.load(path, length, sentence.question_gap, sentence.answer_gap)
     return folder, tokenizer, Inputs(tokenizer.words, 0, length, architecture | sentence.config())

@@ -1,21 +1,20 @@
-"""The files in which sentence-transformers stores what an encoder does beside its transformer, of all its versions."""
+"""The files in which sentence-transformers, of any version, stores what an encoder does beside its transformer."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from ap_ranker.errors import InputError, one_line
-from ap_ranker.models.sentence_modules import Activation, Layer, Pooling, SentenceSettings
+from ap_ranker.errors import InputError, library_errors, told_at
+from ap_ranker.models.sentence_modules import Layer, SentenceSettings
 from ap_ranker.text.tokenizer import SubwordTokenizer
 
 MODULES = ("Transformer", "Pooling", "Dense", "Normalize", "Dropout", "MultiVectorMask")
-"""Modules that can be read. Of the last ones, none changes a cosine, but a `Normalize` before a `Dense`: our own
-attention takes the place of a mask of the tokens that are matched."""
+"""Modules that can be read. The last ones do not change a cosine, but a `Normalize` before a `Dense` does."""
 
 OLDER_NAMES = {"cls_token": "cls", "max_tokens": "max", "mean_tokens": "mean", "weightedmean_tokens": "weightedmean"}
 """Of poolings."""
@@ -32,92 +31,60 @@ PROMPTS_BY_NAME = {
 
 @dataclass(frozen=True)
 class SentenceFiles:
-    """The settings as an encoder's folder has them: prompts as text, layers by the folders of their weights.
+    """What an encoder's folder says: its settings, but for the prompts, which are texts here.
 
-    `transformer` is the folder of the transformer itself, `max_tokens` where texts are cut, if the files say so.
+    `transformer` is the folder of the transformer itself, `layers` has those of the settings' layers, and `max_tokens`
+    says where texts are cut, if a file says so.
     """
 
     transformer: Path
-    pooling: Any = "mean"
+    settings: SentenceSettings = SentenceSettings()  # noqa: RUF009
+    layers: Sequence[Path] = ()
     question_prompt: str = ""
     answer_prompt: str = ""
     max_tokens: int | None = None
-    include_prompt: bool = True
-    token_layers: Mapping[Path, Layer] = field(default_factory=dict)
-    layers: Mapping[Path, Layer] = field(default_factory=dict)
-    dimensions: int = 0
 
     @classmethod
     def read(cls, folder: Path) -> SentenceFiles:
         """Read an encoder's folder; InputError for a damaged file, or for a module or a pooling that cannot be read."""
-        try:
-            files, unknown = _read(folder)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise InputError(
-                f"{folder}: expected the files of a sentence-transformers encoder, found some that cannot be read "
-                f"({one_line(repr(error))})."
-            ) from error
-        expected = found = ""
-        if unknown:
-            expected, found = f"of the modules {', '.join(MODULES)}", unknown[0]
-        elif files.pooling not in get_args(Pooling):
-            expected, found = f"that pools by {' or '.join(get_args(Pooling))}", files.pooling
-        if expected:
-            raise InputError(f"{folder}: expected an encoder {expected}, found {found}. Choose another encoder.")
-        return files
+        with told_at(folder), library_errors("expected the files of a sentence-transformers encoder"):
+            modules = list(modules_of(folder))
+            places = dict(modules)
+            if unknown := sorted(places.keys() - set(MODULES)):
+                raise InputError(
+                    f"expected an encoder of the modules {', '.join(MODULES)}, found {unknown[0]}. Choose another one."
+                )
+            transformer = places.get("Transformer", folder)
+            pooling = read_json(places.get("Pooling", folder) / "config.json", {})
+            # The layers of ColBERT's checkpoints do not always say that they are of the tokens, which nothing pools.
+            layers = list(_layers(modules, "sentence_embedding" if "Pooling" in places else "token_embeddings"))
+            ours = read_json(folder / "config_sentence_transformers.json", {})
+            length = read_json(transformer / "sentence_bert_config.json", {}).get("max_seq_length")
+            length = length or read_json(transformer / "tokenizer_config.json", {}).get("model_max_length")
+            prompts = dict(ours.get("prompts") or {})
+            settings = SentenceSettings(
+                _pooling(pooling),
+                include_prompt=bool(pooling.get("include_prompt", True)),
+                token_layers=tuple(layer for layer, place, of_tokens in layers if of_tokens),
+                layers=tuple(layer for layer, place, of_tokens in layers if not of_tokens),
+                dimensions=int(ours.get("truncate_dim") or 0),
+            )
+            return cls(
+                transformer,
+                settings,
+                [place for _, place, of_tokens in sorted(layers, key=lambda each: not each[2])],
+                str(ours.get("query_prefix") or "") + _first(prompts, QUESTION_PROMPTS),  # PyLate's: a token of its own
+                str(ours.get("document_prefix") or "") + _first(prompts, ANSWER_PROMPTS),
+                None if length is None else int(length),
+            )
 
-    def settings(self, tokenizer: SubwordTokenizer) -> SentenceSettings:
-        """The same with the encoder's tokenizer's ids."""
-        (question, question_gap), (answer, answer_gap) = map(
-            tokenizer.prompt, (self.question_prompt, self.answer_prompt)
-        )
-        return SentenceSettings(
-            self.pooling,
-            question,
-            answer,
-            tokenizer.leading if question or answer else 0,
-            question_gap,
-            answer_gap,
-            self.include_prompt,
-            tuple(self.token_layers.values()),
-            tuple(self.layers.values()),
-            self.dimensions,
-        )
-
-
-def _read(folder: Path) -> tuple[SentenceFiles, list[str]]:
-    """The settings, and the kinds of modules that cannot be read."""
-    modules = list(modules_of(folder))
-    kinds = dict(modules)
-    transformer, pooling = kinds.get("Transformer", folder), read_json(kinds.get("Pooling", folder) / "config.json", {})
-    ours = read_json(folder / "config_sentence_transformers.json", {})
-    length = read_json(transformer / "sentence_bert_config.json", {}).get("max_seq_length")
-    length = length or read_json(transformer / "tokenizer_config.json", {}).get("model_max_length")
-    token_layers, layers = {}, {}
-    normalized = False
-    for kind, place in modules:
-        if kind == "Dense":
-            config = read_json(place / "config.json", {})
-            # ColBERT's checkpoints have no pooling, and those of PyLate do not say what the layer is of.
-            if config.get("module_input_name", "" if "Pooling" in kinds else "token_embeddings") == "token_embeddings":
-                token_layers[place] = _layer(config, normalized=False)
-            else:
-                layers[place] = _layer(config, normalized=normalized)
-        normalized = kind == "Normalize"
-    prompts = dict(ours.get("prompts") or {})
-    files = SentenceFiles(
-        transformer,
-        _pooling(pooling),
-        # PyLate has a token of its own before each text.
-        str(ours.get("query_prefix") or "") + _first(prompts, QUESTION_PROMPTS),
-        str(ours.get("document_prefix") or "") + _first(prompts, ANSWER_PROMPTS),
-        max_tokens=None if length is None else int(length),
-        include_prompt=bool(pooling.get("include_prompt", True)),
-        token_layers=token_layers,
-        layers=layers,
-        dimensions=int(ours.get("truncate_dim") or 0),
-    )
-    return files, sorted(kinds.keys() - set(MODULES))
+    def with_ids(self, tokenizer: SubwordTokenizer) -> SentenceSettings:
+        """The settings with the prompts in the tokenizer's ids."""
+        question, question_gap = tokenizer.prompt(self.question_prompt)
+        answer, answer_gap = tokenizer.prompt(self.answer_prompt)
+        gaps = {"question_gap": question_gap, "answer_gap": answer_gap}
+        leading = tokenizer.leading if question or answer else 0
+        return replace(self.settings, question_prompt=question, answer_prompt=answer, leading=leading, **gaps)
 
 
 def modules_of(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -132,30 +99,33 @@ def modules_of(folder: Path) -> Iterator[tuple[str, Path]]:
             yield from ((_last_name(routes["types"][name]), place / name) for name in shared)
 
 
-def _last_name(dotted: Any) -> str:
-    return str(dotted).rpartition(".")[2]
-
-
 def read_json(path: Path, default: Any) -> Any:
     """The content of a file of JSON; `default` if there is none."""
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else default
+
+
+def _last_name(dotted: Any) -> str:
+    return str(dotted).rpartition(".")[2]
 
 
 def _first(prompts: Mapping[str, str], names: tuple[str, ...]) -> str:
     return next((str(prompts[name] or "") for name in names if name in prompts), "")
 
 
-def _layer(config: Mapping[str, Any], *, normalized: bool) -> Layer:
-    activation = _last_name(config.get("activation_function", "Tanh"))
-    if activation not in get_args(Activation):
-        raise ValueError(f"a Dense module with one of the activations {', '.join(get_args(Activation))}: {activation}")
-    bias, residual = bool(config.get("bias", True)), bool(config.get("use_residual", False))
-    return Layer(int(config["out_features"]), bias, activation, residual, normalized)
+def _layers(modules: Sequence[tuple[str, Path]], usual: str) -> Iterator[tuple[Layer, Path, bool]]:
+    """The linear layers with their folders, and whether each is of the tokens or of the pooled vector."""
+    for before, (kind, place) in zip([("", Path()), *modules], modules, strict=False):
+        if kind == "Dense":
+            config = read_json(place / "config.json", {})
+            bias, residual = bool(config.get("bias", True)), bool(config.get("use_residual", False))
+            activation: Any = _last_name(config.get("activation_function", "Tanh"))
+            layer = Layer(int(config["out_features"]), bias, activation, residual, before[0] == "Normalize")
+            yield layer, place, config.get("module_input_name", usual) == "token_embeddings"
 
 
-def _pooling(config: Mapping[str, Any]) -> str:
-    """The modes that are on; older versions wrote one switch for each. Without files, states are averaged, but the
-    last one counts of a model that has only read what is before a word."""
+def _pooling(config: Mapping[str, Any]) -> Any:
+    """The modes that are on; older versions wrote one switch for each. Without any, states are averaged, or the last
+    one counts, of a model that has only read what is before a word."""
     modes = config.get("pooling_mode")
     if modes is None:
         on = [name.removeprefix("pooling_mode_") for name, value in config.items() if "pooling_mode_" in name and value]

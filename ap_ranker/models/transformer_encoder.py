@@ -113,7 +113,7 @@ class TransformerEncoder(nn.Module):
         files = SentenceFiles.read(folder)
         weights = read_weights(files.transformer, self.backbone.state_dict())
         self.backbone.load_state_dict(weights, strict=False)  # the pooler's are left over
-        for layer, place in zip([*self.token_layers, *self.layers], [*files.token_layers, *files.layers], strict=True):
+        for layer, place in zip([*self.token_layers, *self.layers], files.layers, strict=True):
             load_shaped(layer, place / WEIGHTS)
 
     def forward(

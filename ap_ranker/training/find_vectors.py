@@ -21,15 +21,25 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 
-from ap_ranker.errors import InputError
-from ap_ranker.models.pretrained import DEFAULT_ENCODER, encoder_hash, find_encoder, read_encoder
-from ap_ranker.models.static_encoder import find_static
+from ap_ranker.errors import InputError, library_errors
+from ap_ranker.models.pretrained import (
+    DEFAULT_ENCODER,
+    MOST_TOKENS,
+    TOKENIZER,
+    WEIGHTS,
+    encoder_hash,
+    find_encoder,
+    read_encoder,
+)
+from ap_ranker.models.sentence_files import modules_of, read_json
 from ap_ranker.models.transformer_encoder import TransformerEncoder
+from ap_ranker.models.weights import check_finite
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.phrases import phrase_words
-from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, TokenBatch, split_words
+from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, SubwordTokenizer, TokenBatch, split_words
 from ap_ranker.text.word_vectors import WordVectors, read_vectors
 from ap_ranker.training.computed_once import computed_once
 from ap_ranker.training.progress import Progress
@@ -85,9 +95,8 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
 def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> EncoderVectors:
     """Word vectors from a pretrained encoder, as `read_encoder` finds it, or from a static one, as they are."""
     folder = find_encoder(name)
-    if (static := find_static(folder)) is not None:
-        words = whole_words(static.tokenizer)
-        return EncoderVectors(static.embed, words, size, f"the encoder {name}", encoder_hash(folder), on_progress, True)
+    if (static := _static_vectors(name, folder, size, on_progress)) is not None:
+        return static
     _, tokenizer, inputs = read_encoder(name, None)
     encoder = TransformerEncoder(inputs.encoder or {}, 0.0, frozen=True).eval()
     encoder.load_pretrained(folder)
@@ -99,6 +108,28 @@ def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> En
 
     origin, key = f"the encoder {name}, by PCA", encoder_hash(folder)
     return EncoderVectors(embed, whole_words(tokenizer), size, origin, key, on_progress)
+
+
+def _static_vectors(name: str, folder: Path, size: int | None, on_progress: Progress) -> EncoderVectors | None:
+    """Those of a folder of model2vec or `StaticEmbedding`, which has a vector for each subword; else `None`."""
+    with library_errors(f"{folder}: expected an encoder with a vector for each subword, in safetensors"):
+        kinds = dict(modules_of(folder))
+        if "StaticEmbedding" not in kinds and read_json(folder / "config.json", {}).get("model_type") != "model2vec":
+            return None
+        place = kinds.get("StaticEmbedding", folder)
+        stored, tokenizer = load_file(place / WEIGHTS), SubwordTokenizer.load(place / TOKENIZER, MOST_TOKENS)
+        check_finite(place, stored)
+        table = (stored["embedding.weight"] if "embedding.weight" in stored else stored["embeddings"]).float()
+        if "mapping" in stored:  # of token ids to rows that several of them share
+            table = table[stored["mapping"].long()]
+        if "weights" in stored:
+            table = table * stored["weights"].float().unsqueeze(1)
+
+    def embed(texts: Sequence[str]) -> np.ndarray:
+        return np.stack([table[tokenizer.subwords(text)].sum(dim=0).numpy() for text in texts])
+
+    key = encoder_hash(folder)
+    return EncoderVectors(embed, whole_words(tokenizer), size, f"the encoder {name}", key, on_progress, static=True)
 
 
 def vectors_of_teacher(teacher: Ranker, size: int | None, on_progress: Progress) -> EncoderVectors | None:
