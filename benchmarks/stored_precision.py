@@ -39,7 +39,7 @@ def main(
     checkpoint: Annotated[Path, typer.Argument(help="A checkpoint of ap-transformer, with unrounded weights.")],
 ) -> None:
     """Print how many first answers another data type changes, of how many questions."""
-    data = read_dataset(EXAMPLE / "dev.csv", EXAMPLE / "answers.csv")
+    data = read_dataset(EXAMPLE, "dev")
     questions, answers = [each.text for each in data.answerable], [each.text for each in data.answers]
     right = [np.array(each.positives) for each in data.answerable]
     exact = scores_of(Ranker.from_pretrained(checkpoint, "cpu"), questions, answers, torch.float32)

@@ -119,6 +119,7 @@ def build_backbone(config: Mapping[str, Any]) -> Any:
 
 def read_weights(folder: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights of a pretrained encoder; InputError unless all `expected` ones are there, in safetensors, finite."""
+    folder = SentenceFiles.read(folder).transformer
     problem, files = f"{folder}: expected an encoder's weights in safetensors", sorted(folder.glob("*.safetensors"))
     with library_errors(problem):
         shapes = {name: shape for path in files for name, shape in read_shapes(path).items()}

@@ -72,7 +72,7 @@ class SentenceFiles:
             return cls(
                 transformer,
                 settings,
-                [place for _, place, of_tokens in sorted(layers, key=lambda each: not each[2])],
+                tuple(place for _, place, of_tokens in sorted(layers, key=lambda each: not each[2])),
                 str(ours.get("query_prefix") or "") + _first(prompts, QUESTION_PROMPTS),  # PyLate's: a token of its own
                 str(ours.get("document_prefix") or "") + _first(prompts, ANSWER_PROMPTS),
                 None if length is None else int(length),

@@ -110,10 +110,8 @@ class TransformerEncoder(nn.Module):
 
     def load_pretrained(self, folder: Path) -> None:
         """Take the weights of a pretrained encoder; raises as `SentenceFiles.read` and `read_weights`."""
-        files = SentenceFiles.read(folder)
-        weights = read_weights(files.transformer, self.backbone.state_dict())
-        self.backbone.load_state_dict(weights, strict=False)  # the pooler's are left over
-        for layer, place in zip([*self.token_layers, *self.layers], files.layers, strict=True):
+        self.backbone.load_state_dict(read_weights(folder, self.backbone.state_dict()), strict=False)  # without pooler
+        for layer, place in zip([*self.token_layers, *self.layers], SentenceFiles.read(folder).layers, strict=True):
             load_shaped(layer, place / WEIGHTS)
 
     def forward(

@@ -25,7 +25,6 @@ from ap_ranker.files import atomic_directory, restore, write_text_atomically
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.pretrained import BACKBONE, WEIGHTS, encoder_hash, find_encoder, read_weights, refuse_code
 from ap_ranker.models.registry import LARGEST, MODELS, build_model
-from ap_ranker.models.sentence_files import SentenceFiles
 from ap_ranker.models.sentence_modules import SentenceSettings
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import Shapes, Unfilled, check_finite, difference, read_shapes
@@ -122,8 +121,9 @@ def _linked(config: CheckpointConfig, weights: Mapping[str, Tensor]) -> Checkpoi
         return config
     name = str(config.options["encoder"])
     folder = find_encoder(name)
-    source = read_weights(SentenceFiles.read(folder).transformer, _backbone(weights))
-    if any(not torch.equal(value.cpu(), source[key].to(value.dtype)) for key, value in _backbone(weights).items()):
+    own = _backbone(weights)
+    source = read_weights(folder, own)
+    if any(not torch.equal(value.cpu(), source[key].to(value.dtype)) for key, value in own.items()):
         logger.warning("%s has learnt: it is copied into the checkpoint, which cannot name it.", name)
         return replace(config, encoder_hash=None)
     named = str(folder.resolve()) if Path(name).is_dir() else name  # wherever the checkpoint is loaded from
@@ -142,7 +142,7 @@ def _linked_encoder(config: CheckpointConfig, path: Path) -> Path | None:
     try:
         folder = find_encoder(name)
         if encoder_hash(folder) == config.encoder_hash:
-            return SentenceFiles.read(folder).transformer
+            return folder
     except InputError as error:
         found = f"none ({one_line(error, 80)})"
     raise InputError(
@@ -247,8 +247,9 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
         stored = load_file(weights)
         check_finite(weights, stored)
         if encoder is not None:
-            own = read_weights(encoder, _backbone(model.state_dict()))
-            stored |= {f"{BACKBONE}{name}": own[name] for name in _backbone(model.state_dict())}
+            own = _backbone(model.state_dict())
+            source = read_weights(encoder, own)
+            stored |= {f"{BACKBONE}{name}": source[name] for name in own}
         model.load_state_dict(stored)
     except (SafetensorError, OSError, RuntimeError) as error:
         raise InputError(f"{weights}: its weights do not fit {config.model} ({one_line(error)}).") from error
@@ -259,7 +260,7 @@ def _check_sizes(
     config: CheckpointConfig, inputs: Inputs, largest_id: int, shapes: Shapes, folder: Path, linked: Path | None
 ) -> None:
     """Check that the weights fit the configured model, before memory is allocated for it."""
-    others = [read_shapes(path) for path in linked.glob("*.safetensors")] if linked else []
+    others = [read_shapes(path) for path in linked.rglob("*.safetensors")] if linked else []
     path = folder / CONFIG
     if (config.encoder is not None) != MODELS[config.model].pretrained:
         expected, found = ("an encoder", "none") if config.encoder is None else ("no encoder", "one")

