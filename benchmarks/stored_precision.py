@@ -1,6 +1,6 @@
 """What half precision on disk changes: rankings of the example's dev questions by a checkpoint with rounded weights.
 
-    python -m benchmarks.stored_precision CHECKPOINT
+    python -m benchmarks.stored_precision CHECKPOINT [--float32]
 
 The encoder's matrices are rounded to a data type and computed with in float32, as they are when a checkpoint is loaded.
 Compared are the first answers, the orders of the first five, and scores, with those of the unrounded weights.
@@ -16,6 +16,7 @@ import torch
 import typer
 
 from ap_ranker.data.reader import read_dataset
+from ap_ranker.models import transformer_encoder
 from ap_ranker.models.pretrained import BACKBONE
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import StateDtype
@@ -37,8 +38,11 @@ def scores_of(ranker: Ranker, questions: list[str], answers: list[str], dtype: t
 
 def main(
     checkpoint: Annotated[Path, typer.Argument(help="A checkpoint of ap-transformer, with unrounded weights.")],
+    float32: Annotated[bool, typer.Option("--float32", help="Multiply in it also where the CPU has bfloat16.")] = False,
 ) -> None:
     """Print how many first answers another data type changes, of how many questions."""
+    if float32:
+        transformer_encoder.multiplies_bfloat16 = lambda: False
     data = read_dataset(EXAMPLE, "dev")
     questions, answers = [each.text for each in data.answerable], [each.text for each in data.answers]
     right = [np.array(each.positives) for each in data.answerable]

@@ -184,9 +184,11 @@ class EncoderVectors:
 
     def _vectors(self, words: Sequence[str]) -> np.ndarray:
         """(V, H) the encoder's vectors of words."""
+        texts = [" ".join(phrase_words(word)) or word for word in words]
+        if self.static:
+            return self._read(texts)
         key = self.key, list(self.words)
         own = computed_once("word-vectors", key, lambda: self._read(self.words).astype(np.float16))
-        texts = [" ".join(phrase_words(word)) or word for word in words]
         known = dict(zip(self.words, own.astype(np.float32), strict=True))
         new = [text for text in texts if text not in known]
         known |= dict(zip(new, self._read(new), strict=True))
