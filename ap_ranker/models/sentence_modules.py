@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ap_ranker.errors import InputError
-from ap_ranker.models.operations import exact, max_pool, mean_pool
+from ap_ranker.models.operations import exact
 from ap_ranker.settings import read_fields, settings
 
 KEY = "sentence"  # where a checkpoint's encoder configuration keeps `SentenceSettings`, but for the usual ones
@@ -80,20 +79,6 @@ class SentenceSettings:
         usual = asdict(SentenceSettings())
         kept = {name: value for name, value in asdict(self).items() if value != usual[name]}
         return {KEY: json.loads(json.dumps(kept))} if kept else {}
-
-
-def pool(states: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
-    """(N, T, C) states, zero where the mask (N, T) is not set -> (N, C) vectors; each text has a token in the mask."""
-    if pooling == "max":
-        return max_pool(states, mask)
-    if pooling in ("cls", "lasttoken"):
-        reached = mask.long() if pooling == "cls" else mask.long().cumsum(dim=1)
-        return states[torch.arange(len(states), device=states.device), reached.argmax(dim=1)]
-    if pooling == "weightedmean":
-        places = torch.arange(1, states.shape[1] + 1, device=states.device) * mask
-        return (states * places.unsqueeze(2)).sum(dim=1) / places.sum(dim=1, keepdim=True)
-    mean = mean_pool(states, mask)
-    return mean if pooling == "mean" else mean * mask.sum(dim=1, keepdim=True).sqrt()
 
 
 class Dense(nn.Module):

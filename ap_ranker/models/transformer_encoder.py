@@ -21,11 +21,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ap_ranker.models.bert import Bert
-from ap_ranker.models.operations import exact
+from ap_ranker.models.operations import exact, pool
 from ap_ranker.models.pretrained import WEIGHTS, build_backbone, read_weights
 from ap_ranker.models.private_operators import packed_linear
 from ap_ranker.models.sentence_files import SentenceFiles
-from ap_ranker.models.sentence_modules import SentenceSettings, dense, pool
+from ap_ranker.models.sentence_modules import SentenceSettings, dense
 from ap_ranker.models.weights import load_shaped
 from ap_ranker.text.tokenizer import TokenBatch
 

@@ -137,6 +137,7 @@ KINDS: dict[str, tuple[Any, ...]] = {
     "xlm-roberta, prompts": (XLM_ROBERTA, sentence_pieces, [pooled("mean")], {"prompts": PROMPTS}),
     "modernbert, first token": (MODERNBERT, modernbert, [pooled("cls")], {}),
     "modernbert, mean, prompts": (MODERNBERT, modernbert, [pooled("mean")], {"prompts": PROMPTS}),
+    "qwen, last token, which stays where a text is cut": (QWEN, qwen, [pooled("lasttoken")], {}),
     "qwen, last token, an instruction": (QWEN, qwen, [pooled("lasttoken")], {"prompts": INSTRUCTION}),
     "qwen, a space after the instruction": (QWEN, qwen, [pooled("lasttoken")], {"prompts": SPACED}),
     "qwen, later tokens count more": (QWEN, qwen, [pooled("weightedmean")], {"prompts": SPACED}),
