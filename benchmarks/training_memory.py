@@ -68,11 +68,12 @@ def _train(encoder: str, pairs: int, dev_questions: int, frozen: bool, whole: bo
 def main(
     encoder: Annotated[str, typer.Option(help="A folder or the name of a model on the hub.")] = DEFAULT_ENCODER,
     pairs: Annotated[int, typer.Option(help="Training questions.")] = 1_000,
+    dev_questions: Annotated[int, typer.Option(help="Dev questions, which judge the epoch.")] = 100,
     frozen: Annotated[bool, typer.Option("--frozen", help="Leave the encoder as it is.")] = False,
     all_weights: Annotated[bool, typer.Option("--all-weights", help="Train a large vocabulary, too.")] = False,
 ) -> None:
     """Print the peak memory of a training, its seconds and its result, and the size of the stored weights."""
-    found = measure(encoder, pairs, frozen=frozen, whole=all_weights)
+    found = measure(encoder, pairs, dev_questions=dev_questions, frozen=frozen, whole=all_weights)
     typer.echo(
         f"{encoder}: peak {found.peak / GB:.2f} GB, {found.seconds:.0f} s, dev MRR {found.mrr:.3f}; "
         f"weights on disk {math.ceil(found.stored / MB)} MB"

@@ -37,6 +37,11 @@ LARGE_VOCABULARY = 100_000
 and Adam's moments three numbers for each one of all: 1.2 GB of 96 million, four fifths of multilingual-e5-small. And a
 word that no training question has would stay where it was while its translation moves."""
 
+KEPT_NUMBERS = 4_000
+"""Of a token's states in all layers together. A larger encoder that learns on a CPU computes each layer once more for
+its gradient, which is a third of a step: what all layers have of a batch takes gigabytes (of multilingual-e5-small
+three, of all-mpnet-base-v2 seven)."""
+
 FROZEN_CACHE_BYTES = 8 * 10**9  # of texts that a frozen encoder has read; 130 tokens of 384 numbers are 100 KB
 
 
@@ -102,6 +107,8 @@ class TransformerEncoder(nn.Module):
         # Fused attention is the faster one forwards, but its gradient on a CPU costs half a training step more.
         plain = mode and self.backbone.device.type == "cpu"
         self.backbone.set_attn_implementation("eager" if plain else self._attention)
+        if plain and not self.frozen and self.backbone.config.num_hidden_layers * self.hidden_size > KEPT_NUMBERS:
+            self.backbone.gradient_checkpointing_enable({"use_reentrant": False})
         return self
 
     def pretrained_parameters(self) -> Iterator[nn.Parameter]:
