@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +43,6 @@ class Bert(nn.Module):
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
         self.config = SimpleNamespace(**{**config, "_attn_implementation": "sdpa"})
-        self._recomputes = False
         self.embeddings = _Embeddings(self.config)
         layers = nn.ModuleList(_Layer(self.config) for _ in range(self.config.num_hidden_layers))
         self.encoder: Any = nn.ModuleDict({"layer": layers})
@@ -77,19 +74,13 @@ class Bert(nn.Module):
         """Compute attention by torch's fused operator, `sdpa`, or step by step, `eager`."""
         self.config._attn_implementation = name
 
-    def gradient_checkpointing_enable(self, gradient_checkpointing_kwargs: Mapping[str, Any]) -> None:
-        """Compute a layer once more for its gradient instead of keeping what it computed, as transformers names it."""
-        self._recomputes = True
-
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> SimpleNamespace:
         """The `last_hidden_state` (N, T, H) of (N, T) ids, attending to tokens whose mask (N, T) is 1."""
         attended_to = attention_mask.bool()[:, None, None]
         attend = _eager if self.config._attn_implementation == "eager" else F.scaled_dot_product_attention
         states = self.embeddings(input_ids)
-        recomputes = self._recomputes and torch.is_grad_enabled()
         for layer in self.encoder.layer:
-            part = partial(checkpoint, layer, use_reentrant=False, preserve_rng_state=False) if recomputes else layer
-            states = part(states, attended_to, attend)
+            states = layer(states, attended_to, attend)
         return SimpleNamespace(last_hidden_state=states)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
@@ -19,6 +20,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from ap_ranker.models.bert import Bert
 from ap_ranker.models.operations import exact, pool
@@ -37,10 +39,10 @@ LARGE_VOCABULARY = 100_000
 and Adam's moments three numbers for each one of all: 1.2 GB of 96 million, four fifths of multilingual-e5-small. And a
 word that no training question has would stay where it was while its translation moves."""
 
-KEPT_NUMBERS = 4_000
-"""Of a token's states in all layers together. A larger encoder that learns on a CPU computes each layer once more for
-its gradient, which is a third of a step: what all layers have of a batch takes gigabytes (of multilingual-e5-small
-three, of all-mpnet-base-v2 seven)."""
+KEPT_NUMBERS, RECOMPUTED_AT_ONCE = 4_000, 8
+"""Of a token's states in all layers together. A larger encoder that learns on a CPU computes some texts at once once
+more for their gradient, which is a third of a step: what all layers have of a batch takes gigabytes (of
+multilingual-e5-small three, of all-mpnet-base-v2 seven)."""
 
 FROZEN_CACHE_BYTES = 8 * 10**9  # of texts that a frozen encoder has read; 130 tokens of 384 numbers are 100 KB
 
@@ -94,6 +96,7 @@ class TransformerEncoder(nn.Module):
         self._memory: dict[bytes, Tensor] = {}
         self._room = 0
         self._weights = tuple(self.backbone.parameters())  # to walk through the modules takes a millisecond
+        self._recomputes = False
         self._fast: tuple[object, FastBert | None] = (None, None)  # of which weights, and a copy of them
 
     def __getstate__(self) -> dict[str, Any]:
@@ -107,8 +110,8 @@ class TransformerEncoder(nn.Module):
         # Fused attention is the faster one forwards, but its gradient on a CPU costs half a training step more.
         plain = mode and self.backbone.device.type == "cpu"
         self.backbone.set_attn_implementation("eager" if plain else self._attention)
-        if plain and not self.frozen and self.backbone.config.num_hidden_layers * self.hidden_size > KEPT_NUMBERS:
-            self.backbone.gradient_checkpointing_enable({"use_reentrant": False})
+        is_large = self.backbone.config.num_hidden_layers * self.hidden_size > KEPT_NUMBERS
+        self._recomputes = plain and not self.frozen and is_large
         return self
 
     def pretrained_parameters(self) -> Iterator[nn.Parameter]:
@@ -170,6 +173,7 @@ class TransformerEncoder(nn.Module):
         fast = None if torch.is_grad_enabled() else self._fast_forward()
         one_by_one = stored if fast is None else not fast.reads_apart
         at_once = 1 if one_by_one and batch.ids.device.type == "cpu" and not torch.is_grad_enabled() else AT_ONCE
+        at_once = RECOMPUTED_AT_ONCE if self._recomputes else at_once
         # In groups of similar length, because padding takes as long as words. Dropped words may leave gaps at the end.
         lengths = (batch.mask * torch.arange(1, batch.mask.shape[1] + 1, device=batch.mask.device)).amax(dim=1)
         order = lengths.argsort()
@@ -186,7 +190,11 @@ class TransformerEncoder(nn.Module):
         # bfloat16 halves the training time where the CPU multiplies matrices in it.
         reduced = ids.device.type == "cpu" and self.training and multiplies_bfloat16()
         with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
-            return self.backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+            if self._recomputes:
+                read = partial(checkpoint, self.backbone, use_reentrant=False, preserve_rng_state=False)
+            else:
+                read = self.backbone
+            return read(input_ids=ids, attention_mask=mask.long()).last_hidden_state
 
     def _fast_forward(self) -> FastBert | None:
         """Our own forward pass with the backbone's present weights; `None` if this transformer has none."""
