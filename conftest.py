@@ -112,9 +112,12 @@ def encoder_of(name: str) -> dict[str, Any] | None:
 
 
 def write_encoder(folder: Path, texts: Sequence[str] = TEXTS, **architecture: Any) -> Path:
-    """A pretrained encoder of random weights, as transformers stores one; its tokens are the words of `texts`."""
+    """A pretrained encoder of random weights, as transformers stores one; its tokens are the words of `texts`.
+
+    Its numbers are those of half precision, in which checkpoints store them.
+    """
     torch.manual_seed(0)
-    AutoModel.from_config(AutoConfig.for_model(**(TINY | architecture))).save_pretrained(folder)
+    AutoModel.from_config(AutoConfig.for_model(**(TINY | architecture))).half().float().save_pretrained(folder)
     WordTokenizer.build(texts, max_tokens=20).save(folder / TOKENIZER)
     return folder
 

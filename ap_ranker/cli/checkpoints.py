@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 def init(
     documents: Annotated[Path, option("The FAQ, a document, or a folder of documents and tables.")],
     output: options.CheckpointOutput,
-    encoder: Annotated[
-        str | None,
-        option("Pretrained encoder: any sentence-transformers model, by name or folder; by default all-MiniLM-L6-v2."),
-    ] = None,
+    reader: options.EncoderOptions,
     language: options.Language = None,
     columns: options.Columns = None,
     match: options.MatchEntry = DEFAULT_MATCH,
@@ -44,7 +41,8 @@ def init(
     entries = read_entries(documents, columns)
     with errors.status("Counting words ..."):
         texts = [entry.text(match) for entry in entries]
-        write_untrained(output, texts, language, encoder, str(documents), stored=have_questions(entries))
+        source, stored = str(documents), have_questions(entries)
+        write_untrained(output, texts, language, source=source, stored=stored, options=reader.given)
     console.say(
         f"Wrote {output}: ap-transformer, untrained, for {len(entries):,} texts. Search them: "
         f'ap-ranker ask "YOUR QUESTION" --documents {documents} --model {output}'

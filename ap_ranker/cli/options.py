@@ -195,6 +195,30 @@ class TrainingOptions:
         return {name: getattr(self, name) for name in ("match", "language", "epochs", "seed", "embeddings")}
 
 
+@dataclass(frozen=True)
+class EncoderOptions:
+    """The pretrained encoder of ap-transformer, and how it reads."""
+
+    encoder: Annotated[
+        str | None,
+        option("Pretrained encoder: any sentence-transformers model, by name or folder; by default all-MiniLM-L6-v2."),
+    ] = None
+    question_prompt: Annotated[
+        str | None, option("What the encoder reads before a question; by default what its files say.")
+    ] = None
+    answer_prompt: Annotated[str | None, option("What it reads before an answer, likewise.")] = None
+    link_encoder: Annotated[
+        bool, option("Name an unchanged encoder in the checkpoint instead of copying it.", "--link-encoder")
+    ] = False
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Those that are given, by the names that the model's options have."""
+        names = ("encoder", "question_prompt", "answer_prompt")
+        found = {name: getattr(self, name) for name in names} | {"linked": self.link_encoder or None}
+        return {name: value for name, value in found.items() if value is not None}
+
+
 def takes_groups(command: Callable[..., T]) -> Callable[..., T]:
     """Let a command take groups of options: of an argument that is a dataclass, each field becomes an option."""
     hints = get_type_hints(command, include_extras=True)

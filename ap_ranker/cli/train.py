@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ap_ranker.cli.check import warn_of_faults
 from ap_ranker.cli.console import ProgressBars, console, describe, errors
-from ap_ranker.cli.options import TrainingOptions, argument, command_line, option
+from ap_ranker.cli.options import EncoderOptions, TrainingOptions, argument, command_line, option
 from ap_ranker.errors import InputError
 from ap_ranker.processes import process_number
 from ap_ranker.training.training_data import read_questions, read_training_data
@@ -29,13 +30,11 @@ NO_GAIN = 3
 
 def train(
     run: TrainingOptions,
+    reader: EncoderOptions,
     model: Annotated[
         str | None, option("Model name, by default ap-transformer; `ap-ranker models` lists them.")
     ] = None,
     feedback: Annotated[Path | None, option("Feedback file of `ap-ranker serve`: additional training data.")] = None,
-    encoder: Annotated[
-        str | None, option("Pretrained encoder of ap-transformer: any sentence-transformers model, by name or folder.")
-    ] = None,
     start: Annotated[
         str | None,
         option("A checkpoint of the same model, trained on other data, to begin with: a folder or a hub name."),
@@ -64,7 +63,7 @@ def train(
         model = read_checkpoint_config(find_checkpoint(start)).model
     about = About(command_line(), licence)
     options = {"model": model, "recipe": recipe, "objective": objective, "effort": effort}
-    settings, training, development = _read(run, options, encoder, feedback)
+    settings, training, development = _read(run, options, reader.given, feedback)
     audit = None
     if process_number() == 0:
         audit = warn_of_faults(run.data, run.dev, run.answers, settings.max_tokens, run.columns)
@@ -79,15 +78,18 @@ def train(
 
 
 def _read(
-    run: TrainingOptions, options: Mapping[str, Any], encoder: str | None = None, feedback: Path | None = None
+    run: TrainingOptions,
+    options: Mapping[str, Any],
+    encoder: Mapping[str, Any] = MappingProxyType({}),
+    feedback: Path | None = None,
 ) -> tuple[TrainingConfig, Dataset, Dataset]:
     """The settings, the training data and the dev data of a run, which are printed; its folder is one to write to."""
     from ap_ranker.training.config import read_training_config
     from ap_ranker.training.resume_folder import ResumeFolder
 
     settings = read_training_config(run.config, {**options, **run.settings})
-    if encoder is not None:
-        settings = replace(settings, options={**settings.options, "encoder": encoder})
+    if encoder:
+        settings = replace(settings, options={**settings.options, **encoder})
     if process_number() == 0:
         ResumeFolder(run.output).check_output(resume=run.resume, overwrite=run.overwrite)
     training, development = read_training_data(run.data, run.dev, run.answers, settings, feedback, run.columns)

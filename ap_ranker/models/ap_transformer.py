@@ -81,7 +81,7 @@ class AttentiveTransformer(PooledTransformer):
         """The encoder's weights are random; `load_pretrained` has those of the option `encoder`."""
         super().__init__(TransformerEncoder(inputs.encoder or MINILM, options.dropout, frozen=options.frozen), options)
         self.statistics = CorpusStatistics(inputs.words)
-        hidden_size = self.encoder.hidden_size
+        hidden_size = self.encoder.state_size
         self.projection = nn.Linear(hidden_size, min(options.size or hidden_size, hidden_size), bias=False)
         self.rarity = nn.Parameter(torch.ones(()))
         self.importance = nn.Parameter(torch.zeros(hidden_size))
@@ -137,7 +137,7 @@ class AttentiveTransformer(PooledTransformer):
 
     def parameter_groups(self, rate: float, encoder_rate: float) -> list[dict[str, Any]]:
         """The encoder, which knows a language already, and the single numbers learn at rates of their own."""
-        encoder = [parameter for parameter in self.encoder.backbone.parameters() if parameter.requires_grad]
+        encoder = [parameter for parameter in self.encoder.pretrained_parameters() if parameter.requires_grad]
         adapter = [parameter for parameter in self.encoder.adapter.parameters() if parameter.requires_grad]
         return [
             {"params": [self.projection.weight, self.importance, *adapter], "lr": rate},
@@ -156,7 +156,7 @@ class AttentiveTransformer(PooledTransformer):
     def fit_projection(self, sample: Iterable[TokenBatch]) -> None:
         """Set P to the leading right singular vectors of the sample's token states, each of length 1."""
         encoder = self.encoder.eval()
-        products = torch.zeros(encoder.hidden_size, encoder.hidden_size, dtype=torch.double)
+        products = torch.zeros(encoder.state_size, encoder.state_size, dtype=torch.double)
         for batch in sample:
             hidden, mask, _ = encoder(batch)
             states = F.normalize(hidden[mask], dim=1).double().cpu()
@@ -210,6 +210,10 @@ SPEC = ModelSpec(
         "size": Option(64, "numbers of a token's state; 0 for as many as the encoder has", bounds=Bounds(0, 4_096)),
         "dropout": Option(0.1, "share of the subwords dropped while training", bounds=SHARE),
         "frozen": Option(False, "keep the encoder as it is: trains in minutes on a CPU"),
+        "question_prompt": Option("", "what the encoder reads before a question; by default what its files say"),
+        "answer_prompt": Option("", "what the encoder reads before an answer; by default what its files say"),
+        "dimensions": Option(0, "first numbers of a text's vector to keep; 0 for all", bounds=Bounds(0, 4_096)),
+        "linked": Option(False, "a checkpoint names its encoder, if it is unchanged, instead of copying it"),
     },
     recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64, epochs=4),
     pretrained=True,

@@ -65,6 +65,23 @@ def last_pool(states: Tensor, mask: Tensor) -> Tensor:
     return states[torch.arange(len(states), device=states.device), last]
 
 
+def pool(states: Tensor, mask: Tensor, how: str) -> Tensor:
+    """(N, T, C) states, zero where the mask (N, T) is not set -> (N, C), by one of `sentence_modules.Pooling`.
+
+    A mask may have gaps, but no text is without a token.
+    """
+    if how == "max":
+        return max_pool(states, mask)
+    if how in ("cls", "lasttoken"):
+        reached = mask.long() if how == "cls" else mask.long().cumsum(dim=1)
+        return states[torch.arange(len(states), device=states.device), reached.argmax(dim=1)]
+    if how == "weightedmean":
+        places = torch.arange(1, states.shape[1] + 1, device=states.device) * mask
+        return (states * places.unsqueeze(2)).sum(dim=1) / places.sum(dim=1, keepdim=True)
+    mean = mean_pool(states, mask)
+    return mean if how == "mean" else mean * mask.sum(dim=1, keepdim=True).sqrt()
+
+
 def ends_pool(states: Tensor, mask: Tensor) -> Tensor:
     """(N, T, C) -> (N, C): the final states of a biLSTM, forward at the last token, backward at the first."""
     forward, backward = states.chunk(2, dim=2)

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Any
 
-from pydantic import Field
+from safetensors.torch import load_file
 from torch import Tensor
 
-from ap_ranker.errors import InputError, library_errors, one_line
+from ap_ranker.errors import InputError, library_errors
+from ap_ranker.models.sentence_files import SentenceFiles, prompts_by_name
+from ap_ranker.models.sentence_modules import KEY
 from ap_ranker.models.spec import Inputs
-from ap_ranker.models.weights import check_finite
-from ap_ranker.settings import read_fields, settings
+from ap_ranker.models.weights import check_finite, read_shapes
 from ap_ranker.text.tokenizer import SubwordTokenizer
 
+logger = logging.getLogger(__name__)
+
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
-CONFIG, TOKENIZER = "config.json", "tokenizer.json"
-KEY = "sentence"  # where a checkpoint's encoder configuration keeps `SentenceSettings`, but for the usual ones
+CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
+
+MOST_TOKENS = 512
+
+BACKBONE = "encoder.backbone."
+"""Where the names of a model's weights that were pretrained begin."""
 
 IRRELEVANT = ("dtype", "torch_dtype", "id2label", "label2id", "num_labels", KEY)
 """What a configuration may say of stored numbers and of classes, neither of which the token states have."""
@@ -80,6 +89,10 @@ def read_encoder_config(folder: Path) -> dict[str, Any]:
 
         known = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         config: dict[str, Any] = json.loads(json.dumps(known.to_dict()))
+    if config.get("is_encoder_decoder"):
+        raise InputError(
+            f"{folder}: expected an encoder or a decoder, found both in one, as T5. Choose another encoder."
+        )
     return {name: value for name, value in config.items() if name not in LEFT_OUT}
 
 
@@ -104,9 +117,24 @@ def build_backbone(config: Mapping[str, Any]) -> Any:
         return AutoModel.from_config(AutoConfig.for_model(**relevant), trust_remote_code=False)
 
 
-def read_weights(folder: Path, expected: Collection[str]) -> dict[str, Tensor]:
+def read_weights(folder: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights of a pretrained encoder; InputError unless all `expected` ones are there, in safetensors, finite."""
-    with _transformers(f"{folder}: expected an encoder's weights in safetensors"):
+    folder = SentenceFiles.read(folder).transformer
+    problem, files = f"{folder}: expected an encoder's weights in safetensors", sorted(folder.glob("*.safetensors"))
+    with library_errors(problem):
+        shapes = {name: shape for path in files for name, shape in read_shapes(path).items()}
+        weights: dict[str, Tensor] = {}
+        # By these names, if they are in the files: transformers would first build the whole encoder once more.
+        if all(shapes.get(name) == tuple(value.shape) for name, value in expected.items()):
+            for path in files:
+                weights |= {name: value for name, value in load_file(path).items() if name in expected}
+    weights = weights or _converted_weights(folder, expected, problem)
+    check_finite(folder, weights)
+    return weights
+
+
+def _converted_weights(folder: Path, expected: Mapping[str, Tensor], problem: str) -> dict[str, Tensor]:
+    with _transformers(problem):
         from transformers import AutoModel
 
         pretrained, loading = AutoModel.from_pretrained(
@@ -118,128 +146,57 @@ def read_weights(folder: Path, expected: Collection[str]) -> dict[str, Tensor]:
             f"{missing[0]} for one."
         )
     weights: dict[str, Tensor] = pretrained.state_dict()
-    check_finite(folder, weights)
     return weights
 
 
-# --- its pooling, its prompts and its length, as sentence-transformers stores them ---
-
-Pooling = Literal["mean", "cls"]  # the mean of the token states, or the first token's
-MODULES = ("Transformer", "Pooling", "Normalize")
-"""Modules of sentence-transformers that can be read; the score is a cosine, so normalising changes nothing."""
-
-QUESTION_PROMPTS, ANSWER_PROMPTS = ("query",), ("document", "passage", "corpus")
-"""Names of prompts; the first that is there counts, also where it is empty."""
-
-Token = Annotated[int, Field(ge=0)]
-Prompt = Annotated[tuple[Token, ...], Field(strict=False)]  # JSON has lists
-
-
-@settings
-class SentenceSettings:
-    """What an encoder does beside its transformer."""
-
-    pooling: Pooling = "mean"  # how token states become one vector
-    question_prompt: Prompt = ()  # token ids read before a question's own
-    answer_prompt: Prompt = ()
-    leading: Token = 0  # number of special tokens before the prompt, such as [CLS]
-
-    @classmethod
-    def of(cls, encoder: Mapping[str, Any]) -> SentenceSettings:
-        """Read them from a checkpoint's encoder configuration; InputError if they are damaged."""
-        found = read_fields(cls, encoder.get(KEY, {}), f"encoder.{KEY}")
-        if (largest := max([*found.question_prompt, *found.answer_prompt], default=0)) >= encoder["vocab_size"]:
-            raise InputError(f"encoder.{KEY}: expected token ids below {encoder['vocab_size']}, found {largest}.")
-        return found
-
-    def config(self) -> dict[str, Any]:
-        """What the encoder configuration keeps of them: nothing if all are the usual ones."""
-        return {} if self == SentenceSettings() else {KEY: json.loads(json.dumps(asdict(self)))}
-
-
-@dataclass(frozen=True)
-class SentenceFiles:
-    """The settings as an encoder's folder has them: prompts as text; `max_tokens`, if it says where texts are cut."""
-
-    pooling: Any = "mean"
-    question_prompt: str = ""
-    answer_prompt: str = ""
-    max_tokens: int | None = None
-
-    @classmethod
-    def read(cls, folder: Path) -> SentenceFiles:
-        """Read an encoder's folder; InputError for a damaged file, or for a module or a pooling that cannot be read."""
-        try:  # without these files states are averaged, as sentence-transformers does itself
-            modules = _json(folder / "modules.json", [])
-            kinds = {str(module["type"]).rpartition(".")[2]: folder / str(module["path"]) for module in modules}
-            prompts = dict(_json(folder / "config_sentence_transformers.json", {}).get("prompts") or {})
-            length = _json(folder / "sentence_bert_config.json", {}).get("max_seq_length")
-            length = length or _json(folder / "tokenizer_config.json", {}).get("model_max_length")
-            files = cls(
-                _pooling(_json(kinds["Pooling"] / "config.json", {})) if "Pooling" in kinds else "mean",
-                _first(prompts, QUESTION_PROMPTS),
-                _first(prompts, ANSWER_PROMPTS),
-                max_tokens=None if length is None else int(length),
-            )
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise InputError(
-                f"{folder}: expected the files of a sentence-transformers encoder, found some that cannot be read "
-                f"({one_line(repr(error))})."
-            ) from error
-        expected = found = ""
-        if unknown := sorted(kinds.keys() - set(MODULES)):
-            expected, found = f"of the modules {', '.join(MODULES)}", unknown[0]
-        elif files.pooling not in get_args(Pooling):
-            expected, found = f"that pools by {' or '.join(get_args(Pooling))}", files.pooling
-        if expected:
-            raise InputError(f"{folder}: expected an encoder {expected}, found {found}. Choose another encoder.")
-        return files
-
-    def settings(self, tokenizer: SubwordTokenizer) -> SentenceSettings:
-        """The same with the encoder's tokenizer's ids."""
-        question, answer = (tokenizer.prompt(text) for text in (self.question_prompt, self.answer_prompt))
-        return SentenceSettings(self.pooling, question, answer, tokenizer.leading if question or answer else 0)
-
-
-def _json(path: Path, default: Any) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else default
-
-
-def _first(prompts: Mapping[str, str], names: tuple[str, ...]) -> str:
-    return next((str(prompts[name] or "") for name in names if name in prompts), "")
-
-
-def _pooling(config: Mapping[str, Any]) -> str:
-    """The modes that are on; older versions wrote one switch for each."""
-    modes = config.get("pooling_mode")
-    if modes is None:
-        switches = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
-        on = [switches.get(name, name) for name, value in config.items() if name.startswith("pooling_mode_") and value]
-        modes = on or ["mean"]
-    return modes if isinstance(modes, str) else " and ".join(modes)
+def encoder_hash(folder: Path) -> str:
+    """The SHA-256 of an encoder's weights and tokenizer, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    for path in sorted([*folder.rglob("*.safetensors"), *folder.rglob(TOKENIZER)]):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 # --- all of it ---
 
 
-def read_encoder(name: str, max_tokens: int) -> tuple[Path, SubwordTokenizer, Inputs]:
+def read_encoder(
+    name: str, max_tokens: int | None, question_prompt: str = "", answer_prompt: str = "", dimensions: int = 0
+) -> tuple[Path, SubwordTokenizer, Inputs]:
     """Find a pretrained encoder, by folder or hub name: its folder, its tokenizer, and a model's inputs.
 
-    Pooling, prompts and length are those of the encoder's folder, as sentence-transformers reads them. Questions and
-    answers are cut at the same length, at most `max_tokens`, which leaves room for the longer prompt. InputError if
-    there is no such encoder, it lacks a file, cannot read texts that long, or pools in a way that is not known.
+    Pooling, layers, prompts and length are those of the encoder's folder, as sentence-transformers reads them; prompts
+    and `dimensions` that are given take precedence. Questions and answers are cut at the same length, at most
+    `max_tokens` (`None`: 512), which leaves room for the longer prompt. InputError if there is no such encoder, it
+    lacks a file, cannot read texts that long, or has a module that is not known.
     """
     folder = find_encoder(name)
-    architecture = read_encoder_config(folder)
-    positions = architecture.get("max_position_embeddings") or max_tokens
+    files = SentenceFiles.read(folder)
+    architecture = read_encoder_config(files.transformer)
+    positions = architecture.get("max_position_embeddings") or MOST_TOKENS
+    max_tokens = max_tokens or min(positions, MOST_TOKENS)
     if max_tokens > positions:
         raise InputError(
             f"{name} reads at most {positions} tokens: expected max_tokens up to that, found {max_tokens}."
         )
-    files = SentenceFiles.read(folder)
+    if not (question_prompt or answer_prompt or files.question_prompt or files.answer_prompt):
+        question_prompt, answer_prompt = prompts_by_name(name)
+        if question_prompt:
+            logger.warning(
+                "%s: its files name no prompts, so a question begins with %r and an answer with %r, as its kind was "
+                "trained; --question-prompt and --answer-prompt give others.",
+                *(name, question_prompt, answer_prompt),
+            )
+    files = replace(
+        files,
+        question_prompt=question_prompt or files.question_prompt,
+        answer_prompt=answer_prompt or files.answer_prompt,
+        settings=replace(files.settings, dimensions=dimensions or files.settings.dimensions),
+    )
     length = min(max_tokens, files.max_tokens or max_tokens)
-    tokenizer = SubwordTokenizer.load(folder / TOKENIZER, length)
-    settings = files.settings(tokenizer)
-    if longest := max(len(settings.question_prompt), len(settings.answer_prompt)):
-        tokenizer = SubwordTokenizer.load(folder / TOKENIZER, length - longest)
-    return folder, tokenizer, Inputs(tokenizer.words, 0, length - longest, architecture | settings.config())
+    path = files.transformer / TOKENIZER
+    sentence = files.with_ids(SubwordTokenizer.load(path, length))
+    length -= max(len(sentence.question_prompt), len(sentence.answer_prompt))
+    tokenizer = SubwordTokenizer.load(path, length, sentence.question_gap, sentence.answer_gap)
+    return folder, tokenizer, Inputs(tokenizer.words, 0, length, architecture | sentence.config())

@@ -4,20 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from ap_ranker.models.bert import Bert
 from ap_ranker.models.fast_forward import FastTransformer
-from ap_ranker.models.operations import exact, mean_pool
-from ap_ranker.models.pretrained import SentenceSettings, build_backbone, read_weights
+from ap_ranker.models.operations import exact, pool
+from ap_ranker.models.pretrained import WEIGHTS, build_backbone, read_weights
+from ap_ranker.models.sentence_files import SentenceFiles
+from ap_ranker.models.sentence_modules import SentenceSettings, dense
+from ap_ranker.models.weights import load_shaped
 from ap_ranker.text.tokenizer import TokenBatch
 
 AT_ONCE = 32  # texts that the transformer reads: with more, a CPU gains no speed
+LARGE_VOCABULARY = 100_000
+"""Tokens above which their vectors are not trained. Of 250,000, a company's texts have some thousands, but gradients
+and Adam's moments three numbers for each one of all: 1.2 GB of 96 million, four fifths of multilingual-e5-small. And a
+word that no training question has would stay where it was while its translation moves."""
+
+KEPT_NUMBERS, RECOMPUTED_AT_ONCE = 4_000, 8
+"""Of a token's states in all layers together. A larger encoder that learns on a CPU computes some texts at once once
+more for their gradient, which is a third of a step: what all layers have of a batch takes gigabytes (of
+multilingual-e5-small three, of all-mpnet-base-v2 seven)."""
+
 FROZEN_CACHE_BYTES = 8 * 10**9  # of texts that a frozen encoder has read; 130 tokens of 384 numbers are 100 KB
 
 
@@ -36,16 +52,25 @@ class TransformerEncoder(nn.Module):
         for module in self.backbone.modules():
             if isinstance(module, nn.Dropout):
                 module.p = 0.0  # a quarter of a CPU's training time; subwords are dropped instead
+        self.backbone.config.use_cache = False  # of decoders: keys and values for words to come
         self.hidden_size: int = self.backbone.config.hidden_size
+        self.token_layers, self.state_size = dense(self.hidden_size, self.settings.token_layers)
+        self.layers, size = dense(self.state_size, self.settings.layers)
+        size = min(size, self.settings.dimensions or size)
         self.dropout, self.frozen = dropout, frozen
-        self.backbone.requires_grad_(not frozen)
-        self.adapter = nn.Linear(self.hidden_size, self.hidden_size, bias=False).requires_grad_(frozen)
+        for parameter in self.pretrained_parameters():
+            parameter.requires_grad_(not frozen)
+        for module in self.backbone.modules():
+            if isinstance(module, nn.Embedding) and module.num_embeddings > LARGE_VOCABULARY:
+                module.requires_grad_(False)
+        self.adapter = nn.Linear(size, size, bias=False).requires_grad_(frozen)
         with torch.no_grad():  # as `nn.init.eye_`, which imports torch's compiler where there is no memory for weights
             self.adapter.weight.zero_().diagonal().fill_(1.0)
         self._attention: str = self.backbone.config._attn_implementation
         self._memory: dict[bytes, Tensor] = {}
         self._room = 0
         self._weights = tuple(self.backbone.parameters())  # to walk through the modules takes a millisecond
+        self._recomputes = False
         self._fast: tuple[object, FastTransformer | None] = (None, None)  # of which weights, and a copy of them
 
     def __getstate__(self) -> dict[str, Any]:
@@ -59,12 +84,19 @@ class TransformerEncoder(nn.Module):
         # Fused attention is the faster one forwards, but its gradient on a CPU costs half a training step more.
         plain = mode and self.backbone.device.type == "cpu"
         self.backbone.set_attn_implementation("eager" if plain else self._attention)
+        is_large = self.backbone.config.num_hidden_layers * self.hidden_size > KEPT_NUMBERS
+        self._recomputes = plain and not self.frozen and is_large
         return self
 
+    def pretrained_parameters(self) -> Iterator[nn.Parameter]:
+        """Those that exist before any training."""
+        return chain(*(part.parameters() for part in (self.backbone, self.token_layers, self.layers)))
+
     def load_pretrained(self, folder: Path) -> None:
-        """Take the weights of a pretrained encoder; raises as `read_weights`."""
-        weights = read_weights(folder, self.backbone.state_dict())
-        self.backbone.load_state_dict(weights, strict=False)  # the pooler's are left over
+        """Take the weights of a pretrained encoder; raises as `SentenceFiles.read` and `read_weights`."""
+        self.backbone.load_state_dict(read_weights(folder, self.backbone.state_dict()), strict=False)  # without pooler
+        for layer, place in zip([*self.token_layers, *self.layers], SentenceFiles.read(folder).layers, strict=True):
+            load_shaped(layer, place / WEIGHTS)
 
     def forward(
         self, batch: TokenBatch, prompt: Sequence[int] = (), *, stored: bool = False
@@ -72,13 +104,16 @@ class TransformerEncoder(nn.Module):
         """(N, T, H) states, zero on padding; (N, T) bool: which subwords have one; (N, H) pooled vectors of length 1.
 
         The `prompt` is read before each text and counts for the pooled vector only. While training, a share `dropout`
-        of the subwords is dropped, never the first; a frozen transformer reads texts whole all the same, so that it may
-        remember them. `stored`: the states will be rounded to few bits, where a last bit may turn a whole step.
+        of the subwords is dropped, never the first, nor a last one that is pooled; a frozen transformer reads texts
+        whole all the same, so that it may remember them. `stored`: the states will be rounded to few bits, where a last
+        bit may turn a whole step.
         """
         mask = batch.mask
         if self.training and self.dropout:
             mask = mask & (torch.rand(mask.shape, device=mask.device) >= self.dropout)
             mask[:, 0] = True
+            if self.settings.pooling == "lasttoken" or not self.settings.include_prompt:
+                mask |= batch.mask & ~F.pad(batch.mask[:, 1:], (0, 1))
         ids, present, whole = batch.ids, mask, batch.mask
         start, end = self.settings.leading, self.settings.leading + len(prompt)
         if prompt:
@@ -86,8 +121,12 @@ class TransformerEncoder(nn.Module):
             present, whole = (_inserted(part, start, part.new_ones(len(prompt))) for part in (present, whole))
         seen = TokenBatch(ids, whole if self.frozen else present)
         hidden = self._cached_states(seen, stored) if self.frozen else self._read(seen, stored)
-        hidden = hidden * present.unsqueeze(2)
-        vectors = hidden[:, 0] if self.settings.pooling == "cls" else mean_pool(hidden, present)
+        hidden = self.token_layers(hidden) * present.unsqueeze(2)
+        pooled, counted = hidden, present
+        if prompt and not self.settings.include_prompt:
+            counted = F.pad(present[:, end:], (end, 0))
+            pooled = hidden * counted.unsqueeze(2)
+        vectors = self.layers(pool(pooled, counted, self.settings.pooling))[:, : self.adapter.in_features]
         if prompt:
             hidden = torch.cat([hidden[:, :start], hidden[:, end:]], dim=1)
         adapted = F.linear(exact(vectors), exact(self.adapter.weight)).to(vectors.dtype)
@@ -110,7 +149,8 @@ class TransformerEncoder(nn.Module):
         order = lengths.argsort()
         # Where transformers reads, a question's may in the last bit: one by one, sixteen take half as long again.
         one_by_one = stored and batch.ids.device.type == "cpu" and not torch.is_grad_enabled()
-        at_once = (1 if one_by_one else AT_ONCE) if fast is None else fast.groups(lengths[order].tolist())
+        together = RECOMPUTED_AT_ONCE if self._recomputes else AT_ONCE
+        at_once = (1 if one_by_one else together) if fast is None else fast.groups(lengths[order].tolist())
         parts = []
         for rows in order.split(at_once):
             width = int(lengths[rows[-1]])
@@ -124,7 +164,11 @@ class TransformerEncoder(nn.Module):
         # bfloat16 halves the training time where the CPU multiplies matrices in it.
         reduced = ids.device.type == "cpu" and self.training and multiplies_bfloat16()
         with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
-            return self.backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+            if self._recomputes:
+                read = partial(checkpoint, self.backbone, use_reentrant=False, preserve_rng_state=False)
+            else:
+                read = self.backbone
+            return read(input_ids=ids, attention_mask=mask.long()).last_hidden_state
 
     def _fast_forward(self) -> FastTransformer | None:
         """Our own forward pass with the backbone's present weights; `None` if this transformer has none."""

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import safe_open
-from torch import Tensor
+from safetensors.torch import load_file
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError, library_errors, one_line
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -32,6 +33,14 @@ def difference(expected: Shapes, stored: Shapes) -> str:
         return ""
     own, other = (list(shapes[names[0]]) if names[0] in shapes else "none" for shapes in (expected, stored))
     return f"{one_line(names[0])}: expected {own}, found {other}; {len(names)} tensors differ"
+
+
+def load_shaped(module: nn.Module, path: Path) -> None:
+    """Load a module's weights; InputError for another shape, a number that is not finite, or no such file."""
+    with library_errors(f"{path}: expected the weights of a {type(module).__name__} module in safetensors"):
+        weights = load_file(path)
+        check_finite(path, weights)
+        module.load_state_dict(weights)
 
 
 def check_finite(path: Path, weights: Mapping[str, Tensor]) -> None:
@@ -62,5 +71,8 @@ class Unfilled(TorchFunctionMode):
         if self.remaining < 0:
             raise InputError("expected a model of no more layers than its weights have, found more")
         if getattr(func, "__name__", "") in RANDOM:
-            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+            if "tensor" in kwargs:
+                return kwargs["tensor"]
+            # `trunc_normal_` gives a generator, and draws again until no number is out of its bounds.
+            return args[0].zero_() if "generator" in kwargs else args[0]
         return func(*args, **kwargs)

@@ -7,7 +7,7 @@ import logging
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, field, replace
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -17,13 +17,15 @@ import torch
 from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from ap_ranker.data.faq import Match
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError, one_line, told_at
 from ap_ranker.files import atomic_directory, restore, write_text_atomically
 from ap_ranker.models.base import AnswerModel
-from ap_ranker.models.pretrained import refuse_code
+from ap_ranker.models.pretrained import BACKBONE, WEIGHTS, encoder_hash, find_encoder, read_weights, refuse_code
 from ap_ranker.models.registry import LARGEST, MODELS, build_model
+from ap_ranker.models.sentence_modules import SentenceSettings
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import Shapes, Unfilled, check_finite, difference, read_shapes
 from ap_ranker.ranking.faq_sketch import FAQSketch
@@ -35,7 +37,7 @@ from ap_ranker.text.tokenizer import AnyTokenizer, SubwordTokenizer, WordTokeniz
 
 logger = logging.getLogger(__name__)
 
-CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
+CONFIG, TOKENIZER, CARD = "config.json", "tokenizer.json", "README.md"
 
 TRAINED_QUESTIONS = "trained_questions.txt"
 """A file with 32 bits of the SHA-256 of each question that it has learnt from; it is not pushed to the hub.
@@ -71,6 +73,8 @@ class CheckpointConfig:
     bm25_language: Annotated[str, checked(is_language, "thai or one of Snowball's languages")] | None = None
     wording_weight: Weight = 0.0  # of an entry's best known wording, fitted likewise
     encoder: Mapping[str, Any] | None = None  # the pretrained one's configuration, in the format of transformers
+    # Of the weights and the tokenizer of the encoder that the options name, if the checkpoint has none of its own.
+    encoder_hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     # Of the model's scores (`model`) and, with a weight of BM25, of the fused ones (`fused`), if any.
     calibration: Annotated[
         Mapping[str, Calibration], checked(lambda fits: fits.keys() <= {MODEL, FUSED}, f"fits of {MODEL} and {FUSED}")
@@ -91,13 +95,60 @@ def save_checkpoint(
     card: str,
     further: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write a checkpoint folder, with `further` files by name; it replaces an older one only when it is complete."""
+    """Write a checkpoint folder, with `further` files by name; it replaces an older one only when it is complete.
+
+    The matrices of a pretrained encoder are stored in half precision, and the model then has these numbers, too. With
+    the option `linked`, an encoder that is as its source has it is named instead.
+    """
+    weights = model.state_dict()
+    config = _linked(config, weights)
+    for name, value in [*weights.items()]:
+        if name.startswith(BACKBONE) and config.encoder_hash:
+            del weights[name]
+        elif name.startswith(BACKBONE) and value.dim() > 1 and (half := value.half()).isfinite().all():
+            weights[name] = value.copy_(half).half()
     with atomic_directory(folder) as draft:
         write_checkpoint_config(draft, config)
-        save_file({name: value.contiguous() for name, value in model.state_dict().items()}, draft / WEIGHTS)
+        save_file({name: value.contiguous() for name, value in weights.items()}, draft / WEIGHTS)
         tokenizer.save(draft / TOKENIZER)
         for name, text in {CARD: card, **further}.items():
             (draft / name).write_text(text, encoding="utf-8")
+
+
+def _linked(config: CheckpointConfig, weights: Mapping[str, Tensor]) -> CheckpointConfig:
+    """With the hash of the encoder that it names, if it wants that and the weights are those of that encoder."""
+    if not config.options.get("linked"):
+        return config
+    name = str(config.options["encoder"])
+    folder = find_encoder(name)
+    own = _backbone(weights)
+    source = read_weights(folder, own)
+    if any(not torch.equal(value.cpu(), source[key].to(value.dtype)) for key, value in own.items()):
+        logger.warning("%s has learnt: it is copied into the checkpoint, which cannot name it.", name)
+        return replace(config, encoder_hash=None)
+    named = str(folder.resolve()) if Path(name).is_dir() else name  # wherever the checkpoint is loaded from
+    return replace(config, options={**config.options, "encoder": named}, encoder_hash=encoder_hash(folder))
+
+
+def _backbone(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(BACKBONE): value for name, value in weights.items() if name.startswith(BACKBONE)}
+
+
+def _linked_encoder(config: CheckpointConfig, path: Path) -> Path | None:
+    """The folder of the encoder that a checkpoint names; InputError if it is missing or another one."""
+    if config.encoder_hash is None:
+        return None
+    name, found = str(config.options.get("encoder")), "another version"
+    try:
+        folder = find_encoder(name)
+        if encoder_hash(folder) == config.encoder_hash:
+            return folder
+    except InputError as error:
+        found = f"none ({one_line(error, 80)})"
+    raise InputError(
+        f"{path}: expected the encoder {name} as it was when this checkpoint was written, found {found}. Bring it back "
+        "there, or write the checkpoint anew: without --link-encoder, it has a copy."
+    )
 
 
 def write_checkpoint_config(folder: Path, config: CheckpointConfig) -> None:
@@ -182,29 +233,39 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
     if config.encoder is None:
         tokenizer = WordTokenizer.load(folder / TOKENIZER, config.max_tokens, config.segmenter)
     else:
-        tokenizer = SubwordTokenizer.load(folder / TOKENIZER, config.max_tokens)
-    weights = folder / WEIGHTS
+        with told_at(folder / CONFIG):
+            sentence = SentenceSettings.of(config.encoder)
+        gaps = sentence.question_gap, sentence.answer_gap
+        tokenizer = SubwordTokenizer.load(folder / TOKENIZER, config.max_tokens, *gaps)
+    weights, encoder = folder / WEIGHTS, _linked_encoder(config, folder / CONFIG)
     try:
         shapes = read_shapes(weights)
         inputs = Inputs(tokenizer.words, config.embedding_size, config.max_tokens, config.encoder)
-        _check_sizes(config, inputs, tokenizer.largest_id, shapes, folder)
+        _check_sizes(config, inputs, tokenizer.largest_id, shapes, folder, encoder)
         with Unfilled():
             model = build_model(config.model, inputs, config.options)
         stored = load_file(weights)
         check_finite(weights, stored)
+        if encoder is not None:
+            own = _backbone(model.state_dict())
+            source = read_weights(encoder, own)
+            stored |= {f"{BACKBONE}{name}": source[name] for name in own}
         model.load_state_dict(stored)
     except (SafetensorError, OSError, RuntimeError) as error:
         raise InputError(f"{weights}: its weights do not fit {config.model} ({one_line(error)}).") from error
     return config, model.eval(), tokenizer
 
 
-def _check_sizes(config: CheckpointConfig, inputs: Inputs, largest_id: int, shapes: Shapes, folder: Path) -> None:
+def _check_sizes(
+    config: CheckpointConfig, inputs: Inputs, largest_id: int, shapes: Shapes, folder: Path, linked: Path | None
+) -> None:
     """Check that the weights fit the configured model, before memory is allocated for it."""
+    others = [read_shapes(path) for path in linked.rglob("*.safetensors")] if linked else []
     path = folder / CONFIG
     if (config.encoder is not None) != MODELS[config.model].pretrained:
         expected, found = ("an encoder", "none") if config.encoder is None else ("no encoder", "one")
         raise InputError(f"{path}: expected {expected} for the model {config.model}, found {found}.")
-    limit = max(LARGEST, sum(map(math.prod, shapes.values())))
+    limit = max(LARGEST, *(sum(map(math.prod, each.values())) for each in [shapes, *others]))
     for name, value in _whole_numbers("encoder", config.encoder):
         if not -limit <= value <= limit:
             raise InputError(
@@ -218,11 +279,12 @@ def _check_sizes(config: CheckpointConfig, inputs: Inputs, largest_id: int, shap
                 f"{path}: expected {what} up to the encoder's {name}, {one_line(maximum, 40)}, found {needed}."
             )
     try:
-        with torch.device("meta"), Unfilled(len(shapes)):
+        with torch.device("meta"), Unfilled(sum(map(len, [shapes, *others]))):
             model = build_model(config.model, inputs, config.options)
     except Exception as error:  # impossible sizes can raise anything
         raise InputError(f"{path}: expected a model that can be built, found: {one_line(error)}.") from error
-    if unequal := difference({name: tuple(value.shape) for name, value in model.state_dict().items()}, shapes):
+    own = {name: value for name, value in model.state_dict().items() if not (linked and name.startswith(BACKBONE))}
+    if unequal := difference({name: tuple(value.shape) for name, value in own.items()}, shapes):
         raise InputError(
             f"{folder / WEIGHTS}: its weights do not fit {config.model} as {CONFIG} describes it ({unequal}). Take "
             "both files from the same checkpoint."

@@ -20,12 +20,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from ap_ranker.models.pretrained import BACKBONE
 from ap_ranker.ranking.rule import Basis, Calibration
 from ap_ranker.settings import read_fields, settings
 
 FILE = "priors.json"
-
-_ENCODER = "encoder.backbone."  # where a model's pretrained weights begin
 
 
 @settings
@@ -82,11 +81,14 @@ def languages_read_by(encoder: str) -> Sequence[str]:
 
 
 def encoder_key(weights: Mapping[str, Tensor]) -> str:
-    """A hash of the last matrix of a model's encoder, whatever its name and folder; empty for a model without any."""
-    matrices = [value for name, value in weights.items() if name.startswith(_ENCODER) and value.dim() == 2]
+    """A hash of the last matrix of a model's encoder, whatever its name and folder; empty for a model without any.
+
+    It is that of the numbers in half precision, in which checkpoints store them.
+    """
+    matrices = [value for name, value in weights.items() if name.startswith(BACKBONE) and value.dim() == 2]
     if not matrices:
         return ""
-    return blake2b(matrices[-1].detach().cpu().to(torch.float32).numpy().tobytes(), digest_size=8).hexdigest()
+    return blake2b(matrices[-1].detach().cpu().to(torch.float16).numpy().tobytes(), digest_size=8).hexdigest()
 
 
 @cache

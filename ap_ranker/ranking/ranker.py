@@ -278,11 +278,12 @@ class Ranker(TextEncoder):
     def attention_weights(self, question: str, answer: str) -> tuple[list[Token], list[Token]]:
         """The tokens of both texts with their weights, as in `explain`, without the score."""
         self._stop_training()
-        batches = [TokenBatch.from_lists(self.tokenize([text]), self.device) for text in (question, answer)]
-        if (attention := self.model.attention_weights(*batches)) is None:
+        tokens = self.tokenize([question], questions=True), self.tokenize([answer])
+        attention = self.model.attention_weights(*(TokenBatch.from_lists(each, self.device) for each in tokens))
+        if attention is None:
             raise no_attention(self.name)
         return (
-            tokens_of(question, self.tokenizer.spans(question), attention.questions),
+            tokens_of(question, self.tokenizer.spans(question, questions=True), attention.questions),
             tokens_of(answer, self.tokenizer.spans(answer), attention.answers),
         )
 

@@ -192,9 +192,9 @@ class TextEncoder:
         """The states in this dtype, or in float32 if the model supports no other."""
         return QuantizedStates.quantize(states, self.state_dtype(dtype))
 
-    def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
+    def tokenize(self, texts: Sequence[str], *, questions: bool = False) -> list[list[int]]:
         """Token ids of texts. The first time that a text is too long for the model, a warning is logged."""
-        ids, cut = self.tokenizer.encode(texts)
+        ids, cut = self.tokenizer.encode(texts, questions=questions)
         with _lock:
             is_first = cut and self.tokenizer not in _told_of_cuts
             if is_first:
@@ -281,7 +281,7 @@ class TextEncoder:
         mended (`WordsOfTexts`)."""
         self._stop_training()
         known, asked = self._words, [without_repetition(text) for text in texts]
-        tokens = self.tokenize(asked if known is None else [known.mend(text) for text in asked])
+        tokens = self.tokenize(asked if known is None else [known.mend(text) for text in asked], questions=True)
         return self.model.encode_questions(TokenBatch.from_lists(tokens, self.device))
 
     @cached_property

@@ -55,6 +55,8 @@ _pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
 TRIAL = ["", "qzx 9 ŵ 龘 \U0001fabf"]  # of unknown characters, for which a damaged tokenizer may have no `[UNK]`
 
+FIRST_WORD = "How"  # of a text, to find how it is read after a prompt
+
 _UNSPACED_CHARACTER = regex.compile(rf"(?=[{UNSPACED}])\X")
 
 _LETTERS = regex.compile(rf"[\p{{L}}\p{{M}}--[{UNSPACED}]]+", regex.V1)  # a word of a script with spaces
@@ -154,8 +156,11 @@ class WordTokenizer(Vocabulary):
         tokenizer = _word_level({word: row for row, word in enumerate(vocabulary)})
         return cls(tokenizer, max_tokens, segmenter)
 
-    def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """Token ids of each text, of an empty one `[UNK]`; and how many texts were cut after `max_tokens` tokens."""
+    def encode(self, texts: Sequence[str], *, questions: bool = False) -> tuple[list[list[int]], int]:
+        """Token ids of each text, of an empty one `[UNK]`; and how many texts were cut after `max_tokens` tokens.
+
+        Those of `questions` are no others than those of answers.
+        """
         texts = [_spaced(_plain(text), self._segment) for text in texts]
         found = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
         nearest = map(self._with_nearest, texts, found)
@@ -163,7 +168,7 @@ class WordTokenizer(Vocabulary):
         cut = sum(len(ids) > self.max_tokens for ids in encoded)
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
 
-    def spans(self, text: str) -> list[Span]:
+    def spans(self, text: str, *, questions: bool = False) -> list[Span]:
         """The spans, in the original text, of the tokens that `encode` returns; (0, 0) for a text without any token."""
         characters = _plain(text)
         segmented = _spaced(characters, self._segment)
@@ -224,8 +229,11 @@ class SubwordTokenizer(Vocabulary):
 
     segmenter: str | None = None
 
-    def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
-        """Texts are cut after `max_tokens` tokens, with special ones; InputError if there is no room beside these."""
+    def __init__(self, tokenizer: Tokenizer, max_tokens: int, question_gap: str = "", answer_gap: str = "") -> None:
+        """Texts are cut after `max_tokens` tokens, with special ones; InputError if there is no room beside these.
+
+        A gap is the space that a question, or an answer, has before its first word, as after a prompt.
+        """
         special = tokenizer.num_special_tokens_to_add(False)
         if max_tokens <= special:
             raise InputError(
@@ -235,48 +243,59 @@ class SubwordTokenizer(Vocabulary):
         tokenizer.enable_truncation(max_tokens)
         self._tokenizer = tokenizer
         self.max_tokens = max_tokens
+        self._gaps = answer_gap, question_gap
 
-    def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+    def encode(self, texts: Sequence[str], *, questions: bool = False) -> tuple[list[list[int]], int]:
         """Token ids of each text, and the number of texts that were cut after `max_tokens` tokens."""
-        encoded = self._tokenizer.encode_batch_fast([symbols_apart(plain(text)) for text in texts])
+        gap = self._gaps[questions]
+        encoded = self._tokenizer.encode_batch_fast([gap + symbols_apart(plain(text)) for text in texts])
         cut = sum(bool(encoding.overflowing) for encoding in encoded)
         return [encoding.ids or [UNKNOWN] for encoding in encoded], cut
 
     def subwords(self, word: str) -> list[int]:
-        """Token ids of a word, without special tokens."""
-        return list(self._tokenizer.encode(word, add_special_tokens=False).ids)
+        """Token ids of a word within a text, without special tokens."""
+        return self._ids(f" {word}")
+
+    def _ids(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def whole_words(self, rows: Sequence[int]) -> list[str]:
         """Those of the subwords with these ids that are whole words."""
         words = [self._tokenizer.decode([row]).strip() for row in rows]
-        read = self._tokenizer.encode_batch_fast(words, add_special_tokens=False)
+        read = self._tokenizer.encode_batch_fast([f" {word}" for word in words], add_special_tokens=False)
         return [word for word, row, each in zip(words, rows, read, strict=True) if each.ids == [row]]
 
-    def prompt(self, text: str) -> tuple[int, ...]:
-        """Token ids of a prompt, without special tokens and without the space before what follows it."""
-        return tuple(self._tokenizer.encode(text.rstrip(), add_special_tokens=False).ids)
+    def prompt(self, text: str) -> tuple[tuple[int, ...], str]:
+        """Token ids of a prompt, without special tokens, and the gap after it: a space that is the next word's."""
+        words = text.rstrip(" ")
+        ways = [(words, ""), (words, text[len(words) :]), (text, "")]  # the last: a token of its own with a space
+        whole = self._ids(text + FIRST_WORD)
+        fitting = [way for way in ways if self._ids(way[0]) + self._ids(way[1] + FIRST_WORD) == whole]
+        prompt, gap = [*fitting, *ways][0]
+        return tuple(self._ids(prompt)), gap
 
     @property
     def leading(self) -> int:
         """Number of special tokens before a text, such as [CLS]."""
         return self._tokenizer.encode("0").special_tokens_mask.index(0)
 
-    def spans(self, text: str) -> list[Span]:
+    def spans(self, text: str, *, questions: bool = False) -> list[Span]:
         """The spans, in the original text, of the tokens that `encode` returns; those of special tokens are empty."""
-        characters = plain(text)
+        characters, gap = plain(text), self._gaps[questions]
         read = symbols_apart(characters)
-        encoding, place = self._tokenizer.encode(read), read_spans(text, characters, read)
+        encoding, place = self._tokenizer.encode(gap + read), read_spans(text, characters, read)
         spans, last = [], 0
-        for (start, end), special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
+        for offsets, special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
+            start, end = (max(offset - len(gap), 0) for offset in offsets)
             empty = special or start == end
             spans.append((last, last) if empty else (place[start][0], place[end - 1][1]))
             last = spans[-1][1]
         return spans or [(0, 0)]
 
     @classmethod
-    def load(cls, path: Path, max_tokens: int) -> SubwordTokenizer:
+    def load(cls, path: Path, max_tokens: int, question_gap: str = "", answer_gap: str = "") -> SubwordTokenizer:
         """Read a `tokenizer.json`, ours or the encoder's; InputError if that fails or `max_tokens` is too small."""
-        tokenizer = cls(read_tokenizer(path), max_tokens)
+        tokenizer = cls(read_tokenizer(path), max_tokens, question_gap, answer_gap)
         with library_errors(f"{path}: expected a tokenizer for any text"):
             tokenizer.encode(TRIAL)
         return tokenizer

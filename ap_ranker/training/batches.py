@@ -141,7 +141,7 @@ class Batches:
         lessons: TeacherScores | None = None,
         taught: int = 0,
     ) -> None:
-        self._questions = tokenizer.encode([question.text for question in dataset.questions])[0]
+        self._questions = tokenizer.encode([question.text for question in dataset.questions], questions=True)[0]
         self.answers, self.cut_answers = tokenizer.encode([answer.text for answer in dataset.answers])
         first = 1 if own_candidates else None
         self.pairs = [(i, row) for i, question in enumerate(dataset.questions) for row in question.positives[:first]]

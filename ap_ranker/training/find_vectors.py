@@ -21,14 +21,25 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 
-from ap_ranker.errors import InputError
-from ap_ranker.models.pretrained import DEFAULT_ENCODER, read_encoder
+from ap_ranker.errors import InputError, library_errors
+from ap_ranker.models.pretrained import (
+    DEFAULT_ENCODER,
+    MOST_TOKENS,
+    TOKENIZER,
+    WEIGHTS,
+    encoder_hash,
+    find_encoder,
+    read_encoder,
+)
+from ap_ranker.models.sentence_files import modules_of, read_json
 from ap_ranker.models.transformer_encoder import TransformerEncoder
-from ap_ranker.ranking.checkpoint import TOKENIZER, is_checkpoint
+from ap_ranker.models.weights import check_finite
+from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.phrases import phrase_words
-from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, TokenBatch, split_words
+from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, SubwordTokenizer, TokenBatch, split_words
 from ap_ranker.text.word_vectors import WordVectors, read_vectors
 from ap_ranker.training.computed_once import computed_once
 from ap_ranker.training.progress import Progress
@@ -82,21 +93,43 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
 
 
 def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> EncoderVectors:
-    """Word vectors from a pretrained encoder, as `read_encoder` finds it."""
-    folder, tokenizer, inputs = read_encoder(name, max_tokens=16)
+    """Word vectors from a pretrained encoder, as `read_encoder` finds it, or from a static one, as they are."""
+    folder = find_encoder(name)
+    if (static := _static_vectors(name, folder, size, on_progress)) is not None:
+        return static
+    _, tokenizer, inputs = read_encoder(name, None)
     encoder = TransformerEncoder(inputs.encoder or {}, 0.0, frozen=True).eval()
     encoder.load_pretrained(folder)
 
     @torch.inference_mode()
     def embed(texts: Sequence[str]) -> np.ndarray:
-        _, _, pooled = encoder(TokenBatch.from_lists(tokenizer.encode(texts)[0]), encoder.settings.question_prompt)
-        return np.asarray(pooled.float())
+        tokens = tokenizer.encode(texts, questions=True)[0]
+        return np.asarray(encoder(TokenBatch.from_lists(tokens), encoder.settings.question_prompt)[2].float())
 
-    digest = hashlib.sha256()
-    for path in [*sorted(folder.glob("*.safetensors")), folder / TOKENIZER]:
-        digest.update(path.read_bytes())
-    origin, key = f"the encoder {name}, by PCA", digest.hexdigest()
+    origin, key = f"the encoder {name}, by PCA", encoder_hash(folder)
     return EncoderVectors(embed, whole_words(tokenizer), size, origin, key, on_progress)
+
+
+def _static_vectors(name: str, folder: Path, size: int | None, on_progress: Progress) -> EncoderVectors | None:
+    """Those of a folder of model2vec or `StaticEmbedding`, which has a vector for each subword; else `None`."""
+    with library_errors(f"{folder}: expected an encoder with a vector for each subword, in safetensors"):
+        kinds = dict(modules_of(folder))
+        if "StaticEmbedding" not in kinds and read_json(folder / "config.json", {}).get("model_type") != "model2vec":
+            return None
+        place = kinds.get("StaticEmbedding", folder)
+        stored, tokenizer = load_file(place / WEIGHTS), SubwordTokenizer.load(place / TOKENIZER, MOST_TOKENS)
+        check_finite(place, stored)
+        table = (stored["embedding.weight"] if "embedding.weight" in stored else stored["embeddings"]).float()
+        if "mapping" in stored:  # of token ids to rows that several of them share
+            table = table[stored["mapping"].long()]
+        if "weights" in stored:
+            table = table * stored["weights"].float().unsqueeze(1)
+
+    def embed(texts: Sequence[str]) -> np.ndarray:
+        return np.stack([table[tokenizer.subwords(text)].sum(dim=0).numpy() for text in texts])
+
+    key = encoder_hash(folder)
+    return EncoderVectors(embed, whole_words(tokenizer), size, f"the encoder {name}", key, on_progress, static=True)
 
 
 def vectors_of_teacher(teacher: Ranker, size: int | None, on_progress: Progress) -> EncoderVectors | None:
@@ -111,7 +144,9 @@ def vectors_of_teacher(teacher: Ranker, size: int | None, on_progress: Progress)
 class EncoderVectors:
     """Word vectors that an encoder gives any vocabulary, by its vectors (N, H) of texts.
 
-    Those of its own words, most frequent first, are kept in the user's cache; `key` differs between two encoders.
+    Those of its own words, most frequent first, are kept in the user's cache; `key` differs between two encoders. Those
+    of a `static` encoder are word vectors already, in which a frequent word counts less: all of their numbers are kept,
+    unless `size` is smaller.
     """
 
     embed: Callable[[Sequence[str]], np.ndarray | torch.Tensor]
@@ -120,11 +155,13 @@ class EncoderVectors:
     origin: str
     key: str
     on_progress: Progress = lambda what, done, total: None
+    static: bool = False
 
     @cached_property
     def dimensions(self) -> int:
         """D, the length of a vector."""
-        return min(self.size or MAX_SIZE, MAX_SIZE, self.embed(["a"]).shape[1])
+        width = self.embed(["a"]).shape[1]
+        return min(self.size or width, width) if self.static else min(self.size or MAX_SIZE, MAX_SIZE, width)
 
     @property
     def digest(self) -> str:
@@ -136,16 +173,22 @@ class EncoderVectors:
         table = np.zeros((len(vocabulary), self.dimensions), dtype=np.float32)
         words = vocabulary[UNKNOWN + 1 :]
         if words:
-            vectors = principal_components(self._vectors(words), self.dimensions) * frequency_weights(words)[:, None]
+            vectors = self._vectors(words)
+            if not self.static or self.dimensions < vectors.shape[1]:
+                vectors = principal_components(vectors, self.dimensions)
+            if not self.static:
+                vectors = vectors * frequency_weights(words)[:, None]
             table[UNKNOWN + 1 :, : vectors.shape[1]] = vectors * (SPREAD / max(float(vectors.std()), 1e-12))
         table[UNKNOWN] = rng.normal(0.0, SPREAD, self.dimensions)
         return table
 
     def _vectors(self, words: Sequence[str]) -> np.ndarray:
         """(V, H) the encoder's vectors of words."""
+        texts = [" ".join(phrase_words(word)) or word for word in words]
+        if self.static:
+            return self._read(texts)
         key = self.key, list(self.words)
         own = computed_once("word-vectors", key, lambda: self._read(self.words).astype(np.float16))
-        texts = [" ".join(phrase_words(word)) or word for word in words]
         known = dict(zip(self.words, own.astype(np.float32), strict=True))
         new = [text for text in texts if text not in known]
         known |= dict(zip(new, self._read(new), strict=True))

@@ -73,7 +73,8 @@ def _with_encoder(
     device: torch.device,
     on_progress: Progress,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
-    folder, tokenizer, inputs = read_encoder(options["encoder"], config.max_tokens)
+    given = {name: options[name] for name in ("question_prompt", "answer_prompt", "dimensions")}
+    folder, tokenizer, inputs = read_encoder(options["encoder"], config.max_tokens, **given)
     model = build_model(config.model, inputs, options).to(device)
     if options["encoder"] == DEFAULT_ENCODER:
         _warn_of_languages(" ".join(texts[:SAMPLE]))  # a single question is too short to tell its language

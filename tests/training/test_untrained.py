@@ -43,7 +43,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = BertConfig(
         vocab_size=len(vocabulary), hidden_size=4, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
     )
-    BertModel(config).save_pretrained(folder)
+    BertModel(config).half().float().save_pretrained(folder)  # as a checkpoint stores it
     return folder
 
 
