@@ -43,6 +43,7 @@ WORD_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
 """The weights w that `fit` tries. A hundred questions sometimes choose a larger one by chance, which costs the example
 FAQ a point of MRR; where a larger one is better, WikiQA and TREC-QA, it is so by 0.003."""
 
+LAYERS = Bounds(0, 1_000)
 SCALAR_RATE = 20  # times the learning rate, for w and gamma: at the rate of a matrix, a single number would hardly move
 TOKENS_PER_STATE = 2  # neighbours in an answer: on the example FAQ three cost a point of dev MRR, two at most half
 SMALLEST_IDF = 1e-3  # the rarity of a token that every answer holds: it needs a logarithm
@@ -79,7 +80,9 @@ class AttentiveTransformer(PooledTransformer):
 
     def __init__(self, inputs: Inputs, options: Options) -> None:
         """The encoder's weights are random; `load_pretrained` has those of the option `encoder`."""
-        super().__init__(TransformerEncoder(inputs.encoder or MINILM, options.dropout, frozen=options.frozen), options)
+        frozen, last = options.frozen, options.trained_layers
+        encoder = TransformerEncoder(inputs.encoder or MINILM, options.dropout, frozen=frozen, trained_layers=last)
+        super().__init__(encoder, options)
         self.statistics = CorpusStatistics(inputs.words)
         hidden_size = self.encoder.hidden_size
         self.projection = nn.Linear(hidden_size, min(options.size or hidden_size, hidden_size), bias=False)
@@ -210,6 +213,9 @@ SPEC = ModelSpec(
         "size": Option(64, "numbers of a token's state; 0 for as many as the encoder has", bounds=Bounds(0, 4_096)),
         "dropout": Option(0.1, "share of the subwords dropped while training", bounds=SHARE),
         "frozen": Option(False, "keep the encoder as it is: trains in minutes on a CPU"),
+        "trained_layers": Option(
+            0, "with frozen: the last layers of the encoder that learn nevertheless", bounds=LAYERS
+        ),
     },
     recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64, epochs=4),
     pretrained=True,
