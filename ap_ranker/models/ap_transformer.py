@@ -148,7 +148,7 @@ class AttentiveTransformer(PooledTransformer):
             {"params": encoder, "lr": encoder_rate},
         ]
 
-    def cache_frozen_states(self) -> AbstractContextManager[None]:
+    def cache_frozen_states(self) -> AbstractContextManager[bool]:
         return self.encoder.cache_frozen_states()
 
     def load_pretrained(self, folder: Path, sample: Iterable[TokenBatch]) -> None:

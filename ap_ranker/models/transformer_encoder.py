@@ -114,8 +114,8 @@ class TransformerEncoder(nn.Module):
         if prompt:
             ids = _inserted(ids, start, ids.new_tensor(prompt))
             present, whole = (_inserted(part, start, part.new_ones(len(prompt))) for part in (present, whole))
-        seen = TokenBatch(ids, whole if self.frozen else present)
-        hidden = self._read(seen, stored) if self._store is None else self._read_on(seen, self._store)
+        seen = TokenBatch(ids, whole if self.frozen and not self._last else present)
+        hidden = self._read(seen, stored) if self._store is None else self._read_on(seen, whole, self._store)
         hidden = hidden * present.unsqueeze(2)
         vectors = hidden[:, 0] if self.settings.pooling == "cls" else mean_pool(hidden, present)
         if prompt:
@@ -124,10 +124,10 @@ class TransformerEncoder(nn.Module):
         return hidden, mask, F.normalize(adapted, dim=1)
 
     @contextmanager
-    def cache_frozen_states(self) -> Iterator[None]:
-        """Within, what frozen layers make of a text is kept in the user's cache, and computed once."""
+    def cache_frozen_states(self) -> Iterator[bool]:
+        """Within, what frozen layers make of a text is kept in the user's cache, and computed once; whether any are."""
         if not self.frozen:
-            yield
+            yield False
             return
         if self._last:
             self._last.check()
@@ -135,7 +135,7 @@ class TransformerEncoder(nn.Module):
         reading = f"{type(self.backbone).__name__} {len(self._weights) - len(frozen)} {multiplies_bfloat16()}"
         self._store = FrozenStates(frozen, reading)
         try:
-            yield
+            yield True
         finally:
             self._store.write()
             self._store = None
@@ -184,9 +184,9 @@ class TransformerEncoder(nn.Module):
             self._fast = weights, FastBert.checked(backbone, dtype)
         return self._fast[1]
 
-    def _read_on(self, batch: TokenBatch, store: FrozenStates) -> Tensor:
-        """As `_read`, from the states that frozen layers have; what stands on padding is undefined."""
-        lengths = batch.mask.sum(dim=1).tolist()
+    def _read_on(self, batch: TokenBatch, whole: Tensor, store: FrozenStates) -> Tensor:
+        """As `_read`, from the states that frozen layers have of whole texts; what stands on padding is undefined."""
+        lengths = whole.sum(dim=1).tolist()
         texts = [row[:length].numpy().tobytes() for row, length in zip(batch.ids.cpu(), lengths, strict=True)]
         hidden = torch.zeros(*batch.ids.shape, self.hidden_size, dtype=self.backbone.dtype, device=batch.ids.device)
         new = []
@@ -197,7 +197,7 @@ class TransformerEncoder(nn.Module):
                 hidden[row, : lengths[row]] = known.to(hidden)
         if new:
             with torch.no_grad():
-                hidden[new] = self._read(TokenBatch(batch.ids[new], batch.mask[new]), stored=False)
+                hidden[new] = self._read(TokenBatch(batch.ids[new], whole[new]), stored=False)
             for row in new:
                 store.add(texts[row], hidden[row, : lengths[row]])
         return hidden if self._last is None else self._read(batch, stored=False, below=hidden)
