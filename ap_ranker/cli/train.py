@@ -43,9 +43,12 @@ def train(
     recipe: Annotated[str | None, option("Training defaults: ours, or those of the model's paper (paper).")] = None,
     objective: Annotated[str | None, option("Objective: softmax, hinge, pointwise or listwise.")] = None,
     quick: Annotated[
-        bool, option("Leave a pretrained encoder as it is: trains in half a minute, ranks worse.", "--quick")
+        bool, option("Leave a pretrained encoder as it is; by default a large one on a CPU. Half a minute.", "--quick")
     ] = False,
-    best: Annotated[bool, option("Train a pretrained encoder for twice as many epochs.", "--best")] = False,
+    best: Annotated[
+        bool,
+        option("Train all of a pretrained encoder for twice as many epochs, a large one on a CPU for two.", "--best"),
+    ] = False,
     licence: Annotated[
         str | None, option("Licence of the checkpoint, as the model hub names it, such as apache-2.0.", "--license")
     ] = None,
