@@ -47,7 +47,7 @@ def train(
     ] = False,
     best: Annotated[
         bool,
-        option("Train all of a pretrained encoder for twice as many epochs, a large one on a CPU for two.", "--best"),
+        option("Train all of a pretrained encoder for longer; of a large one on a CPU, for two epochs.", "--best"),
     ] = False,
     licence: Annotated[
         str | None, option("Licence of the checkpoint, as the model hub names it, such as apache-2.0.", "--license")
