@@ -5,14 +5,13 @@ Where only they learn, what lies below computes the same in each epoch, and need
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ap_ranker.errors import InputError
-
-WITHOUT = "Leave trained_layers out, or name a smaller one."
 
 
 class _Stopped(Exception):  # noqa: N818 - no error: what was wanted has been computed
@@ -31,22 +30,22 @@ class _Skipped(nn.Module):
 
 
 class LastLayers:
-    """The last `count` layers of any transformer with a list of layers, which pass on states as their first argument.
+    """The last `count` layers of a transformer, each of which has states as its first argument.
 
-    InputError if it has no such list.
+    InputError if it has no list of so many layers.
     """
 
     def __init__(self, backbone: Any, count: int) -> None:
-        wanted = backbone.config.num_hidden_layers
+        total = backbone.config.num_hidden_layers
         lists = (module for module in backbone.modules() if isinstance(module, nn.ModuleList))
-        found = next((each for each in lists if len(each) == wanted), None)
-        if found is None or count > wanted:
-            raise InputError(
-                f"Expected an encoder with a list of at least {count} layers, found {type(backbone).__name__} with "
-                f"{0 if found is None else wanted}. {WITHOUT}"
-            )
-        self._backbone, self._layers, self._below = backbone, found, wanted - count
-        self._in_tuple = False  # whether a layer returns its states as the first of several things
+        layers = next((each for each in lists if len(each) == total >= count), None)
+        if layers is None:
+            raise InputError(f"Expected trained_layers up to the {total} layers of the encoder, found {count}.")
+        self._backbone, self._layers, self._below, self._in_tuple = backbone, layers, total - count, False
+
+    def parameters(self) -> list[nn.Parameter]:
+        """Those of the last layers."""
+        return [weight for layer in self._layers[self._below :] for weight in layer.parameters()]
 
     @torch.no_grad()
     def check(self) -> None:
@@ -56,17 +55,12 @@ class LastLayers:
             self._in_tuple = isinstance(output, tuple)
 
         ids = torch.arange(10, 22, device=self._backbone.device).reshape(2, 6) % self._backbone.config.vocab_size
+        with self._layers[0].register_forward_hook(see):
+            whole = self._read(ids, torch.ones_like(ids))
         mask = torch.ones_like(ids, dtype=torch.bool)
-        hook = self._layers[0].register_forward_hook(see)
-        whole = self._backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-        hook.remove()
         if not torch.allclose(self.read_on(self.read_below(ids, mask), ids, mask), whole, atol=1e-4):
             name = type(self._backbone).__name__
-            raise InputError(f"Expected an encoder whose layers pass on nothing but states, found {name}. {WITHOUT}")
-
-    def parameters(self) -> list[nn.Parameter]:
-        """Those of the last layers."""
-        return [weight for layer in self._layers[self._below :] for weight in layer.parameters()]
+            raise InputError(f"Expected trained_layers of an encoder whose layers share nothing, found {name}.")
 
     def read_below(self, ids: Tensor, mask: Tensor) -> Tensor:
         """(N, T, H) what the first of the last layers reads of (N, T) ids, attending to where the mask is True."""
@@ -76,26 +70,22 @@ class LastLayers:
             read.append(arguments[0])
             raise _Stopped
 
-        hook = self._layers[self._below].register_forward_pre_hook(stop)
-        try:
-            self._backbone(input_ids=ids, attention_mask=mask.long())
-        except _Stopped:
-            pass
-        finally:
-            hook.remove()
+        with suppress(_Stopped), self._layers[self._below].register_forward_pre_hook(stop):
+            self._read(ids, mask)
         return read[0]
 
     def read_on(self, below: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
         """(N, T, H) the last hidden states, from those of `read_below`."""
-        first = self._layers[self._below]
-        hook = first.register_forward_pre_hook(lambda _, arguments: (below, *arguments[1:]))
         lower = list(self._layers[: self._below])
+        for place in range(len(lower)):
+            self._layers[place] = _Skipped(in_tuple=self._in_tuple)
         try:
-            for place in range(len(lower)):
-                self._layers[place] = _Skipped(in_tuple=self._in_tuple)
-            states: Tensor = self._backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+            with self._layers[self._below].register_forward_pre_hook(lambda _, arguments: (below, *arguments[1:])):
+                return self._read(ids, mask)
         finally:
-            hook.remove()
             for place, layer in enumerate(lower):
                 self._layers[place] = layer
+
+    def _read(self, ids: Tensor, mask: Tensor) -> Tensor:
+        states: Tensor = self._backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state
         return states
