@@ -43,7 +43,6 @@ WORD_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
 """The weights w that `fit` tries. A hundred questions sometimes choose a larger one by chance, which costs the example
 FAQ a point of MRR; where a larger one is better, WikiQA and TREC-QA, it is so by 0.003."""
 
-LAYERS = Bounds(0, 1_000)
 SCALAR_RATE = 20  # times the learning rate, for w and gamma: at the rate of a matrix, a single number would hardly move
 TOKENS_PER_STATE = 2  # neighbours in an answer: on the example FAQ three cost a point of dev MRR, two at most half
 SMALLEST_IDF = 1e-3  # the rarity of a token that every answer holds: it needs a logarithm
@@ -148,7 +147,7 @@ class AttentiveTransformer(PooledTransformer):
             {"params": encoder, "lr": encoder_rate},
         ]
 
-    def cache_frozen_states(self) -> AbstractContextManager[bool]:
+    def cache_frozen_states(self) -> AbstractContextManager[None]:
         return self.encoder.cache_frozen_states()
 
     def load_pretrained(self, folder: Path, sample: Iterable[TokenBatch]) -> None:
@@ -213,9 +212,7 @@ SPEC = ModelSpec(
         "size": Option(64, "numbers of a token's state; 0 for as many as the encoder has", bounds=Bounds(0, 4_096)),
         "dropout": Option(0.1, "share of the subwords dropped while training", bounds=SHARE),
         "frozen": Option(False, "keep the encoder as it is: trains in minutes on a CPU"),
-        "trained_layers": Option(
-            0, "with frozen: the last layers of the encoder that learn nevertheless", bounds=LAYERS
-        ),
+        "trained_layers": Option(0, "with frozen: the last layers, which learn all the same", bounds=Bounds(0, 1_000)),
     },
     recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64, epochs=4),
     pretrained=True,

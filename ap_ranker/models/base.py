@@ -207,12 +207,9 @@ class AnswerModel(nn.Module, ABC):
         """The trained parameters, as torch's optimisers expect them; a pretrained encoder has a rate of its own."""
         return [{"params": [parameter for parameter in self.parameters() if parameter.requires_grad], "lr": rate}]
 
-    def cache_frozen_states(self) -> AbstractContextManager[bool]:
-        """A context in which the model may cache the outputs of its frozen parts, so that it reads no text twice.
-
-        It tells whether the model does, so that texts are worth reading ahead.
-        """
-        return nullcontext(False)
+    def cache_frozen_states(self) -> AbstractContextManager[None]:
+        """A context in which the model may cache the outputs of its frozen parts, so that it reads no text twice."""
+        return nullcontext()
 
     def forward(self, questions: TokenBatch, answers: TokenBatch) -> Tensor:
         """(B, N) scores of B questions with N answers, encoding both."""

@@ -124,10 +124,10 @@ class TransformerEncoder(nn.Module):
         return hidden, mask, F.normalize(adapted, dim=1)
 
     @contextmanager
-    def cache_frozen_states(self) -> Iterator[bool]:
-        """Within, what frozen layers make of a text is kept in the user's cache, and computed once; whether any are."""
+    def cache_frozen_states(self) -> Iterator[None]:
+        """Within, what frozen layers make of a text is kept in the user's cache, and computed once."""
         if not self.frozen:
-            yield False
+            yield
             return
         if self._last:
             self._last.check()
@@ -135,7 +135,7 @@ class TransformerEncoder(nn.Module):
         reading = f"{type(self.backbone).__name__} {len(self._weights) - len(frozen)} {multiplies_bfloat16()}"
         self._store = FrozenStates(frozen, reading)
         try:
-            yield True
+            yield
         finally:
             self._store.write()
             self._store = None

@@ -125,9 +125,8 @@ class Batches:
     batches. A pair gets new negatives each epoch, because the sampler batches it with other pairs. With `lessons`, a
     teacher's scores, each question also adds `taught` answers, drawn from the teacher's `HIGHEST` best.
 
-    `questions` and `answers` are the token ids of the data's texts. `pairs` are the (question, right answer) pairs, as
-    positions; an epoch is one pass over them. With `own_candidates` each question occurs once, with its first right
-    answer: its batch also holds the others.
+    `pairs` are the (question, right answer) pairs of the data, as positions; an epoch is one pass over them. With
+    `own_candidates` each question occurs once, with its first right answer: its batch also holds the others.
     """
 
     def __init__(
@@ -142,7 +141,7 @@ class Batches:
         lessons: TeacherScores | None = None,
         taught: int = 0,
     ) -> None:
-        self.questions = tokenizer.encode([question.text for question in dataset.questions])[0]
+        self._questions = tokenizer.encode([question.text for question in dataset.questions])[0]
         self.answers, self.cut_answers = tokenizer.encode([answer.text for answer in dataset.answers])
         first = 1 if own_candidates else None
         self.pairs = [(i, row) for i, question in enumerate(dataset.questions) for row in question.positives[:first]]
@@ -160,7 +159,7 @@ class Batches:
         answers = [row for _, row in self.pairs]
         if recipe.group_answers:
             return answer_groups(answers)
-        lengths = [(len(self.questions[question]), len(self.answers[row])) for question, row in self.pairs]
+        lengths = [(len(self._questions[question]), len(self.answers[row])) for question, row in self.pairs]
         return length_buckets(lengths, len(set(answers)), recipe.batch_size)
 
     def __call__(self, pairs: Sequence[tuple[int, int]]) -> dict[str, Tensor]:
@@ -187,7 +186,7 @@ class Batches:
         others = torch.tensor([[row not in candidates for row in rows] for candidates in map(set, own)] or False)
         labels = torch.tensor([self._labels(question, rows) for question, _ in pairs])
         distinct = list(dict.fromkeys(question for question, _ in pairs))  # one with two right answers may be in two
-        questions = TokenBatch.from_lists([self.questions[question] for question in distinct])
+        questions = TokenBatch.from_lists([self._questions[question] for question in distinct])
         answers = TokenBatch.from_lists([self.answers[row] for row in rows])
         batch = {
             "question_ids": questions.ids,

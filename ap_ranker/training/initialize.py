@@ -10,19 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
 from ap_ranker.models.base import AnswerModel
-from ap_ranker.models.bert import Bert
-from ap_ranker.models.pretrained import (
-    DEFAULT_ENCODER,
-    build_backbone,
-    find_encoder,
-    read_encoder,
-    read_encoder_config,
-)
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, KEY, find_encoder, read_encoder, read_encoder_config
 from ap_ranker.models.registry import build_model, model_spec
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.transformer_encoder import AT_ONCE
@@ -55,10 +47,7 @@ def with_effort(config: TrainingConfig, device: torch.device) -> TrainingConfig:
         return config
     name = config.model_options["encoder"]
     architecture = read_encoder_config(find_encoder(name))
-    with torch.device("meta"):
-        backbone = Bert(architecture) if Bert.reads(architecture) else build_backbone(architecture)
-    tables = [module.weight for module in backbone.modules() if isinstance(module, nn.Embedding)]
-    weights = sum(weight.numel() for weight in backbone.parameters()) - sum(table.numel() for table in tables)
+    weights = 12 * architecture.get("num_hidden_layers", 0) * architecture.get("hidden_size", 0) ** 2
     if weights < LARGE:
         return config
     if config.effort == "best":
@@ -116,15 +105,18 @@ def _with_encoder(
     model = build_model(config.model, inputs, options).to(device)
     if options["encoder"] == DEFAULT_ENCODER:
         _warn_of_languages(" ".join(texts[:SAMPLE]))  # a single question is too short to tell its language
-    sample = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
+    # A frozen encoder reads all of them anyway, unless it then reads a prompt before each.
+    reads_all = options["frozen"] and KEY not in (inputs.encoder or {})
+    most, doing = (len(texts), "reading the texts once") if reads_all else (SAMPLE, "reading a sample of the texts")
+    sample = np.random.default_rng(config.seed).permutation(len(texts))[:most]
     tokens = sorted(tokenizer.encode([texts[row] for row in sample])[0], key=len)
 
     def batches() -> Iterator[TokenBatch]:
         with model.cache_frozen_states():  # the weights are loaded before the first batch is wanted
             for start in range(0, len(tokens), AT_ONCE):
-                on_progress("reading a sample of the texts", start, len(tokens))
+                on_progress(doing, start, len(tokens))
                 yield TokenBatch.from_lists(tokens[start : start + AT_ONCE], device)
-            on_progress("reading a sample of the texts", len(tokens), len(tokens))
+            on_progress(doing, len(tokens), len(tokens))
 
     model.load_pretrained(folder, batches())
     return model, tokenizer, inputs

@@ -6,7 +6,7 @@ import ctypes
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,6 @@ from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.base import States as TextStates
 from ap_ranker.models.registry import model_spec
 from ap_ranker.models.spec import Recipe
-from ap_ranker.models.transformer_encoder import AT_ONCE
 from ap_ranker.processes import process_number
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import (
@@ -42,7 +41,6 @@ from ap_ranker.ranking.checkpoint import (
 )
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker, resolve_device
-from ap_ranker.text.tokenizer import TokenBatch
 from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.batches import Batches
 from ap_ranker.training.calibrate import calibrate
@@ -166,7 +164,7 @@ def train(
         sample = sample_questions(with_wordings(dev, data), config.dev_questions, config.seed)
         dev_set = EvaluationSet(sample, language=config.language)
         best_epoch, scores = 0, None
-        with _frozen_states(ranker, batches, on_progress):
+        with model.cache_frozen_states():
             # Also in a resumed run, which may keep the untrained model in the end.
             if start is None or not objective.needs_gradient:  # a trained model's weights are better than fitted ones
                 model.fit(_judged_candidates(ranker, data, config, on_progress))
@@ -274,26 +272,6 @@ def _mining(hard: HardNegatives | None, ranker: Ranker, config: TrainingConfig) 
     if hard is not None and model_spec(config.model).pretrained:
         hard.guide(ranker)
     return [MineEachEpoch(hard, ranker)] if hard is not None and config.negatives_from == "model" else []
-
-
-@contextmanager
-def _frozen_states(ranker: Ranker, batches: Batches, on_progress: Progress) -> Iterator[None]:
-    """The model's cache of what frozen parts compute, filled with all texts to learn from, if it has one."""
-    model = ranker.model
-    with model.cache_frozen_states() as keeps_states:
-        if keeps_states:
-            model.eval()
-            done, total = 0, len(batches.questions) + len(batches.answers)
-            for encode, texts in ((model.encode_questions, batches.questions), (model.encode_answers, batches.answers)):
-                by_length = sorted(texts, key=len)
-                for start in range(0, len(texts), AT_ONCE):
-                    on_progress("reading the texts once", done, total)
-                    part = by_length[start : start + AT_ONCE]
-                    with torch.inference_mode():
-                        encode(TokenBatch.from_lists(part, ranker.device))
-                    done += len(part)
-            on_progress("reading the texts once", total, total)
-        yield
 
 
 def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> CandidateScores:
