@@ -43,7 +43,7 @@ def train(
     recipe: Annotated[str | None, option("Training defaults: ours, or those of the model's paper (paper).")] = None,
     objective: Annotated[str | None, option("Objective: softmax, hinge, pointwise or listwise.")] = None,
     quick: Annotated[
-        bool, option("Leave a pretrained encoder as it is; by default a large one on a CPU. Half a minute.", "--quick")
+        bool, option("Leave a pretrained encoder as it is: trains in half a minute, ranks worse.", "--quick")
     ] = False,
     best: Annotated[
         bool,

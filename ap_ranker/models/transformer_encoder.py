@@ -196,8 +196,8 @@ class TransformerEncoder(nn.Module):
             else:
                 hidden[row, : lengths[row]] = known.to(hidden)
         if new:
-            with torch.no_grad():
-                hidden[new] = self._read(TokenBatch(batch.ids[new], whole[new]), stored=False)
+            with torch.no_grad():  # rounded already, as the next time: a second run learns the same
+                hidden[new] = self._read(TokenBatch(batch.ids[new], whole[new]), stored=False).half().to(hidden)
             for row in new:
                 store.add(texts[row], hidden[row, : lengths[row]])
         return hidden if self._last is None else self._read(batch, stored=False, below=hidden)

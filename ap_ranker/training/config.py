@@ -72,8 +72,9 @@ class TrainingConfig:
             used. By default, only with fewer than 5,000 pairs (with more it adds little) and without a pretrained
             encoder, which would learn to match equal words (example FAQ: dev MRR 0.66, without sentences 0.77).
         effort: how much time training may take, with a pretrained encoder. `quick` leaves the encoder as it is (the
-            model's option `frozen`); `normal` trains it, `best` for twice as many epochs. `auto` is `quick` for a large
-            encoder on a CPU, where an epoch would take ten minutes, else `normal`.
+            model's option `frozen`); `normal` trains it, `best` for twice as many epochs. `auto` is `normal`, but for a
+            large encoder on a CPU, an epoch of which would take ten minutes: there the upper half of its layers learns
+            (`trained_layers`), for two epochs, and with `best` all of them.
         epochs: at most; by default 20, as early stopping ends most runs sooner. A pretrained encoder has less to learn:
             4, or 8 if it is frozen. 0, only with a pretrained encoder, writes an untrained checkpoint.
         patience: epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not.
