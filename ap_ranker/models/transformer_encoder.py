@@ -137,7 +137,6 @@ class TransformerEncoder(nn.Module):
         try:
             yield
         finally:
-            self._store.write()
             self._store = None
 
     def _read(self, batch: TokenBatch, stored: bool, below: Tensor | None = None) -> Tensor:
@@ -198,8 +197,7 @@ class TransformerEncoder(nn.Module):
         if new:
             with torch.no_grad():  # rounded already, as the next time: a second run learns the same
                 hidden[new] = self._read(TokenBatch(batch.ids[new], whole[new]), stored=False).half().to(hidden)
-            for row in new:
-                store.add(texts[row], hidden[row, : lengths[row]])
+            store.add({texts[row]: hidden[row, : lengths[row]] for row in new})
         return hidden if self._last is None else self._read(batch, stored=False, below=hidden)
 
 

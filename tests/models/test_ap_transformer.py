@@ -240,14 +240,33 @@ def test_damaged_or_missing_shards_are_read_again() -> None:
 
 
 def test_states_take_no_more_of_the_disk_than_their_limit() -> None:
-    """With room for one shard, the older ones are removed."""
-    with patch.object(frozen_states, "MOST_BYTES", 1), patch.object(frozen_states, "SHARD_BYTES", 1):
+    """A run begins by removing what is beyond it."""
+
+    def shards_after_a_run(limit: int) -> set[str]:
         model = built(size=6, frozen=True)
-        plain = states(model.encoder, TokenBatch.from_lists(TOKENS))
-        with model.cache_frozen_states():
-            for _ in range(2):
-                assert torch.allclose(states(model.encoder, TokenBatch.from_lists(TOKENS)), plain, atol=1e-2)
-    assert len(list(cache_folder(KIND).rglob("*.safetensors"))) == 1
+        with patch.object(frozen_states, "MOST_BYTES", limit), model.cache_frozen_states():
+            for batch in batches(TOKENS):
+                states(model.encoder, batch)
+        return {path.name for path in cache_folder(KIND).rglob("*.safetensors")}
+
+    first = shards_after_a_run(10**9)
+    assert len(first) == len(batches(TOKENS)) == 3
+    assert shards_after_a_run(10**9) == first
+    assert not shards_after_a_run(1) & first
+
+
+def test_a_full_disk_costs_nothing_but_the_next_run(caplog: pytest.LogCaptureFixture) -> None:
+    model, batch = built(size=6, frozen=True), TokenBatch.from_lists(TOKENS[:5])
+    plain = states(model.encoder, batch)
+    with (
+        patch.object(frozen_states, "save_file", side_effect=OSError(28, "No space left on device")),
+        patch.object(model.encoder, "_read_group", wraps=model.encoder._read_group) as read,
+        model.cache_frozen_states(),
+    ):
+        for _ in range(2):
+            assert torch.allclose(states(model.encoder, batch), plain, atol=1e-2)
+    assert read.call_count == 1
+    assert "No space left" in caplog.text
 
 
 # --- the last layers of a frozen encoder ---
