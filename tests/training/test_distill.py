@@ -156,6 +156,22 @@ def test_an_ensemble_teaches_the_mean_of_its_scores(teacher: Path, pairs: Datase
         assert both.rows[i][0] == mean.argmax()
 
 
+def test_a_student_with_an_encoder_is_told_how_alike_questions_are(pairs: Dataset, tmp_path: Path) -> None:
+    ranker = Ranker.from_pretrained(write_checkpoint("bow-idf", tmp_path / "vectors"))
+    student = TrainingConfig("ap-transformer")
+    _, lessons = Teacher([ranker]).teach(pairs, pairs, student=student)
+    _, twice = Teacher([ranker, ranker]).teach(pairs, pairs, student=student)
+    vectors = ranker.embed_questions([question.text for question in pairs.questions]).numpy()
+    expected = vectors[[0, 2, 0]] @ vectors[[0, 2, 0]].T / ranker.model.temperature
+    expected[[0, 1, 2, 0, 2], [0, 1, 2, 2, 0]] = NAN
+    for each in (lessons, twice):
+        np.testing.assert_allclose(each.likeness([0, 2, 0]), expected, rtol=1e-5)
+    _, of_words = Teacher([ranker]).teach(pairs, pairs, student=TrainingConfig("ap-cnn"))
+    without_vectors = Ranker.from_pretrained(write_checkpoint("ap-cnn", tmp_path / "none"))
+    _, of_tokens = Teacher([without_vectors]).teach(pairs, pairs, student=student)
+    assert of_words.likeness([0, 2]) is of_tokens.likeness([0, 2]) is None
+
+
 def test_batches_hold_the_teachers_best_answers_and_no_label_of_an_unlabelled_question(
     teacher: Path, pairs: Dataset
 ) -> None:
