@@ -44,7 +44,10 @@ def train(
     quick: Annotated[
         bool, option("Leave a pretrained encoder as it is: trains in half a minute, ranks worse.", "--quick")
     ] = False,
-    best: Annotated[bool, option("Train a pretrained encoder for twice as many epochs.", "--best")] = False,
+    best: Annotated[
+        bool,
+        option("Train all of a pretrained encoder for longer; of a large one on a CPU, for two epochs.", "--best"),
+    ] = False,
     licence: Annotated[
         str | None, option("Licence of the checkpoint, as the model hub names it, such as apache-2.0.", "--license")
     ] = None,

@@ -79,7 +79,9 @@ class AttentiveTransformer(PooledTransformer):
 
     def __init__(self, inputs: Inputs, options: Options) -> None:
         """The encoder's weights are random; `load_pretrained` has those of the option `encoder`."""
-        super().__init__(TransformerEncoder(inputs.encoder or MINILM, options.dropout, frozen=options.frozen), options)
+        frozen, last = options.frozen, options.trained_layers
+        encoder = TransformerEncoder(inputs.encoder or MINILM, options.dropout, frozen=frozen, trained_layers=last)
+        super().__init__(encoder, options)
         self.statistics = CorpusStatistics(inputs.words)
         hidden_size = self.encoder.state_size
         self.projection = nn.Linear(hidden_size, min(options.size or hidden_size, hidden_size), bias=False)
@@ -214,6 +216,7 @@ SPEC = ModelSpec(
         "answer_prompt": Option("", "what the encoder reads before an answer; by default what its files say"),
         "dimensions": Option(0, "first numbers of a text's vector to keep; 0 for all", bounds=Bounds(0, 4_096)),
         "linked": Option(False, "a checkpoint names its encoder, if it is unchanged, instead of copying it"),
+        "trained_layers": Option(0, "with frozen: the last layers, which learn all the same", bounds=Bounds(0, 1_000)),
     },
     recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64, epochs=4),
     pretrained=True,

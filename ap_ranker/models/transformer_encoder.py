@@ -16,6 +16,8 @@ from torch.utils.checkpoint import checkpoint
 
 from ap_ranker.models.bert import Bert
 from ap_ranker.models.fast_forward import FastTransformer
+from ap_ranker.models.frozen_states import FrozenStates
+from ap_ranker.models.last_layers import LastLayers
 from ap_ranker.models.operations import exact, pool
 from ap_ranker.models.pretrained import WEIGHTS, build_backbone, read_weights
 from ap_ranker.models.sentence_files import SentenceFiles
@@ -34,16 +36,15 @@ KEPT_NUMBERS, RECOMPUTED_AT_ONCE = 4_000, 8
 more for their gradient, which is a third of a step: what all layers have of a batch takes gigabytes (of
 multilingual-e5-small three, of all-mpnet-base-v2 seven)."""
 
-FROZEN_CACHE_BYTES = 8 * 10**9  # of texts that a frozen encoder has read; 130 tokens of 384 numbers are 100 KB
-
 
 class TransformerEncoder(nn.Module):
     """The last hidden states of a transformer. Sizes: N texts, T subwords, H hidden size.
 
-    Where the transformer itself is frozen, a linear adapter of the pooled vector learns; it begins as the identity.
+    Where the transformer itself is frozen, a linear adapter of the pooled vector learns, which begins as the identity,
+    and its last `trained_layers`.
     """
 
-    def __init__(self, config: Mapping[str, Any], dropout: float, *, frozen: bool) -> None:
+    def __init__(self, config: Mapping[str, Any], dropout: float, *, frozen: bool, trained_layers: int = 0) -> None:
         super().__init__()
         self.settings = SentenceSettings.of(config)
         self.backbone: Any = Bert(config) if Bert.reads(config) else build_backbone(config)
@@ -60,6 +61,9 @@ class TransformerEncoder(nn.Module):
         self.dropout, self.frozen = dropout, frozen
         for parameter in self.pretrained_parameters():
             parameter.requires_grad_(not frozen)
+        self._last = LastLayers(self.backbone, trained_layers) if frozen and trained_layers else None
+        for weight in self._last.parameters() if self._last else ():
+            weight.requires_grad_(True)
         for module in self.backbone.modules():
             if isinstance(module, nn.Embedding) and module.num_embeddings > LARGE_VOCABULARY:
                 module.requires_grad_(False)
@@ -67,15 +71,14 @@ class TransformerEncoder(nn.Module):
         with torch.no_grad():  # as `nn.init.eye_`, which imports torch's compiler where there is no memory for weights
             self.adapter.weight.zero_().diagonal().fill_(1.0)
         self._attention: str = self.backbone.config._attn_implementation
-        self._memory: dict[bytes, Tensor] = {}
-        self._room = 0
+        self._store: FrozenStates | None = None
         self._weights = tuple(self.backbone.parameters())  # to walk through the modules takes a millisecond
         self._recomputes = False
         self._fast: tuple[object, FastTransformer | None] = (None, None)  # of which weights, and a copy of them
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what only saves time: packed weights cannot be copied, and are packed again when they are needed."""
-        return self.__dict__ | {"_fast": (None, None), "_memory": {}, "_room": 0}
+        return self.__dict__ | {"_fast": (None, None), "_store": None}
 
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
@@ -119,8 +122,8 @@ class TransformerEncoder(nn.Module):
         if prompt:
             ids = _inserted(ids, start, ids.new_tensor(prompt))
             present, whole = (_inserted(part, start, part.new_ones(len(prompt))) for part in (present, whole))
-        seen = TokenBatch(ids, whole if self.frozen else present)
-        hidden = self._cached_states(seen, stored) if self.frozen else self._read(seen, stored)
+        seen = TokenBatch(ids, whole if self.frozen and not self._last else present)
+        hidden = self._read(seen, stored) if self._store is None else self._read_on(seen, whole, self._store)
         hidden = self.token_layers(hidden) * present.unsqueeze(2)
         pooled, counted = hidden, present
         if prompt and not self.settings.include_prompt:
@@ -134,16 +137,26 @@ class TransformerEncoder(nn.Module):
 
     @contextmanager
     def cache_frozen_states(self) -> Iterator[None]:
-        """Within, a frozen transformer keeps its states of texts, in half precision, and reads none of them twice."""
-        self._memory, self._room = {}, FROZEN_CACHE_BYTES
+        """Within, what frozen layers make of a text is kept in the user's cache, and computed once."""
+        if not self.frozen:
+            yield
+            return
+        if self._last:
+            self._last.check()
+        frozen = [weight for weight in self._weights if not weight.requires_grad]
+        reading = f"{type(self.backbone).__name__} {len(self._weights) - len(frozen)} {multiplies_bfloat16()}"
+        self._store = FrozenStates(frozen, reading)
         try:
             yield
         finally:
-            self._memory, self._room = {}, 0
+            self._store = None
 
-    def _read(self, batch: TokenBatch, stored: bool) -> Tensor:
-        """(N, T, H) hidden states; without a gradient, on a CPU, a text's do not depend on the others of the batch."""
-        fast = None if torch.is_grad_enabled() else self._fast_forward()
+    def _read(self, batch: TokenBatch, stored: bool, below: Tensor | None = None) -> Tensor:
+        """(N, T, H) hidden states; without a gradient, on a CPU, a text's do not depend on the others of the batch.
+
+        With a store, they are those of the frozen layers, or of the last ones, from what lies `below`.
+        """
+        fast = None if torch.is_grad_enabled() or (self._store and self._last) else self._fast_forward()
         # In groups of similar length, because padding takes as long as words. Dropped words may leave gaps at the end.
         lengths = (batch.mask * torch.arange(1, batch.mask.shape[1] + 1, device=batch.mask.device)).amax(dim=1)
         order = lengths.argsort()
@@ -154,20 +167,24 @@ class TransformerEncoder(nn.Module):
         parts = []
         for rows in order.split(at_once):
             width = int(lengths[rows[-1]])
-            states = self._read_group(batch.ids[rows, :width], batch.mask[rows, :width], fast)
+            under = None if below is None else below[rows, :width]
+            states = self._read_group(batch.ids[rows, :width], batch.mask[rows, :width], fast, under)
             parts.append(nn.functional.pad(states.to(self._weights[0].dtype), (0, 0, 0, batch.ids.shape[1] - width)))
         return torch.cat(parts)[order.argsort()]
 
-    def _read_group(self, ids: Tensor, mask: Tensor, fast: FastTransformer | None) -> Tensor:
+    def _read_group(self, ids: Tensor, mask: Tensor, fast: FastTransformer | None, below: Tensor | None) -> Tensor:
         if fast is not None:
             return fast(ids, mask)
         # bfloat16 halves the training time where the CPU multiplies matrices in it.
-        reduced = ids.device.type == "cpu" and self.training and multiplies_bfloat16()
+        trains = self.training or self._store is not None
+        reduced = ids.device.type == "cpu" and trains and multiplies_bfloat16()
         with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
-            if self._recomputes:
-                read = partial(checkpoint, self.backbone, use_reentrant=False, preserve_rng_state=False)
-            else:
-                read = self.backbone
+            if self._last and below is not None:
+                return self._last.read_on(below, ids, mask)
+            if self._last and self._store:
+                return self._last.read_below(ids, mask)
+            read = partial(checkpoint, self.backbone, use_reentrant=False, preserve_rng_state=False)
+            read = read if self._recomputes else self.backbone
             return read(input_ids=ids, attention_mask=mask.long()).last_hidden_state
 
     def _fast_forward(self) -> FastTransformer | None:
@@ -181,25 +198,22 @@ class TransformerEncoder(nn.Module):
             self._fast = weights, FastTransformer.checked(backbone, dtype)
         return self._fast[1]
 
-    @torch.no_grad()
-    def _cached_states(self, batch: TokenBatch, stored: bool) -> Tensor:
-        """As `_read`, of remembered texts from memory; what stands on padding is undefined."""
-        if not self._room:
-            return self._read(batch, stored)
-        lengths = batch.mask.sum(dim=1).tolist()
+    def _read_on(self, batch: TokenBatch, whole: Tensor, store: FrozenStates) -> Tensor:
+        """As `_read`, from the states that frozen layers have of whole texts; what stands on padding is undefined."""
+        lengths = whole.sum(dim=1).tolist()
         texts = [row[:length].numpy().tobytes() for row, length in zip(batch.ids.cpu(), lengths, strict=True)]
         hidden = torch.zeros(*batch.ids.shape, self.hidden_size, dtype=self.backbone.dtype, device=batch.ids.device)
-        new = [row for row, text in enumerate(texts) if text not in self._memory]
-        for row in set(range(len(texts))).difference(new):
-            hidden[row, : lengths[row]] = self._memory[texts[row]].to(self.backbone.dtype)
+        new = []
+        for row, text in enumerate(texts):
+            if (known := store.find(text)) is None:
+                new.append(row)
+            else:
+                hidden[row, : lengths[row]] = known.to(hidden)
         if new:
-            hidden[new] = self._read(TokenBatch(batch.ids[new], batch.mask[new]), stored)
-        for row in new:
-            kept = hidden[row, : lengths[row]].half()
-            if self._room > kept.nbytes:
-                self._memory[texts[row]] = kept
-                self._room -= kept.nbytes
-        return hidden
+            with torch.no_grad():  # rounded already, as the next time: a second run learns the same
+                hidden[new] = self._read(TokenBatch(batch.ids[new], whole[new]), stored=False).half().to(hidden)
+            store.add({texts[row]: hidden[row, : lengths[row]] for row in new})
+        return hidden if self._last is None else self._read(batch, stored=False, below=hidden)
 
 
 def _inserted(values: Tensor, place: int, new: Tensor) -> Tensor:

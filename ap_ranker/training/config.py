@@ -72,7 +72,9 @@ class TrainingConfig:
             used. By default, only with fewer than 5,000 pairs (with more it adds little) and without a pretrained
             encoder, which would learn to match equal words (example FAQ: dev MRR 0.66, without sentences 0.77).
         effort: how much time training may take, with a pretrained encoder. `quick` leaves the encoder as it is (the
-            model's option `frozen`); `best` trains it for twice as many epochs.
+            model's option `frozen`); `normal` trains it, `best` for twice as many epochs. `auto` is `normal`, but for a
+            large encoder on a CPU, an epoch of which would take ten minutes: there the upper half of its layers learns
+            (`trained_layers`), for two epochs, and with `best` all of them.
         epochs: at most; by default 20, as early stopping ends most runs sooner. A pretrained encoder has less to learn:
             4, or 8 if it is frozen. 0, only with a pretrained encoder, writes an untrained checkpoint.
         patience: epochs without a better dev MRR after which training stops; one bad epoch is noise, four are not.
@@ -117,7 +119,7 @@ class TrainingConfig:
     taught_answers: Annotated[int, Field(ge=0, le=20)] | None = None  # drawn from as many
     augmented_questions: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
     answer_sentences: bool | None = None
-    effort: Literal["quick", "normal", "best"] = "normal"
+    effort: Literal["auto", "quick", "normal", "best"] = "auto"
     epochs: Annotated[int, Field(ge=0, le=100_000)] | None = None
     patience: Annotated[int, Field(gt=0, le=100_000)] = 4
     embeddings: str | None = None
@@ -141,7 +143,7 @@ class TrainingConfig:
         known = [name for name, spec in OBJECTIVES.items() if spec.needs_gradient and not spec.needs_teacher]
         if self.objective is not None:
             check_known("objective", self.objective, known)
-        if not model_spec(self.model).pretrained and (self.epochs == 0 or self.effort != "normal"):
+        if not model_spec(self.model).pretrained and (self.epochs == 0 or self.effort in ("quick", "best")):
             raise InputError(
                 f"Expected epochs above 0 and effort: normal for {self.model}, found epochs: {self.epochs} and effort: "
                 f"{self.effort}. Only a pretrained encoder (ap-transformer) has others."

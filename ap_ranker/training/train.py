@@ -48,7 +48,7 @@ from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import wait_for_all
 from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
-from ap_ranker.training.initialize import initialize_model
+from ap_ranker.training.initialize import initialize_model, with_effort
 from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives import objective_spec
 from ap_ranker.training.progress import Progress, quiet
@@ -116,7 +116,8 @@ def train(
         WriteError: the disk is full, or the output folder is not writable.
     """
     output = Path(output)
-    config = config if start is None else settings_of_start(config, start)
+    place = resolve_device(device)
+    config = with_effort(config if start is None else settings_of_start(config, start), place)
     states = ResumeFolder(output)
     with states.held(resume=resume) as last:
         started = time.perf_counter() - seconds_so_far(last)
@@ -129,14 +130,13 @@ def train(
         sentences = objective.needs_gradient and config.learns_from_sentences(data.pairs)
         learnt, lessons = with_answer_sentences(data) if sentences else data, None
         if teacher:
-            learnt, lessons = teacher.teach(learnt, data, unanswered, config.language, on_progress)
+            learnt, lessons = teacher.teach(learnt, data, unanswered, config, on_progress)
 
         # 1. Build the vocabulary and initialise the weights.
         set_seed(config.seed)
         options = config.model_options
         if "classes" in options:
             options["classes"] = len(data.classes) if objective.classes else 2
-        place = resolve_device(device)
         vectors = vectors or find_vectors(config.embeddings, config.embedding_size, on_progress)
         model, tokenizer, inputs = (
             initialize_from(start, learnt, config, options, place, on_progress)
@@ -239,7 +239,7 @@ def train_or_load(
     The arguments are those of `train`; `vectors` are ignored for a model with a pretrained encoder. InputError if
     `folder` holds a run with other settings, on other data, from another start or teacher.
     """
-    config = config if start is None else settings_of_start(config, start)
+    config = with_effort(config if start is None else settings_of_start(config, start), resolve_device(device))
     if not is_checkpoint(folder):
         others["vectors"] = None if model_spec(config.model).pretrained else vectors
         return train(data, dev, folder, config, start=start, teacher=teacher, device=device, **others).ranker

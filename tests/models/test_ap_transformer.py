@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -16,10 +17,13 @@ from refusals import refused
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ap_ranker.models import pretrained, transformer_encoder
+from ap_ranker.files import cache_folder
+from ap_ranker.models import frozen_states, pretrained, transformer_encoder
 from ap_ranker.models.ap_transformer import WORD_WEIGHTS, AttentiveTransformer
 from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.fast_forward import FastTransformer
+from ap_ranker.models.frozen_states import KIND
+from ap_ranker.models.last_layers import LastLayers
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder, read_encoder_config
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.text.tokenizer import TokenBatch
@@ -192,9 +196,7 @@ def test_a_frozen_encoder_remembers_what_it_read() -> None:
     model = built(size=6, frozen=True)
     batch, other = TokenBatch.from_lists(TOKENS[:5]), TokenBatch.from_lists([TOKENS[3], TOKENS[20], TOKENS[1]])
     plain, mixed = states(model.encoder, batch), states(model.encoder, other)
-    with (
-        patch.object(model.encoder, "_read_group", wraps=model.encoder._read_group) as read,
-    ):
+    with patch.object(model.encoder, "_read_group", wraps=model.encoder._read_group) as read:
         with model.cache_frozen_states():
             for _ in range(3):
                 assert torch.allclose(states(model.encoder, batch), plain, atol=1e-2)
@@ -206,28 +208,108 @@ def test_a_frozen_encoder_remembers_what_it_read() -> None:
         assert read.call_count == 3
 
 
-def test_an_interrupted_run_leaves_nothing_in_memory() -> None:
-    model = built(size=6, frozen=True)
-    with pytest.raises(KeyboardInterrupt), model.cache_frozen_states():
-        states(model.encoder, TokenBatch.from_lists(TOKENS[:5]))
+def test_what_was_read_outlives_a_run_even_an_interrupted_one() -> None:
+    with pytest.raises(KeyboardInterrupt), (first := built(size=6, frozen=True)).cache_frozen_states():
+        expected = states(first.encoder, TokenBatch.from_lists(TOKENS[:5]))
         raise KeyboardInterrupt
-    assert not model.encoder._memory
-    assert model.encoder._room == 0
+    again, other = built(size=6, frozen=True), built(size=6, frozen=True)
+    with torch.no_grad():
+        next(other.encoder.backbone.parameters()).mul_(-1)
+    counts = []
+    for model in (again, other):  # other weights have other states
+        with (
+            patch.object(model.encoder, "_read_group", wraps=model.encoder._read_group) as read,
+            model.cache_frozen_states(),
+        ):
+            found = states(model.encoder, TokenBatch.from_lists(TOKENS[:6]))
+        counts.append([len(call.args[0]) for call in read.call_args_list])
+        assert torch.allclose(found[:5, : expected.shape[1]], expected, atol=1e-2) == (model is again)
+    assert counts == [[1], [6]]
 
 
-def test_memory_has_an_end() -> None:
-    """With room for two texts of four tokens, the third is read each time."""
-    model = built(size=6, frozen=True)
-    four = [tokens for tokens in TOKENS if len(tokens) == 4][:3]
-    plain = states(model.encoder, TokenBatch.from_lists(four))
+def test_damaged_or_missing_shards_are_read_again() -> None:
+    batch = TokenBatch.from_lists(TOKENS[:5])
+    plain = states(built(size=6).encoder, batch)
+    for damage in (lambda path: path.write_bytes(path.read_bytes()[:50]), Path.unlink):
+        for _ in range(2):
+            model = built(size=6, frozen=True)
+            with model.cache_frozen_states():
+                assert torch.allclose(states(model.encoder, batch), plain, atol=1e-2)
+        [shard] = cache_folder(KIND).rglob("*.safetensors")
+        damage(shard)
+
+
+def test_states_take_no_more_of_the_disk_than_their_limit() -> None:
+    """A run begins by removing what is beyond it."""
+
+    def shards_after_a_run(limit: int) -> set[str]:
+        model = built(size=6, frozen=True)
+        with patch.object(frozen_states, "MOST_BYTES", limit), model.cache_frozen_states():
+            for batch in batches(TOKENS):
+                states(model.encoder, batch)
+        return {path.name for path in cache_folder(KIND).rglob("*.safetensors")}
+
+    first = shards_after_a_run(10**9)
+    assert len(first) == len(batches(TOKENS)) == 3
+    assert shards_after_a_run(10**9) == first
+    assert not shards_after_a_run(1) & first
+
+
+def test_a_full_disk_costs_nothing_but_the_next_run(caplog: pytest.LogCaptureFixture) -> None:
+    model, batch = built(size=6, frozen=True), TokenBatch.from_lists(TOKENS[:5])
+    plain = states(model.encoder, batch)
     with (
-        patch.object(transformer_encoder, "FROZEN_CACHE_BYTES", 2 * 4 * TINY["hidden_size"] * 2 + 1),
+        patch.object(frozen_states, "save_file", side_effect=OSError(28, "No space left on device")),
         patch.object(model.encoder, "_read_group", wraps=model.encoder._read_group) as read,
         model.cache_frozen_states(),
     ):
-        for _ in range(3):
-            assert torch.allclose(states(model.encoder, TokenBatch.from_lists(four)), plain, atol=1e-2)
-        assert [len(call.args[0]) for call in read.call_args_list] == [3, 1, 1]
+        for _ in range(2):
+            assert torch.allclose(states(model.encoder, batch), plain, atol=1e-2)
+    assert read.call_count == 1
+    assert "No space left" in caplog.text
+
+
+# --- the last layers of a frozen encoder ---
+
+MPNET = {"model_type": "mpnet", "hidden_size": 12, "intermediate_size": 16, "num_attention_heads": 2, "vocab_size": 60}
+MPNET |= {"num_hidden_layers": 3, "max_position_embeddings": 40}
+
+
+def test_last_layers_learn_as_if_the_others_were_computed_each_time() -> None:
+    """The same scores and the same gradients with and without kept states, and none below."""
+    gradients = []
+    for keeps in (False, True):
+        model = built(size=6, frozen=True, trained_layers=1).train()
+        learning = {name for name, weight in model.encoder.backbone.named_parameters() if weight.requires_grad}
+        last = TINY["num_hidden_layers"] - 1
+        assert learning
+        assert all(name.startswith(f"encoder.layer.{last}.") for name in learning)
+        for _ in range(2):  # from the second time on, of kept states
+            model.zero_grad()
+            with model.cache_frozen_states() if keeps else nullcontext():
+                found = model(TokenBatch.from_lists(TOKENS[:4]), TokenBatch.from_lists(TOKENS[4:12]))
+                found.square().sum().backward()
+        gradients.append(torch.cat([w.grad.flatten() for w in model.parameters() if w.grad is not None]))
+    assert gradients[0].abs().max() > 0.1
+    assert torch.nn.functional.cosine_similarity(*gradients, dim=0) > 0.99
+
+
+@pytest.mark.parametrize("architecture", [TINY, MPNET], ids=["ours", "of transformers"])
+def test_last_layers_continue_what_the_others_computed(architecture: dict[str, Any]) -> None:
+    backbone = TransformerEncoder(architecture, 0.0, frozen=True).backbone
+    ids, mask = TokenBatch.from_lists(TOKENS[:5]).ids + 3, TokenBatch.from_lists(TOKENS[:5]).mask
+    with torch.no_grad():
+        whole = backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+        for count in range(1, architecture["num_hidden_layers"] + 1):
+            last = LastLayers(backbone, count)
+            last.check()
+            assert torch.allclose(last.read_on(last.read_below(ids, mask), ids, mask), whole, atol=1e-5)
+    assert torch.equal(backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state, whole)
+
+
+def test_more_layers_than_there_are() -> None:
+    with refused("trained_layers … 2 … found 9"):
+        built(size=6, frozen=True, trained_layers=9)
 
 
 def test_an_encoder_that_learns_remembers_nothing() -> None:

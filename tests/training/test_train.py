@@ -14,6 +14,7 @@ import pytest
 import torch
 from conftest import write_checkpoint, write_encoder
 from naive import SMALL
+from naive.ap_transformer import TINY
 from refusals import refused
 from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
@@ -32,7 +33,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training.batches import Batches
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.initialize import initialize_model
+from ap_ranker.training.initialize import initialize_model, with_effort
 from ap_ranker.training.train import TrainingResult, train
 
 TOPICS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease"]
@@ -309,6 +310,30 @@ def test_what_training_changes_of_a_pretrained_encoder(frozen: bool, encoder: st
         assert not changed & backbone
     else:
         assert len(changed & backbone) > 30
+
+
+def test_how_much_of_a_large_encoder_learns_on_a_cpu(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sizes = {"small": (384, 6), "large": (768, 12)}
+    for name, (size, layers) in sizes.items():
+        architecture = TINY | {"hidden_size": size, "num_attention_heads": 12, "num_hidden_layers": layers}
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps(architecture))
+
+    def found(name: str, device: str = "cpu", **given: Any) -> tuple[Any, ...]:
+        options = {"encoder": str(tmp_path / name), **given.pop("options", {})}
+        config = with_effort(TrainingConfig(options=options, **given), torch.device(device))
+        return config.model_options["frozen"], config.model_options["trained_layers"], config.epochs
+
+    whole = False, 0, None
+    assert [found("small"), found("small", effort="best"), found("large", "cuda")] == [whole] * 3
+    assert [found("large", effort="normal"), found("large", epochs=0)] == [whole, (False, 0, 0)]
+    assert found("large", effort="best") == (False, 0, 2)
+    assert found("large", effort="quick") == (True, 0, None)
+    assert found("large", options={"frozen": True}) == (True, 0, None)
+    assert not caplog.records
+    assert [found("large"), found("large", epochs=3)] == [(True, 6, 2), (True, 6, 3)]
+    assert all("--best" in record.getMessage() for record in caplog.records)
+    assert len(caplog.records) == 2
 
 
 def test_an_encoder_and_its_attention_have_learning_rates_of_their_own(encoder: str, tmp_path: Path) -> None:
