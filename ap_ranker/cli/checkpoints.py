@@ -44,7 +44,9 @@ def init(
     entries = read_entries(documents, columns)
     with errors.status("Counting words ..."):
         texts = [entry.text(match) for entry in entries]
-        write_untrained(output, texts, language, encoder, str(documents), stored=have_questions(entries))
+        wordings = [entry.questions for entry in entries]
+        stored = have_questions(entries)
+        write_untrained(output, texts, language, encoder, str(documents), stored=stored, wordings=wordings)
     console.say(
         f"Wrote {output}: ap-transformer, untrained, for {len(entries):,} texts. Search them: "
         f'ap-ranker ask "YOUR QUESTION" --documents {documents} --model {output}'
