@@ -133,7 +133,13 @@ DEFAULT_STUDENT = "bow-idf"
 
 
 def distill(
-    teacher: Annotated[str, argument("The checkpoint to learn from, trained or not.")],
+    teacher: Annotated[
+        str,
+        argument(
+            "The checkpoint to learn from, trained or not; or cross-encoder:NAME, bi-encoder:NAME: a model of "
+            "sentence-transformers, by name or folder."
+        ),
+    ],
     run: TrainingOptions,
     model: Annotated[str | None, option("The student, by default bow-idf; `ap-ranker models` lists them.")] = None,
     teachers: Annotated[
