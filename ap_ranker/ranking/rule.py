@@ -40,7 +40,7 @@ MODEL, FUSED = "model", "fused"
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights of a checkpoint beside the model's score, v of the best known wording and u of BM25; 0: no help."""
+    """The weights of a checkpoint beside the model's score, v of the known wordings and u of BM25; 0: no help."""
 
     wording: float = 0.0
     bm25: float = 0.0

@@ -18,3 +18,9 @@ def test_of_many_a_sample_is_asked() -> None:
     found = leave_one_out(Dataset("faq", many, [])).questions
     assert len({question.text for question in found}) == MOST_QUESTIONS
     assert all(question.text == f"wording {question.positives[0]}" for question in found)
+
+
+def test_a_wording_of_two_entries_asks_for_both() -> None:
+    answers = [Answer("a", "x", ("stored", "shared")), Answer("b", "y", ("shared",)), Answer("c", "z", ("other", "o"))]
+    found = leave_one_out(Dataset("faq", answers, [])).questions
+    assert [(question.text, question.positives) for question in found] == [("shared", (0, 1)), ("o", (2,))]

