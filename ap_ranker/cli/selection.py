@@ -134,11 +134,7 @@ def compare(
     answers: options.Answers = None,
     pools: options.Pools = None,
     peers: Annotated[
-        str,
-        option(
-            "Of sentence-transformers, separated by commas: bi-encoder and cross-encoder are fine-tuned on the same "
-            "pairs; bi-encoder:NAME and cross-encoder:NAME, by name or folder, rank as they are."
-        ),
+        str, option("Of sentence-transformers: bi-encoder,cross-encoder to fine-tune; KIND:NAME or KIND:DIR as it is.")
     ] = "",
     embeddings: options.Embeddings = None,
     match: options.MatchText = None,

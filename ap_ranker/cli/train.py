@@ -134,11 +134,7 @@ DEFAULT_STUDENT = "bow-idf"
 
 def distill(
     teacher: Annotated[
-        str,
-        argument(
-            "The checkpoint to learn from, trained or not; or cross-encoder:NAME, bi-encoder:NAME: a model of "
-            "sentence-transformers, by name or folder."
-        ),
+        str, argument("The checkpoint to learn from, or a model of sentence-transformers: cross-encoder:NAME ...")
     ],
     run: TrainingOptions,
     model: Annotated[str | None, option("The student, by default bow-idf; `ap-ranker models` lists them.")] = None,

@@ -14,7 +14,7 @@ from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.training.augment import augmented_questions, find_neighbours
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors, vectors_of_teacher
-from ap_ranker.training.peers import Peer, is_ready_peer, ready_peer
+from ap_ranker.training.peers import BiEncoder, Peer, is_ready_peer, ready_peer
 from ap_ranker.training.progress import Progress
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.train import TrainingResult, train
@@ -55,12 +55,11 @@ def distill(
     vectors: PretrainedVectors | None = None
     if not model_spec(config.model).pretrained:
         named, size = config.embeddings, config.embedding_size
-        if named is None and not isinstance(rankers[0], Ranker):
-            kind, _, name = rankers[0].source.partition(":")
-            named = f"encoder:{name}" if kind == "bi-encoder" else "encoder"
-        vectors = find_vectors(named, size, on_progress)
-        if vectors is None and isinstance(rankers[0], Ranker):
-            vectors = vectors_of_teacher(rankers[0], size, on_progress)
+        if isinstance(first := rankers[0], Ranker):
+            vectors = find_vectors(named, size, on_progress) or vectors_of_teacher(first, size, on_progress)
+        else:
+            encoder = first.source.removeprefix("bi-") if isinstance(first, BiEncoder) else "encoder"
+            vectors = find_vectors(named or encoder, size, on_progress)
     count = 0 if data.judged else config.questions_to_make(len(data.questions) + len(questions))
     made: list[str] = []
     if count:

@@ -42,8 +42,7 @@ would cut long answers."""
 
 SETTINGS = "peer.json"
 
-LIBRARY = "sentence_transformers."
-"""Where the classes of a model's modules are; others would be code that the model brings."""
+ENCODING = {"normalize_embeddings": True, "show_progress_bar": False}
 
 
 class BiEncoder:
@@ -70,16 +69,14 @@ class BiEncoder:
         SentenceTransformerTrainer(self.model, settings, train_dataset=table, loss=loss).train()
 
     def score(self, asked: EvaluationSet, *, wordings: bool = False) -> CandidateScores:
-        """The scores of each question's candidates; with `wordings`, that of an entry is the one of its best text.
-
-        These are its answer and its known wordings, as whoever knows them would index them; but no question meets its
-        own text.
-        """
+        """The candidates' scores; with `wordings` by an entry's best text, its answer or one of these, but not the
+        question's own."""
         answers, rows = asked.dataset.answers, range(len(asked.dataset.answers))
         known = [(row, text) for row in rows for text in answers[row].wordings] if wordings else []
         keys, entries = np.array([question_key(text) for _, text in known]), np.array([row for row, _ in known], int)
         started = time.perf_counter()
-        vectors, others = self.answers([answer.text for answer in answers]), self.questions([text for _, text in known])
+        vectors = self.answers([answer.text for answer in answers])
+        others = self.questions([text for _, text in known]) if known else vectors[:0]
         encoded, scores = time.perf_counter(), []
         for question, pool in zip(asked.questions, asked.pools, strict=True):
             vector = self.questions([question.text])[0]
@@ -99,17 +96,12 @@ class BiEncoder:
     def answers(self, texts: Sequence[str]) -> np.ndarray:
         """(N, H) vectors of length 1, with the model's prompt for documents, if any; the last ones are kept."""
         if self._last[0] != texts:
-            self._last = texts, self._normalized(self.model.encode_document, texts)
+            self._last = texts, np.asarray(self.model.encode_document(list(texts), **ENCODING))
         return self._last[1]
 
     def questions(self, texts: Sequence[str]) -> np.ndarray:
         """(N, H) vectors of length 1, with the model's prompt for queries, if any."""
-        return self._normalized(self.model.encode_query, texts)
-
-    def _normalized(self, encode: Any, texts: Sequence[str]) -> np.ndarray:
-        if not texts:
-            return np.zeros((0, 1), dtype=np.float32)
-        return np.asarray(encode(list(texts), normalize_embeddings=True, show_progress_bar=False))
+        return np.asarray(self.model.encode_query(list(texts), **ENCODING))
 
 
 class CrossEncoder:
@@ -178,8 +170,7 @@ def check_peers(names: Sequence[str]) -> None:
 
 def is_ready_peer(name: object) -> bool:
     """Whether this is a model of sentence-transformers, as KIND:NAME."""
-    kind, named, _ = str(name).partition(":")
-    return kind in PEERS and bool(named)
+    return str(name).startswith(tuple(f"{kind}:" for kind in PEERS))
 
 
 def ready_peer(text: str, device: torch.device) -> Peer:
@@ -204,13 +195,12 @@ def fingerprint(text: str) -> str:
 
 def _options(folder: Path) -> dict[str, Any]:
     """What the library is told of each model; InputError if its folder has code to run or weights that are pickled."""
-    for path in folder.rglob("*.json"):
-        if path.name in ("config.json", "tokenizer_config.json", "modules.json"):
-            content = json.loads(path.read_text(encoding="utf-8"))
-            refuse_code(content, path)
-            for module in content if isinstance(content, list) else ():
-                if not str(module.get("type")).startswith(LIBRARY):
-                    raise InputError(f"{path}: expected modules of {LIBRARY}*, found {module.get('type')!r}.")
+    for path in (path for name in ("config", "tokenizer_config", "modules") for path in folder.rglob(f"{name}.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        refuse_code(content, path)
+        for kind in (str(module.get("type")) for module in content if isinstance(content, list)):
+            if not kind.startswith("sentence_transformers."):
+                raise InputError(f"{path}: expected modules of sentence_transformers, found {kind!r}, code to be run.")
     for path in folder.rglob("pytorch_model*.bin"):
         if not any(path.parent.glob("*.safetensors")):
             raise InputError(f"{path}: expected weights in safetensors, found pickled ones, which are never loaded.")

@@ -14,6 +14,7 @@ from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import score_candidates, score_wordings
+from ap_ranker.ranking.bm25 import best_rows
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import SOFTNESS, rank
@@ -107,9 +108,9 @@ class Teacher:
             everything = EvaluationSet(free, unanswerable=True, language=language, retriever=retriever)
             found = iter(everything.pools)
             if any(isinstance(each, CrossEncoder) for each in self._rankers):
+                both = zip(everything.pools, everything.bm25_scores, strict=True)
                 found = (
-                    tuple(np.asarray(rows)[np.argsort(-bm25, kind="stable")[:READ_TOGETHER]].tolist())
-                    for rows, bm25 in zip(everything.pools, everything.bm25_scores, strict=True)
+                    tuple(rows[place] for place in best_rows(bm25, READ_TOGETHER, above=-np.inf)) for rows, bm25 in both
                 )
         candidates = [next(found) if q.candidates is None else q.candidates for q in data.questions]
         pairs = zip(candidates, data.questions, strict=True)
