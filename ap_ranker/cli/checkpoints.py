@@ -41,8 +41,9 @@ def init(
     entries = read_entries(documents, columns)
     with errors.status("Counting words ..."):
         texts = [entry.text(match) for entry in entries]
-        source, stored = str(documents), have_questions(entries)
-        write_untrained(output, texts, language, source=source, stored=stored, options=reader.given)
+        source, wordings = str(documents), [entry.questions for entry in entries]
+        stored, given = have_questions(entries), reader.given
+        write_untrained(output, texts, language, source=source, stored=stored, options=given, wordings=wordings)
     console.say(
         f"Wrote {output}: ap-transformer, untrained, for {len(entries):,} texts. Search them: "
         f'ap-ranker ask "YOUR QUESTION" --documents {documents} --model {output}'

@@ -134,7 +134,7 @@ def compare(
     answers: options.Answers = None,
     pools: options.Pools = None,
     peers: Annotated[
-        str, option("Fine-tune with sentence-transformers on the same pairs: bi-encoder,cross-encoder.")
+        str, option("Of sentence-transformers: bi-encoder,cross-encoder to fine-tune; KIND:NAME or KIND:DIR as it is.")
     ] = "",
     embeddings: options.Embeddings = None,
     match: options.MatchText = None,
@@ -149,10 +149,10 @@ def compare(
     from ap_ranker.data.reader import find_split, read_dataset
     from ap_ranker.training.compare import Contender
     from ap_ranker.training.config import read_training_config
-    from ap_ranker.training.peers import check_fine_tuning
+    from ap_ranker.training.peers import check_peers
 
     named_peers = list(dict.fromkeys(peers.split(","))) if peers else []
-    check_fine_tuning(named_peers)
+    check_peers(named_peers)
     contenders = Contender.parse_all(models)
     settings = read_training_config(config, {"epochs": epochs, "match": match})
     if settings.options:

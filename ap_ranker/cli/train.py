@@ -144,7 +144,9 @@ DEFAULT_STUDENT = "bow-idf"
 
 
 def distill(
-    teacher: Annotated[str, argument("The checkpoint to learn from, trained or not.")],
+    teacher: Annotated[
+        str, argument("The checkpoint to learn from, or a model of sentence-transformers: cross-encoder:NAME ...")
+    ],
     run: TrainingOptions,
     model: Annotated[str | None, option("The student, by default bow-idf; `ap-ranker models` lists them.")] = None,
     teachers: Annotated[

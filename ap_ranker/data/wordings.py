@@ -7,13 +7,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from operator import is_not
 from pathlib import Path
 
 import numpy as np
 
 from ap_ranker.data.dataset import Answer, Dataset
-from ap_ranker.data.faq import DEFAULT_MATCH, Match
+from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match
 from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split, read_dataset
 from ap_ranker.data.tables import read_columns
 from ap_ranker.errors import InputError
@@ -143,6 +144,16 @@ def read_with_wordings(
     if dataset.judged or not folder.is_dir() or find_split(folder, "train") is None:
         return dataset
     return with_wordings(dataset, read_dataset(folder, "train", answers=answers, match=match, columns=columns))
+
+
+def wordings_of(entries: Sequence[Entry], texts: Sequence[str], paths: Sequence[Path]) -> list[tuple[str, ...]]:
+    """The known wordings of each entry, its stored question first: its own and those of files, which name its text."""
+    files = [read_wordings(path) for path in paths]
+    known: list[tuple[str, ...]] = []
+    for entry, text in zip(entries, texts, strict=True):
+        further = (file.of(entry.other.get("aid", ""), text, entry.answer) for file in files)
+        known.append(tuple(dict.fromkeys(chain(entry.questions, *further))))
+    return known
 
 
 def with_wordings_of(dataset: Dataset, path: str | Path) -> Dataset:

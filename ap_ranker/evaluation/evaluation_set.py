@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
+from ap_ranker.evaluation.leave_one_out import leave_one_out
 from ap_ranker.evaluation.metrics import Levels, means, measure_each
 from ap_ranker.evaluation.scoring import CandidateScores, ignored, score_candidates, score_wordings
 from ap_ranker.ranking.bm25 import BM25, best_rows
@@ -127,21 +128,33 @@ class EvaluationSet:
         """Rank each question's candidates, as a search does."""
         return [rank(signals, weights, calibration) for signals in self.signals(scores)]
 
-    def fit_fusion(self, ranker: Ranker, scores: CandidateScores) -> tuple[CandidateScores, Weights]:
-        """Fit the weights of the known wordings, by default without any, and of BM25; the scores that they are for."""
+    def fit_fusion(
+        self, ranker: Ranker, scores: CandidateScores, *, untrained: bool = False
+    ) -> tuple[CandidateScores, Weights]:
+        """Fit the weights of the known wordings, by default without any, and of BM25; the scores that they are for.
+
+        An `untrained` model has not learnt from the wordings, so that these are asked, too (`leave_one_out`).
+        """
         raised = self.with_wordings(ranker, scores)
         if raised.wordings is None:
             weights = Weights(0.0 if scores.cosines is None or self.dataset.judged else DEFAULT_WEIGHT)
         else:
-            weights = self.fitted(raised, ALONE, "wording")
+            signals, right = self.informative(raised)
+            if untrained and len(self.dataset.answers) <= RANK_ALL:
+                own = own_wordings(ranker, self.dataset)
+                signals, right = signals + own[0], right + own[1]
+            weights = fit_weight(signals, right, Weights(DEFAULT_WEIGHT) if untrained else ALONE, "wording")
             scores = raised if weights.wording else scores
         return scores, self.fitted(scores, weights, "bm25")
 
     def fitted(self, scores: CandidateScores, weights: Weights, added: str) -> Weights:
-        """The weights with the best one of `bm25` or `wording`; 0 if it does not help."""
-        # If BM25 retrieved the candidates, a right one may be missing: such a question is not informative.
-        found = [right.any() for right in self.right]
-        return fit_weight([*compress(self.signals(scores), found)], [*compress(self.right, found)], weights, added)
+        """The weights with the best one of `bm25` or `wording`, as `fit_weight`."""
+        return fit_weight(*self.informative(scores), weights, added)
+
+    def informative(self, scores: CandidateScores) -> tuple[list[Signals], list[NDArray[np.bool_]]]:
+        """What ranks the candidates, and which are right, of the questions that have a right one among them."""
+        found = [right.any() for right in self.right]  # if BM25 retrieved the candidates, it may be missing
+        return [*compress(self.signals(scores), found)], [*compress(self.right, found)]
 
     def measures_before_fitting(self, ranker: Ranker, scores: CandidateScores) -> dict[str, float]:
         """The mean measures with the known wordings at their default weight, or without them if that is better."""
@@ -214,6 +227,14 @@ def _best(scores: np.ndarray) -> tuple[int, ...]:
     return tuple(best_rows(scores, CANDIDATES, above=-np.inf).tolist())
 
 
+def own_wordings(ranker: Ranker, data: Dataset) -> tuple[list[Signals], list[NDArray[np.bool_]]]:
+    """What ranks all answers for each of the data's own wordings (`leave_one_out`), and which are right."""
+    if not (asked := leave_one_out(data)).questions:
+        return [], []
+    own = EvaluationSet(asked)
+    return own.informative(own.with_wordings(ranker, own.timed_scores(ranker)))
+
+
 def easy_warnings(dataset: Dataset, seen: Sequence[bool] | None) -> list[str]:
     """What makes measures flatter: fewer candidates than in a search, and questions that were `seen_in_training`."""
     sizes = [len(dataset.answers if each.candidates is None else each.candidates) for each in dataset.questions]
@@ -234,14 +255,15 @@ def easy_warnings(dataset: Dataset, seen: Sequence[bool] | None) -> list[str]:
 def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], weights: Weights, added: str) -> Weights:
     """The weights with the one of `added`, `wording` or `bm25`, that has the best MRR, or 0 if it does not help.
 
-    It helps if, in five-fold cross-validation, weights chosen on four folds raise the MRR of the held-out folds.
+    It helps if, in five-fold cross-validation, weights chosen on four folds raise the MRR of the held-out folds. Fewer
+    than ten questions show nothing: the weights stay as they are.
     """
     without = replace(weights, **{added: 0.0})
     values = (each.best_wording if added == "wording" else each.bm25 for each in signals)
     spread = _spread(rank(each, without).scores for each in signals)
     added_spread = _spread(each for each in values if each is not None)
     if len(signals) < 2 * FOLDS or not spread or not added_spread:
-        return without
+        return weights
     tried = [replace(weights, **{added: float(each)}) for each in (0.0, *RATIOS * spread / added_spread)]
     pairs = list(zip(signals, right, strict=True))
 

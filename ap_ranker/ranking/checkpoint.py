@@ -71,7 +71,7 @@ class CheckpointConfig:
     bm25_weight: Weight = 0.0  # of BM25's score beside the model's, fitted on the dev questions; 0: it does not help
     # Of the stemmer of that BM25.
     bm25_language: Annotated[str, checked(is_language, "thai or one of Snowball's languages")] | None = None
-    wording_weight: Weight = 0.0  # of an entry's best known wording, fitted likewise
+    wording_weight: Weight = 0.0  # of an entry's known wordings, fitted likewise, or to themselves if untrained
     encoder: Mapping[str, Any] | None = None  # the pretrained one's configuration, in the format of transformers
     # Of the weights and the tokenizer of the encoder that the options name, if the checkpoint has none of its own.
     encoder_hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None

@@ -1,6 +1,6 @@
 """Vectors of whole texts in int8: a scan of all finds what means the same as a question, and entries by known wordings.
 
-An entry is found by its wordings word for word, or by the cosine of the best one (`rule.py`).
+An entry is found by its wordings word for word, or by their cosines (`rule.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from torch import Tensor
 from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, WordingRows
 from ap_ranker.models.private_operators import LARGEST, products_with
 from ap_ranker.ranking.bm25 import best_rows
+from ap_ranker.ranking.rule import SOFTNESS
 from ap_ranker.text.reading import question_key
 
 EMBEDDING_SCORE, EMBEDDING_RANK = "embedding_score", "embedding_rank"
@@ -121,8 +122,8 @@ WORDING_RANK = "wording_rank"
 """Meta field of a document for its rank by the cosine of its best wording with the question, from 1."""
 
 DEFAULT_WEIGHT = 0.3
-"""The weight of wordings, v in `rule.py`, where nothing shows which is best, because the training data has one question
-for each answer: on the example FAQ's dev questions all v from 0.2 to 0.5 were about as good."""
+"""The weight of wordings, v in `rule.py`, where nothing shows which is best, because each answer has one question, or
+there are too few: on the example FAQ's dev questions all v from 0.2 to 0.5 were about as good."""
 
 LARGEST_TABLE = 1_000_000
 """Number of vectors from which on they begin anew, with those that are needed. 384 numbers each are 388 MB."""
@@ -164,7 +165,8 @@ class WordingVectors:
     def best(
         self, question: NDArray[np.float32], wordings: Sequence[tuple[str, ...]], encode: Encode
     ) -> tuple[NDArray[np.float32], list[str | None]]:
-        """(N,) the cosine of a question (C,) with each entry's best wording, -1 without any; and that wording."""
+        """(N,) the soft maximum (`rule.py`) of the cosines of a question (C,) with each entry's wordings, -1 without
+        any; and the best wording."""
         known, together = self._last  # often those of the question before: a small FAQ is compared as a whole
         if len(known) != len(wordings) or not all(map(is_, known, wordings)):
             together = self._joined(wordings, encode)
@@ -174,7 +176,9 @@ class WordingVectors:
         if together is not None:
             vectors, scales, entries, starts, of_entry = together
             scores = (vectors @ question) * scales
-            cosines[entries] = best = np.maximum.reduceat(scores, starts)
+            best = np.maximum.reduceat(scores, starts)
+            near = np.add.reduceat(np.exp((scores - best[of_entry]) / SOFTNESS), starts)
+            cosines[entries] = best + SOFTNESS * np.log(near)
             places = np.flatnonzero(scores == best[of_entry])
             _, first = np.unique(of_entry[places], return_index=True)
             for entry, place in zip(entries.tolist(), (places[first] - starts).tolist(), strict=True):

@@ -13,6 +13,7 @@ from typing import Any
 from haystack import Document
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, have_questions
+from ap_ranker.data.wordings import wordings_of
 from ap_ranker.documents.watched_folder import Overlay, WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
@@ -114,7 +115,7 @@ def set_up(
             restore(CHECKPOINT)
             if model is None and not CHECKPOINT.exists():
                 folder = stack.enter_context(TemporaryDirectory(prefix="ap-ranker-"))
-                model = _write_untrained(Path(folder) / "untrained", entries, match, language, limits)
+                model = _write_untrained(Path(folder) / "untrained", entries, match, wordings, language, limits)
             ranker = Ranker.from_pretrained(model or CHECKPOINT)  # kept until the pipeline shares it
             if language not in (None, ranker.bm25_language):
                 raise InputError(
@@ -126,13 +127,21 @@ def set_up(
         yield SearchSetup(pipeline, watched, match, wordings, limits, checkpoint, synonyms, keep)
 
 
-def _write_untrained(folder: Path, entries: Sequence[Entry], match: Match, language: str | None, limits: Limits) -> str:
+def _write_untrained(
+    folder: Path,
+    entries: Sequence[Entry],
+    match: Match,
+    wordings: Sequence[Path],
+    language: str | None,
+    limits: Limits,
+) -> str:
     from ap_ranker.training.untrained import write_untrained  # most searches have a trained checkpoint
 
     advice = f"Train it on questions and answers of your own: ap-ranker train FAQ.csv --output {CHECKPOINT}"
     texts, stored = [entry.text(match) for entry in entries], have_questions(entries)
-    calibrations = write_untrained(folder, texts, language, stored=stored).calibration.values()
-    known = {target for each in calibrations for target in each.thresholds}
+    asked = wordings_of(entries, texts, wordings)
+    config = write_untrained(folder, texts, language, stored=stored, wordings=asked)
+    known = {target for each in config.calibration.values() for target in each.thresholds}
     if (wanted := limits.get("precision")) is not None and key(wanted) not in known:
         raise InputError(
             f"Expected --precision as one that is known before training ({', '.join(sorted(known)) or 'none is'}), "

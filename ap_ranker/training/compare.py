@@ -27,7 +27,7 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.safe_open import parse_yaml
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.peers import check_fine_tuning, train_or_load_peer
+from ap_ranker.training.peers import BiEncoder, Peer, check_peers, is_ready_peer, ready_peer, train_or_load_peer
 from ap_ranker.training.train import train_or_load
 
 if TYPE_CHECKING:
@@ -38,8 +38,9 @@ logger = logging.getLogger(__name__)
 MEASURE = "MRR"
 """The measure that sorts the table, is tested for significance and chooses the epoch."""
 
-ALONE, POOLED = ", answers alone", ", pooled cosine"
-"""Ends of the labels of the rows that rank without the known wordings, and with the pooled vectors alone."""
+ALONE, POOLED, INDEXED = ", answers alone", ", pooled cosine", ", wordings indexed"
+"""Ends of the labels of the rows that rank without the known wordings, and with the pooled vectors alone; and, of a
+bi-encoder, by an entry's best text, its answer or a known wording."""
 
 
 @dataclass(frozen=True)
@@ -130,9 +131,10 @@ def compare(
 
     All runs have the settings of `config`, but for the model, its options and the seed. Checkpoints of an earlier
     comparison in `output` are reused, if their settings are the same. Peers start from the pretrained encoder of the
-    first contender that has one, or else from the default encoder. All `others` are arguments of `train`.
+    first contender that has one, or else from the default encoder; ready ones (KIND:NAME) rank as they are. All
+    `others` are arguments of `train`.
     """
-    check_fine_tuning(peers)
+    check_peers(peers)
     evaluation_set = EvaluationSet(with_wordings(test, data), language=config.language)
     runs: defaultdict[str, list[tuple[EvaluationReport, float, int]]] = defaultdict(list)
 
@@ -152,13 +154,20 @@ def compare(
             add(label, seed, evaluation_set.report(row), training_seconds, count_parameters(row.model))
     options = (complete_options(each.model, each.options) for each in contenders)
     encoder = next((str(each["encoder"]) for each in options if "encoder" in each), DEFAULT_ENCODER)
+    place = resolve_device(device)
     for name, seed in product(peers, seeds):
-        folder, start = run_folder(output, name, seed), find_encoder(encoder)
-        peer, training_seconds = train_or_load_peer(name, start, data, folder, seed, resolve_device(device))
-        report = evaluation_set.report_of(peer.score(evaluation_set))
-        add(name, seed, report, training_seconds, sum(weights.numel() for weights in peer.model.parameters()))
+        if is_ready_peer(name):
+            peer, training_seconds = ready_peer(name, place), 0.0
+        else:
+            folder, start = run_folder(output, name, seed), find_encoder(encoder)
+            peer, training_seconds = train_or_load_peer(name, start, data, folder, seed, place)
+        for label, report in _reports_of(name, peer, evaluation_set).items():
+            add(label, seed, report, training_seconds, sum(weights.numel() for weights in peer.model.parameters()))
     each = {label: np.mean([report.model_each[MEASURE] for report, *_ in row], axis=0) for label, row in runs.items()}
-    names = [*(contender.label + POOLED for contender in contenders), *peers]
+    names = [
+        *(contender.label + POOLED for contender in contenders),
+        *(label for label in runs if label.startswith(tuple(peers))),
+    ]
     baselines = {"BM25": evaluation_set.bm25_each[MEASURE]} | {name: each[name] for name in names if name in each}
     p_values: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for baseline, values in baselines.items():
@@ -193,6 +202,14 @@ def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:
         rows[contender.label + ALONE] = Ranker(ranker.model, ranker.tokenizer, ranker.device, cache=as_stored)
     if (pooled := ranker.model.pooled_only()) is not None:
         rows[contender.label + POOLED] = Ranker(pooled, ranker.tokenizer, ranker.device)
+    return rows
+
+
+def _reports_of(name: str, peer: Peer, evaluation_set: EvaluationSet) -> dict[str, EvaluationReport]:
+    """The rows of a peer: itself and, if there are known wordings, a bi-encoder that knows them as well."""
+    rows = {name: evaluation_set.report_of(peer.score(evaluation_set))}
+    if isinstance(peer, BiEncoder) and any(answer.wordings for answer in evaluation_set.dataset.answers):
+        rows[name + INDEXED] = evaluation_set.report_of(peer.score(evaluation_set, wordings=True))
     return rows
 
 

@@ -10,10 +10,11 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import build_model, model_spec
 from ap_ranker.models.spec import Inputs
-from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.training.augment import augmented_questions, find_neighbours
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors, vectors_of_teacher
+from ap_ranker.training.peers import BiEncoder, Peer, is_ready_peer, ready_peer
 from ap_ranker.training.progress import Progress
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.train import TrainingResult, train
@@ -33,13 +34,14 @@ def distill(
 ) -> TrainingResult:
     """Train a model on the scores of a teacher, or of several, beside the labels, and write its checkpoint folder.
 
-    A teacher is a checkpoint, trained or not, or its ranker; the scores of several are averaged, such as those of one
+    A teacher is a checkpoint, trained or not, or its ranker; or a model of sentence-transformers, `cross-encoder:NAME`
+    or `bi-encoder:NAME`, by a name on the hub or a folder. The scores of several are averaged, such as those of one
     model trained with three seeds. They are kept in the user's cache, for the next run and the next student.
 
     `config` describes the student. `questions` are texts whose answers are unknown: the teacher's scores take the place
     of their labels. Where candidates were not judged, `config.augmented_questions` more are made of the training
     questions. A student of words begins with the vectors that `config.embeddings` names, or else with those of the
-    teacher's own encoder. All `others` are arguments of `train`.
+    teacher's own encoder, of a cross-encoder with those of the default one. All `others` are arguments of `train`.
 
     Raises:
         InputError: as `train`; a teacher is missing, an objective is named, or the student has nothing to learn.
@@ -49,11 +51,15 @@ def distill(
     teachers = [teacher] if isinstance(teacher, (Ranker, str, Path)) else teacher
     if not teachers:
         raise InputError("Expected at least one teacher, found none.")
-    rankers = [each if isinstance(each, Ranker) else Ranker.from_pretrained(each, device) for each in teachers]
+    rankers = [each if isinstance(each, Ranker) else _load(each, device) for each in teachers]
     vectors: PretrainedVectors | None = None
     if not model_spec(config.model).pretrained:
         named, size = config.embeddings, config.embedding_size
-        vectors = find_vectors(named, size, on_progress) or vectors_of_teacher(rankers[0], size, on_progress)
+        if isinstance(first := rankers[0], Ranker):
+            vectors = find_vectors(named, size, on_progress) or vectors_of_teacher(first, size, on_progress)
+        else:
+            encoder = first.source.removeprefix("bi-") if isinstance(first, BiEncoder) else "encoder"
+            vectors = find_vectors(named or encoder, size, on_progress)
     count = 0 if data.judged else config.questions_to_make(len(data.questions) + len(questions))
     made: list[str] = []
     if count:
@@ -63,6 +69,12 @@ def distill(
     return train(
         data, dev, output, config, vectors=vectors, teacher=taught, device=device, on_progress=on_progress, **others
     )
+
+
+def _load(teacher: str | Path, device: str | None) -> Ranker | Peer:
+    if is_ready_peer(teacher):
+        return ready_peer(str(teacher), resolve_device(device))
+    return Ranker.from_pretrained(teacher, device)
 
 
 def _check_student(config: TrainingConfig) -> None:

@@ -1,11 +1,14 @@
-"""What a user would train instead, with sentence-transformers: a bi-encoder and a cross-encoder on the same pairs.
+"""Models of sentence-transformers: what a user would train or take instead, or lets a student learn from.
 
-Both start from the pretrained encoder of `ap-transformer` and are trained as the library's documentation does it: the
-bi-encoder with in-batch negatives, the cross-encoder with the wrong answers that the untrained bi-encoder ranks first.
+Those to train, a bi-encoder and a cross-encoder, start from the pretrained encoder of `ap-transformer` and learn from
+the same pairs as the library's documentation does it: the bi-encoder with in-batch negatives, the cross-encoder with
+the wrong answers that the untrained bi-encoder ranks first. Ready ones are `bi-encoder:NAME` and `cross-encoder:NAME`,
+by a name on the hub or a folder. Only weights in safetensors are read, and code that a model brings is never run.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import time
@@ -18,11 +21,13 @@ import torch
 from transformers import TrainingArguments, set_seed
 
 from ap_ranker.data.dataset import Dataset
-from ap_ranker.errors import InputError, check_known, extra_for
+from ap_ranker.errors import InputError, check_known, extra_for, library_errors
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.files import atomic_directory
+from ap_ranker.models.pretrained import find_encoder, refuse_code
 from ap_ranker.models.transformer_encoder import multiplies_bfloat16
+from ap_ranker.text.reading import question_key
 from ap_ranker.training.distributed import OnOneDevice
 
 EPOCHS, LEARNING_RATE, BATCH_SIZE = 4, 5e-5, 64
@@ -32,18 +37,26 @@ HARD_NEGATIVES = 4
 """Wrong answers beside each right one that the cross-encoder learns from."""
 
 MAX_TOKENS = 256
-"""Of a question and an answer together; the default encoder's own limit of 128 would cut long answers."""
+"""Of a question and an answer together, of a cross-encoder that is trained here; the default encoder's own limit of 128
+would cut long answers."""
 
 SETTINGS = "peer.json"
 
+ENCODING = {"normalize_embeddings": True, "show_progress_bar": False}
 
-class FineTunedBiEncoder:
+
+class BiEncoder:
     """One vector per text; the score is their cosine (Reimers & Gurevych 2019)."""
+
+    temperature = 0.05
+    """What the library's loss divides cosines by."""
 
     def __init__(self, folder: Path, device: torch.device) -> None:
         from sentence_transformers import SentenceTransformer
 
-        self.model = SentenceTransformer(str(folder), device=str(device), local_files_only=True)
+        self.source = f"bi-encoder:{folder}"
+        self.model = SentenceTransformer(str(folder), device=str(device), **_options(folder))
+        self._last: tuple[Sequence[str], np.ndarray] = [], np.zeros((0, 0))
 
     def fine_tune(self, data: Dataset, *where: Any) -> None:
         from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
@@ -55,29 +68,55 @@ class FineTunedBiEncoder:
         settings = _arguments(SentenceTransformerTrainingArguments, *where, batch_sampler=BatchSamplers.NO_DUPLICATES)
         SentenceTransformerTrainer(self.model, settings, train_dataset=table, loss=loss).train()
 
-    def score(self, asked: EvaluationSet) -> CandidateScores:
+    def score(self, asked: EvaluationSet, *, wordings: bool = False) -> CandidateScores:
+        """The candidates' scores; with `wordings` by an entry's best text, its answer or one of these, but not the
+        question's own."""
+        answers, rows = asked.dataset.answers, range(len(asked.dataset.answers))
+        known = [(row, text) for row in rows for text in answers[row].wordings] if wordings else []
+        keys, entries = np.array([question_key(text) for _, text in known]), np.array([row for row, _ in known], int)
         started = time.perf_counter()
-        vectors = self.encode([answer.text for answer in asked.dataset.answers])
-        encoded = time.perf_counter()
-        pairs = zip(asked.questions, asked.pools, strict=True)
-        scores = [vectors[list(rows)] @ self.encode([question.text])[0] for question, rows in pairs]
-        return CandidateScores(scores, encoded - started, time.perf_counter() - encoded, vectors[0].nbytes)
+        vectors = self.answers([answer.text for answer in answers])
+        others = self.questions([text for _, text in known]) if known else vectors[:0]
+        encoded, scores = time.perf_counter(), []
+        for question, pool in zip(asked.questions, asked.pools, strict=True):
+            vector = self.questions([question.text])[0]
+            best = vectors @ vector
+            if known:
+                new = keys != question_key(question.text)
+                np.maximum.at(best, entries[new], others[new] @ vector)
+            scores.append(best[list(pool)])
+        seconds, n_bytes = time.perf_counter() - encoded, (vectors.nbytes + others.nbytes) / len(vectors)
+        return CandidateScores(scores, encoded - started, seconds, n_bytes)
 
-    def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """(N, H) vectors of length 1."""
-        return np.asarray(self.model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False))
+    def logits(self, questions: Sequence[str], answers: Sequence[str], pools: Sequence[Sequence[int]]) -> np.ndarray:
+        """The scores of each question with each answer of its pool, one after the other."""
+        vectors, asked = self.answers(answers), self.questions(questions)
+        return np.concatenate([vectors[list(rows)] @ vector for rows, vector in zip(pools, asked, strict=True)])
+
+    def answers(self, texts: Sequence[str]) -> np.ndarray:
+        """(N, H) vectors of length 1, with the model's prompt for documents, if any; the last ones are kept."""
+        if self._last[0] != texts:
+            self._last = texts, np.asarray(self.model.encode_document(list(texts), **ENCODING))
+        return self._last[1]
+
+    def questions(self, texts: Sequence[str]) -> np.ndarray:
+        """(N, H) vectors of length 1, with the model's prompt for queries, if any."""
+        return np.asarray(self.model.encode_query(list(texts), **ENCODING))
 
 
-class FineTunedCrossEncoder:
+class CrossEncoder:
     """Reads question and answer together, so nothing can be kept (Nogueira & Cho 2019)."""
 
-    def __init__(self, folder: Path, device: torch.device) -> None:
-        from sentence_transformers.cross_encoder import CrossEncoder
+    temperature = 1.0
 
-        self.untrained, self.device = folder, device
-        self.model = CrossEncoder(
-            str(folder), num_labels=1, max_length=MAX_TOKENS, device=str(device), local_files_only=True
-        )
+    def __init__(self, folder: Path, device: torch.device, *, ready: bool = False) -> None:
+        from sentence_transformers.cross_encoder import CrossEncoder as Library
+
+        self.source, self.untrained, self.device = f"cross-encoder:{folder}", folder, device
+        own: dict[str, Any] = {} if ready else {"num_labels": 1, "max_length": MAX_TOKENS}
+        self.model = Library(str(folder), device=str(device), **own, **_options(folder))
+        if (found := self.model.num_labels) != 1:
+            raise InputError(f"{folder}: expected a cross-encoder with one score for each pair, found {found}.")
 
     def fine_tune(self, data: Dataset, *where: Any) -> None:
         from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
@@ -89,9 +128,9 @@ class FineTunedCrossEncoder:
 
     def _labelled(self, data: Dataset) -> list[tuple[str, str, float]]:
         """Each right answer, and the wrong ones that the untrained bi-encoder ranks highest for the question."""
-        untrained = FineTunedBiEncoder(self.untrained, self.device)
+        untrained = BiEncoder(self.untrained, self.device)
         texts = [answer.text for answer in data.answers]
-        answers, questions = (untrained.encode(part) for part in (texts, [q.text for q in data.answerable]))
+        answers, questions = untrained.answers(texts), untrained.questions([q.text for q in data.answerable])
         rows: list[tuple[str, str, float]] = []
         for question, vector in zip(data.answerable, questions, strict=True):
             ranking = np.argsort(-(answers @ vector)).tolist()
@@ -107,20 +146,65 @@ class FineTunedCrossEncoder:
         scores = [np.asarray(self.model.predict(each, show_progress_bar=False)) for each in pairs]
         return CandidateScores(scores, 0.0, time.perf_counter() - started, 0)
 
+    def logits(self, questions: Sequence[str], answers: Sequence[str], pools: Sequence[Sequence[int]]) -> np.ndarray:
+        """The scores of each question with each answer of its pool, one after the other, before any sigmoid."""
+        pairs = [(text, answers[row]) for text, rows in zip(questions, pools, strict=True) for row in rows]
+        return np.asarray(self.model.predict(pairs, show_progress_bar=False, activation_fn=torch.nn.Identity()))
 
-Peer = FineTunedBiEncoder | FineTunedCrossEncoder
+
+Peer = BiEncoder | CrossEncoder
 """A model of sentence-transformers, from the folder of a pretrained encoder or of a trained peer."""
 
-PEERS: dict[str, type[Peer]] = {"bi-encoder": FineTunedBiEncoder, "cross-encoder": FineTunedCrossEncoder}
+PEERS: dict[str, type[Peer]] = {"bi-encoder": BiEncoder, "cross-encoder": CrossEncoder}
 
 
-def check_fine_tuning(names: Sequence[str]) -> None:
+def check_peers(names: Sequence[str]) -> None:
     """Refuse an unknown peer or a missing package before anything is trained."""
     for name in names:
-        check_known("a peer", name, PEERS)
-    with extra_for("Training --peers needs", "peers"):
-        for package in ("datasets", "sentence_transformers") if names else ():
+        check_known("a peer", name.partition(":")[0], PEERS)
+    needed = ["sentence_transformers"] * bool(names) + ["datasets"] * any(":" not in name for name in names)
+    with extra_for("Models of sentence-transformers need", "peers"):
+        for package in needed:
             importlib.import_module(package)
+
+
+def is_ready_peer(name: object) -> bool:
+    """Whether this is a model of sentence-transformers, as KIND:NAME."""
+    return str(name).startswith(tuple(f"{kind}:" for kind in PEERS))
+
+
+def ready_peer(text: str, device: torch.device) -> Peer:
+    """The model of sentence-transformers that KIND:NAME names, as it is; InputError if it cannot be used."""
+    check_peers([text])
+    kind, _, name = text.partition(":")
+    folder = find_encoder(name)
+    with library_errors(f"{folder}: expected a {kind} of sentence-transformers with weights in safetensors"):
+        peer = CrossEncoder(folder, device, ready=True) if kind == "cross-encoder" else BiEncoder(folder, device)
+    peer.source = text
+    return peer
+
+
+def fingerprint(text: str) -> str:
+    """A hash of all that KIND:NAME scores by."""
+    digest, folder = hashlib.sha256(text.partition(":")[0].encode()), find_encoder(text.partition(":")[2])
+    for path in sorted(path for path in folder.rglob("*") if path.suffix in (".json", ".safetensors", ".txt")):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _options(folder: Path) -> dict[str, Any]:
+    """What the library is told of each model; InputError if its folder has code to run or weights that are pickled."""
+    for path in (path for name in ("config", "tokenizer_config", "modules") for path in folder.rglob(f"{name}.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        refuse_code(content, path)
+        for kind in (str(module.get("type")) for module in content if isinstance(content, list)):
+            if not kind.startswith("sentence_transformers."):
+                raise InputError(f"{path}: expected modules of sentence_transformers, found {kind!r}, code to be run.")
+    for path in folder.rglob("pytorch_model*.bin"):
+        if not any(path.parent.glob("*.safetensors")):
+            raise InputError(f"{path}: expected weights in safetensors, found pickled ones, which are never loaded.")
+    return {"local_files_only": True, "trust_remote_code": False, "model_kwargs": {"use_safetensors": True}}
 
 
 def train_or_load_peer(

@@ -15,11 +15,13 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import score_candidates, score_wordings
 from ap_ranker.models.registry import model_spec
+from ap_ranker.ranking.bm25 import best_rows
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import rank
+from ap_ranker.ranking.rule import SOFTNESS, rank
 from ap_ranker.training.computed_once import computed_once
 from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.peers import CrossEncoder, Peer, fingerprint
 from ap_ranker.training.progress import Progress
 
 CACHE_BYTES = 2 * 10**9
@@ -27,6 +29,9 @@ CACHE_BYTES = 2 * 10**9
 
 AT_ONCE = 512
 """Number of questions whose scores are one file: what an interruption costs."""
+
+READ_TOGETHER = 50
+"""Number of answers, BM25's best, that a cross-encoder reads with each question: it reads every pair anew."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +64,18 @@ class TeacherScores:
 
 
 class Teacher:
-    """One or more models, trained or not, that another one learns from; all are of checkpoints.
+    """One or more models that another one learns from: checkpoints, trained or not, or models of sentence-transformers.
 
-    Each scores as it would in a search, with the training questions as known wordings if it has a weight for them; no
-    question meets its own text. The scores of several are divided by their temperatures and averaged; the candidates
-    are those that the first one finds.
+    Each checkpoint scores as it would in a search, with the training questions as known wordings if it has a weight for
+    them; no question meets its own text. The others score answers alone. The scores of several are divided by their
+    temperatures and averaged; the candidates are those that the first one finds, if one is a cross-encoder at most
+    `READ_TOGETHER` of them.
     """
 
-    def __init__(self, rankers: Sequence[Ranker], questions: Sequence[str] = ()) -> None:
+    def __init__(self, rankers: Sequence[Ranker | Peer], questions: Sequence[str] = ()) -> None:
         self._rankers = [copy(ranker) for ranker in rankers]
         for ranker in self._rankers:  # states are stored as a search stores them; all files of scores share them
-            if ranker.cache is None or not ranker.cache.max_bytes:
+            if isinstance(ranker, Ranker) and (ranker.cache is None or not ranker.cache.max_bytes):
                 ranker.cache = EncodingCache(CACHE_BYTES, ranker.stored_dtype)
         self.source = ", ".join(str(ranker.source) for ranker in rankers)
         self.questions = list(dict.fromkeys(text for text in questions if text.strip()))
@@ -108,10 +114,10 @@ class Teacher:
 
     def _vectors(self, questions: Sequence[str]) -> np.ndarray | None:
         """(Q, C) of which products are the mean of the teachers' cosines over their temperatures."""
-        if not all(ranker.has_vectors for ranker in self._rankers):
-            return None
         each = []
         for ranker in self._rankers:
+            if not isinstance(ranker, Ranker) or not ranker.has_vectors:
+                return None
             parts = []
             for start in range(0, len(questions), AT_ONCE):
                 asked = questions[start : start + AT_ONCE]
@@ -125,8 +131,15 @@ class Teacher:
         free = replace(data, questions=[question for question in data.questions if question.candidates is None])
         found: Iterator[tuple[int, ...]] = iter(())
         if free.questions:
-            retriever = self._rankers[0] if self._rankers[0].has_vectors else None
-            found = iter(EvaluationSet(free, unanswerable=True, language=language, retriever=retriever).pools)
+            first = self._rankers[0]
+            retriever = first if isinstance(first, Ranker) and first.has_vectors else None
+            everything = EvaluationSet(free, unanswerable=True, language=language, retriever=retriever)
+            found = iter(everything.pools)
+            if any(isinstance(each, CrossEncoder) for each in self._rankers):
+                both = zip(everything.pools, everything.bm25_scores, strict=True)
+                found = (
+                    tuple(rows[place] for place in best_rows(bm25, READ_TOGETHER, above=-np.inf)) for rows, bm25 in both
+                )
         candidates = [next(found) if q.candidates is None else q.candidates for q in data.questions]
         pairs = zip(candidates, data.questions, strict=True)
         return [tuple(dict.fromkeys((*rows, *question.positives))) for rows, question in pairs]
@@ -136,15 +149,15 @@ class Teacher:
         total = len(pools) * len(self._rankers)
         each = []
         for number, ranker in enumerate(self._rankers):
-            model = ranker.fingerprint, ranker.decider().weights.wording, str(ranker.stored_dtype)
-            parts = []
+            parts, model = [], _identity(ranker)
             for start in range(0, len(pools), AT_ONCE):
                 on_progress("scoring with the teacher", number * len(pools) + start, total)
                 asked, rows = data.questions[start : start + AT_ONCE], pools[start : start + AT_ONCE]
                 pairs = [(question.text, list(pool)) for question, pool in zip(asked, rows, strict=True)]
                 score = partial(_score, ranker, data, asked, rows)
                 parts.append(computed_once("teacher-scores", (*model, answers, pairs), score))
-            each.append(np.concatenate(parts) / ranker.model.temperature)
+            temperature = ranker.model.temperature if isinstance(ranker, Ranker) else ranker.temperature
+            each.append(np.concatenate(parts) / temperature)
         on_progress("scoring with the teacher", total, total)
         return np.split(np.mean(each, axis=0), np.cumsum([len(pool) for pool in pools])[:-1])
 
@@ -153,11 +166,23 @@ def _embed(ranker: Ranker, questions: Sequence[str]) -> np.ndarray:
     return ranker.embed_questions(questions).numpy()
 
 
-def _score(ranker: Ranker, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> np.ndarray:
-    scores, weights = score_candidates(ranker, data, questions, pools), ranker.decider().weights
-    if weights.wording:
-        scores = score_wordings(ranker, data, questions, pools, scores, encoded=ranker.wording_vectors)
-    ranked = np.concatenate([rank(signals, weights).scores for signals in scores.signals])
+def _identity(ranker: Ranker | Peer) -> tuple[object, ...]:
+    """All that makes a teacher's scores others."""
+    if not isinstance(ranker, Ranker):
+        return (fingerprint(ranker.source),)
+    return ranker.fingerprint, ranker.decider().weights.wording, SOFTNESS, str(ranker.stored_dtype)
+
+
+def _score(
+    ranker: Ranker | Peer, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]
+) -> np.ndarray:
+    if isinstance(ranker, Ranker):
+        scores, weights = score_candidates(ranker, data, questions, pools), ranker.decider().weights
+        if weights.wording:
+            scores = score_wordings(ranker, data, questions, pools, scores, encoded=ranker.wording_vectors)
+        ranked = np.concatenate([rank(signals, weights).scores for signals in scores.signals])
+    else:
+        ranked = ranker.logits([each.text for each in questions], [answer.text for answer in data.answers], pools)
     if not np.isfinite(ranked).all():
         raise InputError(f"{ranker.source}: expected finite scores of the teacher, found others. Train it again.")
     return ranked.astype(np.float32)

@@ -173,7 +173,7 @@ def train(
                 best_epoch, scores = _learn(trainer, last, on_progress)
             if scores is None:
                 scores = _scores(dev_set, ranker, on_progress)
-        scores, weights = dev_set.fit_fusion(ranker, scores)
+        scores, weights = dev_set.fit_fusion(ranker, scores, untrained=best_epoch == 0)
         report, seconds = dev_set.report_of(scores, weights), time.perf_counter() - started
 
         # 3. Write the checkpoint.

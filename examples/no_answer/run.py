@@ -70,13 +70,14 @@ class Measured:
 
 def measured(faq: Faq, encoder: str) -> dict[str, Measured]:
     """Split -> all its questions, ranked with an untrained checkpoint; each answer is encoded once for all of them."""
-    texts = [answer.text for answer in faq.data.answers]
+    texts, wordings = zip(*((answer.text, answer.wordings) for answer in faq.data.answers), strict=True)
     asked = {split: [each for each in faq.data.questions if each.id.startswith(split)] for split in SPLITS}
     others = {split: [Question(f"off-{text}", text, ()) for text in off_topic(split)] for split in SPLITS}
     own = leave_one_out(faq.data).questions if faq.known == WORDINGS else []
     parts = [*asked.values(), *others.values(), own]
     with TemporaryDirectory() as folder:
-        write_untrained(Path(folder) / "m", texts, faq.language, encoder, stored=faq.known != DOCUMENTS)
+        stored = faq.known != DOCUMENTS
+        write_untrained(Path(folder) / "m", texts, faq.language, encoder, stored=stored, wordings=wordings)
         ranker = Ranker.from_pretrained(Path(folder) / "m")
         everything = systems(ranker, replace(faq.data, questions=[each for part in parts for each in part]))
         ground = float(random_scores(ranker, texts).mean())

@@ -21,13 +21,13 @@ from rich.console import Console
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device
 from ap_ranker.data.faq import DEFAULT_MATCH
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, check_known
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.ranking.rule import Weights
-from ap_ranker.training.peers import BATCH_SIZE, EPOCHS, LEARNING_RATE, check_fine_tuning, train_or_load_peer
+from ap_ranker.training.peers import BATCH_SIZE, EPOCHS, LEARNING_RATE, PEERS, check_peers, train_or_load_peer
 from benchmarks.number_lists import whole_numbers
 
 console = Console(soft_wrap=True)
@@ -66,7 +66,8 @@ def reproduce_peer(name: str, peer: str, folder: Path, seeds: list[int], runs: P
     """
     if name not in PROTOCOLS:
         raise InputError(f"Expected a data set among {', '.join(PROTOCOLS)}; found {name!r}.")
-    check_fine_tuning([peer])
+    check_known("a peer", peer, PEERS)
+    check_peers([peer])
     torch_device, encoder = resolve_device(device), find_encoder(DEFAULT_ENCODER)
     origin = present_origin(torch_device)
     parts = read_parts(name, folder, DEFAULT_MATCH)

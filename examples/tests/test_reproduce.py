@@ -371,7 +371,7 @@ def test_a_peer_has_a_row_beside_the_models(tmp_path: Path) -> None:
 
     with patch.object(peer, "find_encoder", return_value=write_encoder(tmp_path / "encoder")):
         found = row()
-        with patch.object(peers.FineTunedBiEncoder, "fine_tune", side_effect=AssertionError("trained again")):
+        with patch.object(peers.BiEncoder, "fine_tune", side_effect=AssertionError("trained again")):
             assert asdict(row()) == asdict(found)
     assert [each.config for each in Row.read(tmp_path / "results.json")] == ["bi-encoder", "toy"]
     evaluation_set = EvaluationSet(read_dataset(data, "test"))

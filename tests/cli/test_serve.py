@@ -23,6 +23,7 @@ from starlette.testclient import TestClient
 from ap_ranker.cli import serve as serve_module
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
+from ap_ranker.search.setup import SearchSetup
 from ap_ranker.web import connections
 from ap_ranker.web.database import judgements, open_database
 from ap_ranker.web.judgements import Judgements

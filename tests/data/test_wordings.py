@@ -14,7 +14,7 @@ from refusals import refused
 
 from ap_ranker.data import wordings as wordings_module
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.data.faq import read_faq
+from ap_ranker.data.faq import Match, read_faq
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.wordings import (
     WordingFiles,
@@ -22,6 +22,7 @@ from ap_ranker.data.wordings import (
     read_wordings,
     with_wordings,
     with_wordings_of,
+    wordings_of,
 )
 from ap_ranker.errors import InputError
 
@@ -200,3 +201,19 @@ def test_wordings_of_judged_candidates_are_refused(tmp_path: Path) -> None:
         with_wordings_of(judged, path)
     shared = with_wordings_of(replace(judged, judged=False), path)
     assert [answer.wordings for answer in shared.answers] == [("where",), ()]
+
+
+def test_the_wordings_of_entries_are_their_own_and_those_of_files(tmp_path: Path) -> None:
+    """Found by the id, by the whole text or by the answer; the stored question comes first, and each counts once."""
+    (tmp_path / "faq.csv").write_text("aid,question,answer,wordings\na1,Where?,There.,whither\na2,,Open the link.,\n")
+    (tmp_path / "ids.csv").write_text("question,answer_ids\nwhich place,a1\nlink,a2 a1\n")
+    (tmp_path / "texts.csv").write_text(
+        'question,answer\nto where,there.\nWhere?,"where? there."\nlink,Open the link.\n'
+    )
+    entries = read_faq(tmp_path / "faq.csv")
+    texts = [entry.text(Match.both) for entry in entries]
+    assert wordings_of(entries, texts, [tmp_path / "ids.csv", tmp_path / "texts.csv"]) == [
+        ("Where?", "whither", "which place", "link", "to where"),
+        ("link",),
+    ]
+    assert wordings_of(entries, texts, []) == [("Where?", "whither"), ()]

@@ -18,3 +18,10 @@ def test_of_many_a_sample_is_asked() -> None:
     found = leave_one_out(Dataset("faq", many, [])).questions
     assert len({question.text for question in found}) == MOST_QUESTIONS
     assert all(question.text == f"wording {question.positives[0]}" for question in found)
+
+
+def test_a_wording_of_two_entries_asks_for_both() -> None:
+    wordings = [("stored", "shared"), ("other", "shared", "more"), ("more", "own")]
+    answers = [Answer(str(row), f"text {row}", texts) for row, texts in enumerate(wordings)]
+    found = leave_one_out(Dataset("faq", answers, [])).questions
+    assert [(question.text, question.positives) for question in found] == [("shared", (0, 1)), ("own", (2,))]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from conftest import TEXTS, exact_ranker, write_checkpoint
 from naive import vectors as naive
+from naive.rule import soft_maximum
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation.evaluate import evaluate
@@ -46,7 +47,7 @@ def test_scores_are_those_of_a_loop_in_which_no_question_meets_its_own_text(rank
             others = [text for text in WORDINGS[row] if " ".join(text.lower().split()) != question.text.lower()]
             stored = [naive.rounded(ranker.embed_questions([text])[0].tolist()) for text in others]
             cosines = [naive.cosine(each, vector.tolist()) for each in stored]
-            assert value == pytest.approx(max([cosine, *cosines]), abs=1e-5)
+            assert value == pytest.approx(soft_maximum([cosine, *cosines]), abs=1e-5)
     added = 4 * (ranker.embed_questions(["x"]).shape[1] + 4) / 3
     assert found.bytes_per_answer == pytest.approx(scores.bytes_per_answer + added)
 
@@ -94,13 +95,13 @@ def test_the_weight_is_0_unless_wordings_help(helps: bool, ranker: Ranker, monke
     scores = evaluation_set.timed_scores(ranker)
     scores = replace(scores, by_question=[rng.random(40) for _ in range(40)])
     scores = replace(scores, cosines=[np.zeros(40)] * 40)
-    known = [np.eye(40)[i if helps else (i * 7 + 3) % 40] for i in range(40)]
+    known = [2 * np.eye(40)[i if helps else (i * 7 + 3) % 40] - 1 for i in range(40)]
     monkeypatch.setattr(evaluation_set, "with_wordings", lambda *_: replace(scores, wordings=known))
     raised, weights = evaluation_set.fit_fusion(ranker, scores)
     assert (weights.wording > 0) == helps
     assert (raised.wordings is not None) == helps
     added = DEFAULT_WEIGHT if helps else 0.0
-    expected = [own + added * best for own, best in zip(scores.by_question, known, strict=True)]
+    expected = [own + added * np.maximum(best, 0) for own, best in zip(scores.by_question, known, strict=True)]
     assert evaluation_set.measures_before_fitting(ranker, scores) == evaluation_set.measures(expected)
 
 

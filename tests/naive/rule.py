@@ -19,11 +19,17 @@ class Candidate(NamedTuple):
     exact: bool = False
 
 
+def soft_maximum(values: Sequence[float]) -> float:
+    """t log of the sum of e^(value / t), t = .02."""
+    largest = max(values)
+    return largest + 0.02 * math.log1p(sum(math.exp((value - largest) / 0.02) for value in sorted(values)[:-1]))
+
+
 def score(one: Candidate, wording_weight: float, bm25_weight: float) -> float:
     """f of a candidate."""
     result = one.model
     if wording_weight and one.cosine is not None and one.wording is not None:
-        result = (result + wording_weight * max(one.cosine, one.wording)) / (1 + wording_weight)
+        result = (result + wording_weight * soft_maximum([one.cosine, one.wording])) / (1 + wording_weight)
     if bm25_weight and one.bm25 is not None:
         result += bm25_weight * one.bm25
     return result

