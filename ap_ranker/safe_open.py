@@ -67,8 +67,8 @@ def require_file(path: Path) -> None:
 
 
 _SUCCESSORS = {
-    **dict.fromkeys((".doc", ".odt", ".rtf", ".pages"), ".docx"),
-    **dict.fromkeys((".xlsb", ".numbers", ".tab"), ".xlsx"),
+    **dict.fromkeys((".doc", ".odt", ".rtf", ".pages", ".gdoc"), ".docx"),
+    **dict.fromkeys((".xlsb", ".numbers", ".gsheet"), ".xlsx"),
     **dict.fromkeys((".ppt", ".odp", ".key"), ".pptx"),
 }
 """The ending of a file that cannot be read -> the one under which its program can save it."""
@@ -100,6 +100,7 @@ _KINDS_OF_FILES = (
     (rb"PAR1", "a Parquet file", ".parquet"),
     (rb"\s*(?i:<!doctype|<html|<\?xml|<table)", "a web page or XML", ".html"),
     (rb"SQLite format 3", "a database", ""),
+    (rb"\{\\rtf", "a document in RTF, which must be saved as .docx", ""),
     (rb"\x89PNG|\xff\xd8\xff|GIF8|RIFF", "a picture or a recording", ""),
 )
 """How a file begins -> what it is, and the ending of its name, if it is one that may be read."""
@@ -146,10 +147,11 @@ def check_growth(path: Path, read: int, size: int | None = None) -> None:
 
 def check_zip(content: bytes, path: Path, expected: str) -> None:
     """Refuse (InputError) a file that is no zip archive, as the `expected` document is, or that grows too much."""
-    instead = found_instead(content, path)
-    if instead and not content.startswith(b"PK"):
+    is_text = bool(content) and not re.search(rb"[\0-\x08\x0e-\x1f]", content[:4_096])
+    instead = found_instead(content, path) or (f"text: name it {path.stem}.csv or .txt" if is_text else "")
+    if instead and (not content.startswith(b"PK") or zipfile.is_zipfile(io.BytesIO(content))):
         raise InputError(f"{path}: expected {expected}, found {instead}.")
-    found = f"{path}: expected {expected}, found {instead or 'another or a damaged file'}"
+    found = f"{path}: expected {expected}, found another or a damaged file"
     kinds = (zipfile.BadZipFile, ValueError, struct.error, NotImplementedError)
     with (
         library_errors(found, kinds, advice=" Save it again in its program."),
@@ -205,7 +207,7 @@ def _encoding(content: bytes) -> str:
         return mark
     if b"\0" in content:  # ASCII characters in UTF-16, of which any table has some, are a NUL and one other byte
         high, low = content[::2].count(0), content[1::2].count(0)
-        is_text = min(high, low) * 10 <= max(high, low) and max(high, low) * 50 >= len(content)
+        is_text = min(high, low) * 10 <= max(high, low) and (b"\n\0" in content or b"\0\n" in content)
         return ("utf-16-be" if high > low else "utf-16-le") if is_text else ""
     from charset_normalizer import from_bytes
 

@@ -13,7 +13,7 @@ from typing import Any
 from ap_ranker.child_process import ChildProcess
 from ap_ranker.data.rows import Row, as_text, check_columns, rows_of
 from ap_ranker.errors import InputError, extra_for, library_errors, one_line
-from ap_ranker.safe_open import OLD_OFFICE, check_zip, found_instead, open_file
+from ap_ranker.safe_open import OLD_OFFICE, check_growth, check_zip, found_instead, open_file
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +58,7 @@ def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
         book = CalamineWorkbook.from_filelike(io.BytesIO(content))
         shown = [each.name for each in book.sheets_metadata if each.visible == SheetVisibleEnum.Visible]
         cells = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in shown}
+    check_growth(path, sum(len(row) for rows in cells.values() for row in rows), len(content))
     return [(name, [list(map(_shown, row)) for row in rows]) for name, rows in cells.items()]
 
 

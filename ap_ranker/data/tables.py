@@ -246,13 +246,25 @@ def name_columns(table: Table, columns: tuple[str, str] | None = None, *, guess:
         if not all(named):
             found = f"found no {columns[named.index('')]!r} in {table.header}"
             raise InputError(f"{table.path}: expected the columns {_listed(columns)} that --columns names, {found}.")
-        return table.renamed(dict(zip(named, PAIR, strict=True)))
+        return _with_questions(table.renamed(dict(zip(named, PAIR, strict=True))))
     written = {name: column for name in KNOWN if (column := _find(table, name))}
     if not set(PAIR) <= written.keys():
         in_other_words = ([_find_first(table, names) for names in pair] for pair in PAIRS)
         pair = next(filter(all, in_other_words), None) or (_only_two(table, written) if guess else None)
         written |= dict(zip(PAIR, pair, strict=True)) if pair else {}
-    return table.renamed({column: name for name, column in written.items()})
+    return _with_questions(table.renamed({column: name for name, column in written.items()}))
+
+
+def _with_questions(table: Table) -> Table:
+    """The table, unless its questions are numbers or dates: then the column is another one."""
+    if len(table.rows) > 1 and all(_NUMBERS.fullmatch(row.get("question")) for row in table.rows):
+        found = f"numbers such as {one_line(repr(table.rows[0].get('question')))}"
+        column = repr(table.written.get("question", "question"))
+        raise InputError(f"{table.path}: expected questions in column {column}, found {found}. Name yours: {OPTION}.")
+    return table
+
+
+_NUMBERS = re.compile(r"[\d\s.,:/+-]+")
 
 
 def _find(table: Table, name: str) -> str:
