@@ -250,7 +250,7 @@ def name_columns(table: Table, columns: tuple[str, str] | None = None, *, guess:
     written = {name: column for name in KNOWN if (column := _find(table, name))}
     if not set(PAIR) <= written.keys():
         in_other_words = ([_find_first(table, names) for names in pair] for pair in PAIRS)
-        pair = next(filter(all, in_other_words), None) or (_only_two(table, written) if guess else None)
+        pair = next(filter(all, in_other_words), None) or _only_two(table, written, guess=guess)
         written |= dict(zip(PAIR, pair, strict=True)) if pair else {}
     return _with_questions(table.renamed({column: name for name, column in written.items()}))
 
@@ -282,11 +282,12 @@ def _find_first(table: Table, names: Iterable[str]) -> str:
     return next(filter(None, (_find(table, name) for name in names)), "")
 
 
-def _only_two(table: Table, written: dict[str, str]) -> tuple[str, str] | None:
+def _only_two(table: Table, written: dict[str, str], *, guess: bool) -> tuple[str, str] | None:
     """The two columns of a table that has no others but those of a form; `None` if a name says what one holds."""
     columns = [column for column in table.columns if plain(column) not in OF_FORMS]
+    is_form = len(columns) < len(table.columns)  # its columns are called as it asks
     others = any(len(row.fields) != len(table.columns) for row in table.rows)  # later records of JSON may have more
-    if len(columns) != len(PAIR) or others or written.keys() - {"question"}:
+    if len(columns) != len(PAIR) or others or written.keys() - {"question"} or not (guess or is_form):
         return None
     question, answer = columns
     if written.get("question") == answer:

@@ -42,18 +42,21 @@ def convert_export(content: bytes, path: Path) -> Converted:
     if (system := _system(records)) is None:
         raise InputError(f"{path}: expected articles of a help centre, found none.")
     names = {str(each["id"]): each for each, _ in records if "id" in each and isinstance(each.get("name"), str)}
-    hidden, parts, addresses = 0, dict[tuple[str, str], str](), dict[str, str]()
+    hidden, parts, addresses, seen = 0, list[str](), dict[str, str](), set[tuple[str, str]]()
     for record, around in filter(lambda each: _is_article(each[0], system), records):
         title, body = " ".join(str(record[system["title"]]).split()), str(record[system["body"]] or "")
+        if not (title and body) or (title, body) in seen:  # Intercom has the first language twice
+            continue
+        seen.add((title, body))
         if any(str(record.get(name)) in values for name, values in system["hidden"].items()):
             hidden += 1
-        elif title and (title, body) not in parts:  # Intercom has the first language twice
+        else:
             category = " > ".join(around or _categories(record, system, names)) or system["name"]
             deeper = re.sub(r"(?i)(</?h)([1-6])\b", lambda tag: f"{tag[1]}{min(int(tag[2]) + 2, 6)}", body)
-            parts[title, body] = f"<h1>{escape(category)}</h1>\n<h2>{escape(title)}</h2>\n<div>{deeper}</div>\n"
+            parts.append(f"<h1>{escape(category)}</h1>\n<h2>{escape(title)}</h2>\n<div>{deeper}</div>\n")
             addresses[letters(title)] = str(record.get(system["url"]) or "")
     faults = [f"{hidden:,} articles that {system['name']} does not show to visitors."] if hidden else []
-    page = read_page("".join(parts.values()))
+    page = read_page("".join(parts))
     return replace(page, articles=addresses, faults=[*page.faults, *faults])
 
 
