@@ -89,16 +89,20 @@ _HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
 def _docx(content: bytes, path: Path) -> Converted:
     """Not with Haystack's converter, which does not know headings, and with which torch is loaded."""
     import docx
+    from docx.oxml.ns import qn
     from docx.table import Table
 
     check_zip(content, path, _KINDS[".docx"])
-    title, lines = "", []
-    for block in docx.Document(io.BytesIO(content)).iter_inner_content():
+    document, title, lines = docx.Document(io.BytesIO(content)), "", []
+    styles = {style.style_id: style.name or "" for style in document.styles}
+    elements = document.element.body.iterchildren(qn("w:p"), qn("w:tbl"))
+    for block, element in zip(document.iter_inner_content(), elements, strict=True):
         if isinstance(block, Table):
             rows = [[_line(cell.text) for cell in row.cells] for row in block.rows]
             lines += [f"| {' | '.join(row)} |" for row in [*rows[:1], ["---"] * len(block.columns), *rows[1:]]]
             continue
-        text, style = _line(block.text), block.style.name if block.style and block.style.name else ""
+        text, named = _line(block.text), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
+        style = "" if named is None else styles.get(named.get(qn("w:val")), "")  # `block.style` takes milliseconds
         if text and style == "Title" and not title:
             title = text
         elif text and (heading := _HEADING.fullmatch(style)):
