@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
+import logging
+import re
 import stat
 import struct
 import zipfile
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -15,6 +19,8 @@ import yaml
 from yaml.constructor import SafeConstructor
 
 from ap_ranker.errors import InputError, did_you_mean, library_errors, one_line, told_at
+
+logger = logging.getLogger(__name__)
 
 MAX_RATIO = 50
 """Maximum growth of a compressed file. The texts of the public benchmarks grow three- to fivefold, word vectors and
@@ -61,19 +67,52 @@ def require_file(path: Path) -> None:
 
 
 _SUCCESSORS = {
-    **dict.fromkeys((".doc", ".odt", ".rtf", ".pages"), ".docx"),
-    **dict.fromkeys((".xls", ".ods", ".numbers"), ".xlsx"),
+    **dict.fromkeys((".doc", ".odt", ".rtf", ".pages", ".gdoc"), ".docx"),
+    **dict.fromkeys((".xlsb", ".numbers", ".gsheet"), ".xlsx"),
     **dict.fromkeys((".ppt", ".odp", ".key"), ".pptx"),
 }
 """The ending of a file that cannot be read -> the one under which its program can save it."""
 
+_DOCUMENTS = (".pdf", ".docx", ".pptx", ".html", ".htm", ".md", ".markdown", ".txt")
+
 
 def save_as(path: Path) -> str:
-    """What to do with a file whose ending is not known, as a sentence after another; empty if that is unknown."""
-    if path.suffix.lower() == ".json":
-        return " Write one JSON object per line, and name it .jsonl."
-    successor = _SUCCESSORS.get(path.suffix.lower())
-    return f" Save it as {successor}." if successor else ""
+    """What to do with a file whose ending is not an expected one, as a sentence after another; empty if unknown."""
+    ending = path.suffix.lower()
+    if ending in _DOCUMENTS:
+        questions = f"ap-ranker extract {path} --output FAQ.csv"
+        return f" It is a document: search it (ap-ranker serve {path}), or make a table of what it asks ({questions})."
+    if ending == ".zip":
+        return " Unpack it, and name the folder or the file in it."
+    return f" Save it as {_SUCCESSORS[ending]}." if ending in _SUCCESSORS else ""
+
+
+OLD_OFFICE = b"\xd0\xcf\x11\xe0"
+_KINDS_OF_FILES = (
+    (rb"%PDF-", "a PDF file", ".pdf"),
+    (rb"PK.*xl/workbook", "an Excel workbook", ".xlsx"),
+    (rb"PK.*word/document", "a Word document", ".docx"),
+    (rb"PK.*ppt/presentation", "a presentation", ".pptx"),
+    (rb"PK.*opendocument\.spreadsheet", "a table of LibreOffice", ".ods"),
+    (rb"PK\x03\x04", "a zip archive, which must be unpacked first", ""),
+    (OLD_OFFICE, "one with a password, or of an Office before 2007: save it anew without a password", ""),
+    (rb"\x1f\x8b", "a gzip file", ".gz"),
+    (rb"PAR1", "a Parquet file", ".parquet"),
+    (rb"\s*(?i:<!doctype|<html|<\?xml|<table)", "a web page or XML", ".html"),
+    (rb"SQLite format 3", "a database", ""),
+    (rb"\{\\rtf", "a document in RTF, which must be saved as .docx", ""),
+    (rb"\x89PNG|\xff\xd8\xff|GIF8|RIFF", "a picture or a recording", ""),
+)
+"""How a file begins -> what it is, and the ending of its name, if it is one that may be read."""
+
+
+def found_instead(content: bytes, path: Path) -> str:
+    """What a file is that is not what its name says, and what to do; empty if that is unknown."""
+    for begins, kind, ending in _KINDS_OF_FILES:
+        if re.match(begins, content, re.DOTALL):
+            is_named_so = ending == path.suffix.lower()
+            return "" if is_named_so else f"{kind}: name it {path.stem}{ending}" if ending else kind
+    return ""
 
 
 def require_ending(path: Path, *endings: str) -> None:
@@ -97,9 +136,9 @@ def open_file(path: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path))
 
 
-def check_growth(path: Path, read: int) -> None:
-    """Refuse (InputError) a compressed file that grows beyond `MAX_RATIO`, by the bytes `read` so far."""
-    size = path.stat().st_size
+def check_growth(path: Path, read: int, size: int | None = None) -> None:
+    """Refuse (InputError) a compressed file (of `size` bytes) that grows beyond `MAX_RATIO`, by those `read` so far."""
+    size = path.stat().st_size if size is None else size
     if read > max(MAX_RATIO * size, ALWAYS_READ):
         expected = f"expected a compressed file of {size:,} bytes to hold at most {MAX_RATIO} times as much"
         advice = "it would fill the memory. If it is correct, decompress it or save it as CSV, and name that file."
@@ -108,6 +147,10 @@ def check_growth(path: Path, read: int) -> None:
 
 def check_zip(content: bytes, path: Path, expected: str) -> None:
     """Refuse (InputError) a file that is no zip archive, as the `expected` document is, or that grows too much."""
+    is_text = bool(content) and not re.search(rb"[\0-\x08\x0e-\x1f]", content[:4_096])
+    instead = found_instead(content, path) or (f"text: name it {path.stem}.csv or .txt" if is_text else "")
+    if instead and (not content.startswith(b"PK") or zipfile.is_zipfile(io.BytesIO(content))):
+        raise InputError(f"{path}: expected {expected}, found {instead}.")
     found = f"{path}: expected {expected}, found another or a damaged file"
     kinds = (zipfile.BadZipFile, ValueError, struct.error, NotImplementedError)
     with (
@@ -115,25 +158,73 @@ def check_zip(content: bytes, path: Path, expected: str) -> None:
         zipfile.ZipFile(io.BytesIO(content)) as archive,
     ):
         size = sum(part.file_size for part in archive.infolist())  # zipfile reads no more than is declared
-    check_growth(path, size)
+    check_growth(path, size, len(content))
 
 
 def decode(content: bytes, path: Path) -> str:
-    """Decode a file's content as UTF-8; an InputError names the line that is none, or has NULs, as UTF-16 does."""
+    """Decode a file's content: UTF-8, or another encoding, which a notice names; an InputError says what is no text."""
+    if instead := found_instead(content, path):
+        raise InputError(f"{path}: expected text, found {instead}.")
     try:
         text = content.decode("utf-8-sig")  # spreadsheets write a byte order mark
+        position = content.find(b"\0")
     except UnicodeDecodeError as error:
         position = error.start
-        found = f"the byte 0x{content[position]:02x}"
-    else:
-        position = content.find(b"\0")
-        if position < 0:
-            return text
-        found = "a NUL character"
-    line = content.count(b"\n", 0, position) + 1
+    if position < 0:
+        return text
+    with suppress(UnicodeDecodeError, LookupError):  # no encoding
+        text = content.decode(encoding := _encoding(content)).removeprefix("\ufeff")
+        word = next((f", such as {word!r}" for word in text.split() if not word.isascii()), "")
+        logger.info("%s: read as %s, not UTF-8%s. Is it wrong? Save it as UTF-8.", path, encoding, one_line(word, 40))
+        return text
+    found = "a NUL character" if content[position] == 0 else f"the byte 0x{content[position]:02x}"
     excel = " (in Excel: CSV UTF-8)" if path.suffix.lower() == ".csv" else ""
-    where = f"{path}, line {line}"
+    where = f"{path}, line {content.count(bytes([10]), 0, position) + 1}"
     raise InputError(f"{where}: expected UTF-8 text, found {found}. Save the file as UTF-8{excel} and try again.")
+
+
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before that of UTF-16, with which it begins
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_WESTERN = {
+    "cp1250": ("pl", "cs", "sk", "hu", "sl", "hr", "sr", "bs", "ro", "sq"),
+    "cp1254": ("tr", "az"),
+    "cp1257": ("lt", "lv", "et"),
+    "cp1258": ("vi",),
+}
+"""Code page of Windows -> languages; others of Latin script have cp1252. Words tell a language whatever the accents."""
+
+_SAMPLE = 100_000
+"""Maximum number of bytes by which the encoding is told, from lines with others than ASCII characters."""
+
+
+def _encoding(content: bytes) -> str:
+    """The encoding of a text that is not UTF-8; empty if it is none, or UTF-8 that is damaged in places."""
+    if mark := next((name for mark, name in _MARKS if content.startswith(mark)), ""):
+        return mark
+    if b"\0" in content:  # ASCII characters in UTF-16, of which any table has some, are a NUL and one other byte
+        high, low = content[::2].count(0), content[1::2].count(0)
+        is_text = min(high, low) * 10 <= max(high, low) and (b"\n\0" in content or b"\0\n" in content)
+        return ("utf-16-be" if high > low else "utf-16-le") if is_text else ""
+    from charset_normalizer import from_bytes
+
+    sample = b"\n".join(line for line in content.splitlines() if not line.isascii())[:_SAMPLE]
+    read = sample.decode("utf-8", "replace")
+    best = from_bytes(sample).best()
+    if best is None or read.count("\ufffd") * 2 <= sum(character > "\x7f" for character in read):
+        return ""
+    if len(re.findall(rb"[\x80-\xff]", sample)) > len(re.findall(rb"[A-Za-z]", sample)):  # of no Latin script
+        japanese = sample.decode("cp932", "ignore")  # which may pass for Korean
+        return "cp932" if len(re.findall("[\u3041-\u30fa]", japanese)) * 10 > len(japanese) else best.encoding
+    if len(re.findall(rb"[a-z][\x80-\x90\x95-\x9f][a-z]", sample)) > len(re.findall(rb"[\xc0-\xff]", sample)):
+        return "mac_roman"  # where Windows has signs, or letters of few languages
+    import py3langid
+
+    language, _ = py3langid.classify(sample.decode("cp1252", "replace"))
+    return next((encoding for encoding, languages in _WESTERN.items() if language in languages), "cp1252")
 
 
 def read_yaml_text(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Reads tables: CSV, TSV, JSONL, Parquet and Excel files; each row knows its place in the file.
+"""Reads tables: CSV, TSV, JSON, Parquet and spreadsheets; each row knows its place in the file.
 
 Columns of questions and answers are recognized, whatever their case or language.
 """
@@ -13,16 +13,17 @@ import logging
 import math
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Literal
 
-from ap_ranker.data.excel import read_excel
+from ap_ranker.data.column_names import OF_FORMS, PAIRS, plain
+from ap_ranker.data.excel import read_spreadsheet
+from ap_ranker.data.json_tables import read_json, read_jsonl
 from ap_ranker.data.parquet import read_parquet
-from ap_ranker.data.rows import Row, as_text, check_columns
-from ap_ranker.errors import InputError, library_errors, one_line
+from ap_ranker.data.rows import Row, check_columns
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import csv_text, guarded, unguarded
 from ap_ranker.safe_open import decode, open_file, require_file, save_as
 
@@ -34,14 +35,6 @@ KNOWN = ("question", "answer", "label", "qid", "aid", "answer_ids", "candidate_i
 """The columns that a layout may have."""
 
 PAIR = ("question", "answer")
-
-_NAMES = (
-    "questions/answers q/a frage/antwort fragen/antworten question/réponse question/reponse pregunta/respuesta "
-    "domanda/risposta pergunta/resposta vraag/antwoord pytanie/odpowiedź вопрос/ответ soru/cevap 问题/答案 问题/回答 "
-    "問題/答案 問題/回答 質問/回答 질문/답변"
-)
-NAMES = [tuple(pair.split("/")) for pair in _NAMES.split()]
-"""Other names of the columns question and answer; a table has both of a pair, since one alone may mean anything."""
 
 LONGEST_NAMES = {"?": 15, "\uff1f": 5}
 """Question mark -> the length up to which a header that ends with it may be a name, such as "Your question?"."""
@@ -197,49 +190,13 @@ def _fitting_lines(text: str, quoting: Literal[0, 3]) -> float:
     return math.inf
 
 
-def _read_jsonl(content: bytes, path: Path) -> Iterator[Row]:
-    columns: set[str] = set()
-    for i, line in enumerate(decode(content, path).split("\n"), start=1):
-        if line.strip():
-            place = f"{path}, line {i}"
-            record = _json_object(line, place)
-            columns = columns or set(record)
-            if missing := ", ".join(sorted(columns - set(record))):
-                raise InputError(f"{place}: expected the fields of the first line, missing {missing}.")
-            yield Row({key: as_text(value, key, place) for key, value in record.items()}, place)
-
-
-def _json_object(line: str, place: str) -> dict[str, Any]:
-    example = 'a JSON object, such as {"question": "...", "answer": "..."}'
-    with library_errors(f"{place}: expected {example}, found invalid JSON", (ValueError, RecursionError)):
-        # Numbers stay texts: Python does not parse an id of 5,000 digits.
-        record = json.loads(
-            line, parse_int=str, parse_float=str, parse_constant=_no_number, object_pairs_hook=_no_name_twice
-        )
-    if not isinstance(record, dict):
-        raise InputError(f"{place}: expected {example}, found {type(record).__name__}.")
-    check_columns(list(record), place)
-    return record
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name}, which JSON does not have: write null where there is no value")
-
-
-def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
-        raise ValueError(f"the field {name!r} twice")
-    return record
-
-
 FORMATS: dict[str, Callable[[bytes, Path], Iterator[Row]]] = {
     ".csv": _read_delimited,
     ".tsv": _read_delimited,
-    ".jsonl": _read_jsonl,
+    ".jsonl": read_jsonl,
+    ".json": read_json,
     ".parquet": read_parquet,
-    ".xlsx": read_excel,
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), read_spreadsheet),
 }
 """Ending of a table's name -> its reader."""
 
@@ -289,35 +246,56 @@ def name_columns(table: Table, columns: tuple[str, str] | None = None, *, guess:
         if not all(named):
             found = f"found no {columns[named.index('')]!r} in {table.header}"
             raise InputError(f"{table.path}: expected the columns {_listed(columns)} that --columns names, {found}.")
-        return table.renamed(dict(zip(named, PAIR, strict=True)))
+        return _with_questions(table.renamed(dict(zip(named, PAIR, strict=True))))
     written = {name: column for name in KNOWN if (column := _find(table, name))}
     if not set(PAIR) <= written.keys():
-        in_other_words = ([_find(table, name) for name in names] for names in NAMES)
-        pair = next(filter(all, in_other_words), None) or (_only_two(table, written) if guess else None)
+        in_other_words = ([_find_first(table, names) for names in pair] for pair in PAIRS)
+        pair = next(filter(all, in_other_words), None) or _only_two(table, written, guess=guess)
         written |= dict(zip(PAIR, pair, strict=True)) if pair else {}
-    return table.renamed({column: name for name, column in written.items()})
+    return _with_questions(table.renamed({column: name for name, column in written.items()}))
+
+
+def _with_questions(table: Table) -> Table:
+    """The table, unless its questions are numbers or dates: then the column is another one."""
+    if len(table.rows) > 1 and all(_NUMBERS.fullmatch(row.get("question")) for row in table.rows):
+        found = f"numbers such as {one_line(repr(table.rows[0].get('question')))}"
+        column = repr(table.written.get("question", "question"))
+        raise InputError(f"{table.path}: expected questions in column {column}, found {found}. Name yours: {OPTION}.")
+    return table
+
+
+_NUMBERS = re.compile(r"[\d\s.,:/+-]+")
 
 
 def _find(table: Table, name: str) -> str:
-    """The column of this name, else the one that differs in case or surrounding white space only, else nothing."""
+    """The column of this name, else the one that differs in case or in marks around it only, else nothing."""
     if name in table.columns:
         return name
-    similar = [column for column in table.columns if column.strip().casefold() == name.strip().casefold()]
+    similar = [column for column in table.columns if plain(column) == plain(name)]
     if len(similar) > 1:
         advice = f"Rename one, or choose: {OPTION}."
         raise InputError(f"{table.path}: expected one column {name!r}, found {_listed(similar)}. {advice}")
     return similar[0] if similar else ""
 
 
-def _only_two(table: Table, written: dict[str, str]) -> tuple[str, str] | None:
-    """The two columns of a table that has no others; `None` if the name of one says what it holds."""
-    others = any(len(row.fields) != len(PAIR) for row in table.rows)  # later records of JSON may have more
-    if len(table.columns) != len(PAIR) or others or written.keys() - {"question"}:
+def _find_first(table: Table, names: Iterable[str]) -> str:
+    return next(filter(None, (_find(table, name) for name in names)), "")
+
+
+def _only_two(table: Table, written: dict[str, str], *, guess: bool) -> tuple[str, str] | None:
+    """The two columns of a table that has no others but those of a form; `None` if a name says what one holds."""
+    columns = [column for column in table.columns if plain(column) not in OF_FORMS]
+    is_form = len(columns) < len(table.columns)  # its columns are called as it asks
+    others = any(len(row.fields) != len(table.columns) for row in table.rows)  # later records of JSON may have more
+    if len(columns) != len(PAIR) or others or written.keys() - {"question"} or not (guess or is_form):
         return None
-    question, answer = table.columns
+    question, answer = columns
     if written.get("question") == answer:
         question, answer = answer, question
-    if any(question.endswith(mark) and len(question) > length for mark, length in LONGEST_NAMES.items()):
+    is_form = len(columns) < len(table.columns)  # whose columns are called as the form asks
+    if not is_form and any(
+        question.endswith(mark) and len(question) > length for mark, length in LONGEST_NAMES.items()
+    ):
         raise InputError(
             f"{table.path}: expected the names of the columns first, found the question {one_line(repr(question))}. "
             "Write a line above it: question,answer"

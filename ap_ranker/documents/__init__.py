@@ -8,19 +8,23 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ap_ranker.child_process import ChildProcess
 from ap_ranker.data.faq import Entry, read_faq
 from ap_ranker.data.tables import FORMATS as TABLES
 from ap_ranker.data.tables import file_format
-from ap_ranker.documents.convert import FORMATS, convert
+from ap_ranker.documents.convert import FORMATS, convert_file
+from ap_ranker.documents.exports import is_export
 from ap_ranker.documents.folder import FileReading, LeftOut, find_files
 from ap_ranker.documents.passages import passages_of
 from ap_ranker.documents.sections import marked_up, of_headings, sections
 from ap_ranker.documents.table_rows import read_rows
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
-from ap_ranker.safe_open import open_file, what_is_at
+from ap_ranker.safe_open import save_as, what_is_at
 
 logger = logging.getLogger(__name__)
+
+READABLE = f"a table ({', '.join(TABLES)}) or a document ({', '.join(each for each in FORMATS if each not in TABLES)})"
 
 SHOWN = 10
 """Maximum number of files left out that are named while a command goes on; `ap-ranker check` names all."""
@@ -71,8 +75,9 @@ def log_reading(path: Path, reading: Reading, known: Collection[LeftOut] = ()) -
 
 def is_faq(path: Path) -> bool:
     """Whether it can only be a FAQ: a table, or a name of nothing that can be read."""
-    kind = what_is_at(path)
-    return file_format(path) in TABLES if kind == "a file" else kind != "a folder"
+    if (kind := what_is_at(path)) != "a file":
+        return kind != "a folder"
+    return file_format(path) in TABLES and not is_export(path)
 
 
 def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: Reading | None = None) -> Reading:
@@ -94,38 +99,39 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
     files, skipped = find_files(path) if is_folder else ([path], [])
     known = earlier.by_file if earlier else {}
     by_file: dict[str, FileReading] = {}
-    for file in files:
-        name = os.fsencode(file.relative_to(root).as_posix()).decode(errors="replace")
-        version, before = file_version(file), known.get(name)
-        if before is not None and before.version == version:
-            by_file[name] = before
-            continue
-        try:
-            is_table = file_format(file) in TABLES
-            read = read_rows(file, name, columns) if is_table else _read_document(file, name)
-            by_file[name] = replace(read, version=version)
-        except (InputError, OSError) as error:
-            if not is_folder:
-                raise
-            reason = f"cannot be read ({error.strerror})." if isinstance(error, OSError) else str(error)
-            reason = reason.removeprefix(str(file)).lstrip(":, ")
-            kept = before if before is not None and before.entries else FileReading([])
-            still = " What it was before still counts." if kept.entries else ""
-            by_file[name] = replace(kept, version=version, left_out=[LeftOut(name, reason + still)])
+    with ChildProcess() as child:
+        for file in files:
+            name = os.fsencode(file.relative_to(root).as_posix()).decode(errors="replace")
+            version, before = file_version(file), known.get(name)
+            if before is not None and before.version == version:
+                by_file[name] = before
+                continue
+            try:
+                by_file[name] = replace(_read_file(file, name, columns, child), version=version)
+            except (InputError, OSError) as error:
+                if not is_folder:
+                    raise
+                reason = f"cannot be read ({error.strerror})." if isinstance(error, OSError) else str(error)
+                reason = reason.removeprefix(str(file)).lstrip(":, ")
+                kept = before if before is not None and before.entries else FileReading([])
+                still = " What it was before still counts." if kept.entries else ""
+                by_file[name] = replace(kept, version=version, left_out=[LeftOut(name, reason + still)])
     reading = Reading(by_file, skipped)
     if not reading.files:
-        endings = ", ".join([*FORMATS, *TABLES])
         example = f" ({reading.left_out[0]})" if reading.left_out else ""
-        raise InputError(f"{path}: expected files ending in {endings}, found none that can be read{example}.")
+        raise InputError(f"{path}: expected {READABLE}, found none that can be read{example}.")
     if columns and not any(file.has_columns for file in by_file.values()):
         named = f"the columns {columns[0]!r} and {columns[1]!r} that --columns names"
         raise InputError(f"{path}: expected a table with {named}, found none.")
     return reading
 
 
-def _read_document(file: Path, name: str) -> FileReading:
-    with open_file(file) as stream:
-        converted = convert(stream.read(), file)
+def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: ChildProcess) -> FileReading:
+    if file_format(file) in TABLES and not is_export(file):
+        return read_rows(file, name, columns)
+    if file.suffix.lower() not in FORMATS:
+        raise InputError(f"{file}: expected {READABLE}, found another kind of file.{save_as(file)}")
+    converted = convert_file(file, child)
     parts = sections(converted)
     stated = marked_up(converted, parts)
     entries = passages_of(converted, parts, stated, name)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import io
 import logging
 import re
+import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
+from ap_ranker.child_process import ChildProcess
+from ap_ranker.documents.exports import convert_export
 from ap_ranker.documents.html import Converted, read_page, slugs
 from ap_ranker.errors import InputError, extra_for, library_errors
-from ap_ranker.safe_open import check_zip, decode, parse_yaml, require_ending
+from ap_ranker.safe_open import check_growth, check_zip, decode, open_file, parse_yaml, require_ending, require_file
 
 _KINDS = {
     ".docx": "a Word document (.docx) without a password",
@@ -31,6 +36,29 @@ def convert(content: bytes, path: Path) -> Converted:
         extra_for(f"{path}: documents need", "documents"),
     ):
         return converter(content, path)
+
+
+QUICK = (".md", ".markdown", ".html", ".htm")
+"""Formats that are read in time if they are not long: libraries that read others may be led astray by a few bytes."""
+
+QUICK_BYTES = 20_000
+
+
+def convert_file(path: Path, child: ChildProcess) -> Converted:
+    """Convert a document, in the child process what may take long; errors as those of `convert` and of the child."""
+    from pydantic import TypeAdapter
+
+    require_file(path)
+    kind = path.suffix.lower()
+    is_quick = kind == ".txt" or (kind in QUICK and path.stat().st_size <= QUICK_BYTES)
+    found = converted(path) if is_quick else child.call(converted, path)
+    return TypeAdapter(Converted).validate_python(found)
+
+
+def converted(path: Path) -> dict[str, Any]:
+    """A document converted, as the child process sends it."""
+    with open_file(path) as file:
+        return asdict(convert(file.read(), path))
 
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
@@ -59,35 +87,57 @@ _HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
 
 
 def _docx(content: bytes, path: Path) -> Converted:
-    """With Haystack's converter, which does not know headings: they are marked before."""
+    """Not with Haystack's converter, which does not know headings, and with which torch is loaded."""
     import docx
-    from haystack.components.converters import DOCXToDocument
-    from haystack.dataclasses import ByteStream
+    from docx.oxml.ns import qn
+    from docx.table import Table
 
     check_zip(content, path, _KINDS[".docx"])
-    document = docx.Document(io.BytesIO(content))
-    title = ""
-    for paragraph in document.paragraphs:
-        text, style = " ".join(paragraph.text.split()), str(paragraph.style.name if paragraph.style else "")
+    document, title, lines = docx.Document(io.BytesIO(content)), "", []
+    styles = {style.style_id: style.name or "" for style in document.styles}
+    elements = document.element.body.iterchildren(qn("w:p"), qn("w:tbl"))
+    for block, element in zip(document.iter_inner_content(), elements, strict=True):
+        if isinstance(block, Table):
+            rows = [[_line(cell.text) for cell in row.cells] for row in block.rows]
+            lines += [f"| {' | '.join(row)} |" for row in [*rows[:1], ["---"] * len(block.columns), *rows[1:]]]
+            continue
+        text, named = _line(block.text), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
+        style = "" if named is None else styles.get(named.get(qn("w:val")), "")  # `block.style` takes milliseconds
         if text and style == "Title" and not title:
             title = text
-            paragraph.text = ""
         elif text and (heading := _HEADING.fullmatch(style)):
-            paragraph.text = f"{'#' * int(heading[1])} {text}"
-    marked = io.BytesIO()
-    document.save(marked)
-    [found] = DOCXToDocument(table_format="markdown").run(sources=[ByteStream(marked.getvalue())])["documents"]
-    return Converted(found.content or "", title, by="headings")
+            lines.append(f"{'#' * int(heading[1])} {text}")
+        else:
+            lines.append(block.text)
+    return Converted("\n".join(lines), title, by="headings")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+MAX_PAGES = 5_000
+"""Maximum number of pages of a PDF file, which may name one page any number of times."""
+
+PDF_SECONDS = 90
+"""Maximum time for the pages of a PDF file: those that were read by then count."""
 
 
 def _pdf(content: bytes, path: Path) -> Converted:
     from pypdf import PdfReader
 
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns of every oddity that it can cope with
-    text = "\f".join(page.extract_text() for page in PdfReader(io.BytesIO(content)).pages)
-    text = re.sub(r"(?<=\w)-\n(?=[^\W\d_A-Z])", "", text)  # a word divided at the end of a line
+    pages = PdfReader(io.BytesIO(content)).pages
+    texts, until = [], time.monotonic() + PDF_SECONDS
+    for page in islice(pages, MAX_PAGES):
+        if time.monotonic() > until:
+            break
+        texts.append(page.extract_text())
+        check_growth(path, sum(map(len, texts)), len(content))
+    text = re.sub(r"(?<=\w)-\n(?=[^\W\d_A-Z])", "", "\f".join(texts))  # a word divided at the end of a line
     advice = ": is it a scan? Recognize its text first, such as with OCRmyPDF"
-    return Converted(text, by="pages", advice=advice)
+    left = f"its pages from {len(texts) + 1:,} to {len(pages):,}: more than can be read of one file. Divide it."
+    return Converted(text, by="pages", advice=advice, faults=[left] if len(texts) < len(pages) else [])
 
 
 def _pptx(content: bytes, path: Path) -> Converted:
@@ -108,5 +158,6 @@ FORMATS: dict[str, Callable[[bytes, Path], Converted]] = {
     ".docx": _docx,
     ".pptx": _pptx,
     ".txt": lambda content, path: Converted(decode(content, path)),
+    ".json": convert_export,
 }
 """Ending of a document's name -> its converter."""

@@ -13,7 +13,7 @@ from ap_ranker.data.tables import file_format
 from ap_ranker.documents.convert import FORMATS
 from ap_ranker.documents.markup_questions import StatedEntry
 from ap_ranker.errors import one_line
-from ap_ranker.safe_open import what_is_at
+from ap_ranker.safe_open import save_as, what_is_at
 
 WRITTEN = frozenset({"question", "label", "time", "comment"})
 """Fields of what `ap-ranker feedback export` writes: visitors' words are no FAQ."""
@@ -87,7 +87,7 @@ def _reason(path: Path, root: Path, *, is_folder: bool) -> str:
     if (kind := what_is_at(path)) != "a file":
         return f"{kind}, not a file."
     if file_format(path) not in TABLES and path.suffix.lower() not in FORMATS:
-        return "its ending is not that of a document or a table."
+        return f"its ending is not that of a document or a table.{save_as(path)}"
     return "a file that ap-ranker writes." if _is_ours(path) else ""
 
 

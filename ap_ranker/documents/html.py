@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from ap_ranker.documents.confluence import keep_page
 from ap_ranker.documents.markup_questions import HEADINGS, StatedEntry, read_json_ld, set_anchors, take_entries
 from ap_ranker.text.reading import question_key
 
@@ -33,6 +34,12 @@ class Converted:
     anchors: Sequence[tuple[str, str]] = ()  # each heading of the text, in order, with what leads to it
     stated: Sequence[StatedEntry] = ()  # questions that are marked up with their answers, no part of the text
     faults: Sequence[str] = ()  # why parts of it could not be read
+    articles: Mapping[str, str] = field(default_factory=dict)  # the letters of headings that ask -> their addresses
+
+
+def letters(text: str) -> str:
+    """The same for a heading in HTML and in Markdown, where some characters are escaped."""
+    return "".join(filter(str.isalnum, text))
 
 
 def slugs() -> Callable[[str], str]:
@@ -53,12 +60,18 @@ _NO_TEXT = ["script", "style", "noscript", "template", "nav", "button", "select"
 
 def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) -> Converted:
     """Read a page of HTML; `slug` makes ids of headings that have none: text -> id."""
-    soup = _parse(content)
+    if isinstance(content, str):
+        soup = _parse(_close_headings(content))
+    else:  # in whatever encoding, which the parser finds
+        soup = _parse(_close_headings(content.decode("latin-1")).encode("latin-1"))
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    above = keep_page(soup)
     address = soup.find("link", rel="canonical")
     url = str(address.get("href") or "") if address else ""
     hidden, faults = read_json_ld(soup, lambda html: without_marks(_to_text(_parse(html))))
-    _close_headings(soup)
+    for heading in soup(HEADINGS):  # a `div` between them has kept it open
+        for inner in reversed(heading(HEADINGS)):
+            heading.insert_after(inner.extract())
     set_anchors(soup, slug)
     _remove_what_is_no_text(soup)
     body = soup.find("main") or soup.body
@@ -69,7 +82,8 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
     stated += [entry for entry in hidden if question_key(entry.question) not in visible]
     anchors = [(heading.get_text(), str(heading["id"])) for heading in body(HEADINGS)]
     has_title = body.find("h1") is not None
-    return Converted(_to_text(body), "" if has_title else title, url, "headings", "", anchors, stated, faults)
+    title = above or ("" if has_title else title)
+    return Converted(_to_text(body), title, url, "headings", "", anchors, stated, faults)
 
 
 def _parse(content: bytes | str) -> BeautifulSoup:
@@ -80,11 +94,19 @@ def _parse(content: bytes | str) -> BeautifulSoup:
         return BeautifulSoup(content, "lxml")
 
 
-def _close_headings(soup: BeautifulSoup) -> None:
+_HEADING = re.compile(r"<(/?)(h[1-6])(?=[\s/>])", re.IGNORECASE)
+
+
+def _close_headings(html: str) -> str:
     """End a heading where the next begins, as browsers do; lxml takes one without an end for the other's outside."""
-    for heading in soup(HEADINGS):
-        for inner in reversed(heading(HEADINGS)):
-            heading.insert_after(inner.extract())
+    unclosed = ""
+
+    def close(tag: re.Match[str]) -> str:
+        nonlocal unclosed
+        before, unclosed = unclosed, "" if tag[1] else tag[2]
+        return f"</{before}>{tag[0]}" if before and not tag[1] else tag[0]
+
+    return _HEADING.sub(close, html)
 
 
 def _remove_what_is_no_text(soup: BeautifulSoup) -> None:
@@ -97,7 +119,7 @@ def _remove_what_is_no_text(soup: BeautifulSoup) -> None:
         if not tag.find_parent(["main", "article"]) and not tag.find("h1"):
             tag.decompose()
     for tag in soup("a"):
-        if not any(map(str.isalnum, tag.get_text())):  # such as ¶, the link of a heading to itself
+        if not any(any(map(str.isalnum, text)) for text in tag.strings):  # such as ¶, the link of a heading to itself
             tag.decompose()
 
 
@@ -113,7 +135,9 @@ def _to_text(tag: Tag) -> str:
     full: set[int] = set()  # elements with text; each is visited once, however deep the texts are
     strings: Iterable[Any] = tag.strings
     for string in filter(str.strip, strings):
-        full.update(id(each) for each in takewhile(lambda each: id(each) not in full, string.parents))
+        full.update(
+            id(each) for each in takewhile(lambda each: each is not tag and id(each) not in full, string.parents)
+        )
     for each in tag([*HEADINGS, *_BLOCKS]):
         if id(each) not in full:  # else nothing is left of it between two words
             each.replace_with(" ")

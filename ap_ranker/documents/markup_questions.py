@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,11 +36,12 @@ class StatedEntry:
 
 def set_anchors(soup: BeautifulSoup, slug: Callable[[str], str] | None = None) -> None:
     """Give each heading the id that leads to it; `slug` makes those of headings without one."""
+    begun: set[int] = set()  # elements around the headings before
     for heading in soup(HEADINGS):
-        anchor = _own_anchor(heading)
-        section = heading.find_parent(["section", "article", "div"])
-        if not anchor and section is not None and section.find(HEADINGS) is heading:
-            anchor = _text_of(section.get("id"))
+        new = list(takewhile(lambda each: id(each) not in begun, heading.parents))
+        begun.update(map(id, new))
+        section = next((each for each in new if each.name in ("section", "article", "div")), None)
+        anchor = _own_anchor(heading) or (_text_of(section.get("id")) if section is not None else "")
         heading["id"] = anchor or (slug(heading.get_text()) if slug else "")
 
 
@@ -70,21 +72,26 @@ def _places(body: Tag) -> Iterator[tuple[Tag, tuple[str, ...], str]]:
     """The elements that may be entries, with the headings above them, and the anchor of the last one."""
     above: list[tuple[int, str]] = []
     anchor = ""
+    inside: dict[int, tuple[bool, tuple[str, ...]]] = {}  # of each element: in an answer or not, and in which topics
     for tag in body.find_all(True):
-        if tag.name in HEADINGS and not tag.find_parent(["details", "dl"]):
+        in_answer, topics = inside.get(id(tag.parent), (False, ()))
+        if tag.name in HEADINGS and not in_answer:
             level = int(tag.name[1])
             above = [*(each for each in above if each[0] < level), (level, _title(tag))]
             anchor = _text_of(tag.get("id"))
-        elif _may_be_an_entry(tag):
-            around = reversed(tag.find_parents("details"))
-            topics = [_title(summary) for each in around if (summary := _summary(each)) is not None]
+        elif tag.name == "details" or (tag.name == "dl" and not in_answer) or _is_question(tag):
             yield tag, (*(text for _, text in above), *topics), anchor
+        if tag.name == "details" and (summary := _summary(tag)) is not None:
+            topics = (*topics, _title(summary))[-MAX_TOPICS:]
+        inside[id(tag)] = in_answer or tag.name in ("details", "dl"), topics
 
 
-def _may_be_an_entry(tag: Tag) -> bool:
-    if tag.name == "dl":
-        return tag.find_parent(["dl", "details"]) is None  # otherwise it belongs to an answer
-    return tag.name == "details" or _text_of(tag.get("itemtype")).rstrip("/").endswith(_QUESTION)
+MAX_TOPICS = 8
+"""Maximum number of `details` around one that are its title: nobody reads more, and a page may nest thousands."""
+
+
+def _is_question(tag: Tag) -> bool:
+    return _text_of(tag.get("itemtype")).rstrip("/").endswith(_QUESTION)
 
 
 def _summary(details: Tag) -> Tag | None:
@@ -161,6 +168,8 @@ def _take_microdata(tag: Tag, to_text: Callable[[Tag], str]) -> Iterator[StatedE
         yield StatedEntry(question, answer, MICRODATA, anchor=own)
         accepted.decompose()
         (heading if heading is not None and _title(heading) == question else name).decompose()
+        if not any(map(str.strip, tag.strings)):
+            tag.decompose()  # else one around it looks through what is left of it again
 
 
 def read_json_ld(soup: BeautifulSoup, to_text: Callable[[str], str]) -> tuple[list[StatedEntry], list[str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.faq import Entry
-from ap_ranker.documents.html import Converted
+from ap_ranker.documents.html import Converted, letters
 from ap_ranker.documents.markup_questions import StatedEntry
 from ap_ranker.documents.sections import Section, marked_up, sections
 
@@ -44,8 +44,9 @@ def passages_of(
     """
 
     def pieces_of(titles: Iterable[str], text: str, page: int | None, **fields: Any) -> list[Entry]:
-        source, anchor = {"file_path": file}, fields.pop("anchor")
-        if url := converted.url:
+        source, anchor, titles = {"file_path": file}, fields.pop("anchor"), [*titles]
+        headings = map(letters, (fields["question"], *titles))
+        if url := next((converted.articles[each] for each in headings if each in converted.articles), converted.url):
             source["url"] = f"{url.partition('#')[0]}#{anchor}" if anchor else url
         if page:
             source["page_number"] = str(page)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ap_ranker.documents.html import Converted, without_marks
+from ap_ranker.documents.html import Converted, letters, without_marks
 from ap_ranker.documents.markup_questions import JSON_LD, StatedEntry
 from ap_ranker.documents.question_headings import asks
 from ap_ranker.text.reading import question_key
@@ -53,7 +53,7 @@ def sections(converted: Converted) -> list[Section]:
     paths = [_headings(part) for part in parts]
     tops = {path[0] for path in paths if path}
     over_all = next(iter(tops)) if len(tops) == 1 and any(len(path) > 1 for path in paths) else None
-    anchors = [(_letters(heading), anchor) for heading, anchor in converted.anchors]
+    anchors = [(letters(heading), anchor) for heading, anchor in converted.anchors]
     found: list[Section] = []
     for part, path in zip(parts, paths, strict=True):
         lines = [line.rstrip() for line in (part.content or "").replace("\f", "\n").split("\n")]
@@ -61,12 +61,13 @@ def sections(converted: Converted) -> list[Section]:
             lines = _without_title(lines, path)
         text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines).replace(_EDGE, "")).strip()
         anchor = ""
-        if path and (at := next((i for i, (text, _) in enumerate(anchors) if text == _letters(path[-1])), -1)) >= 0:
+        if path and (at := next((i for i, (text, _) in enumerate(anchors) if text == letters(path[-1])), -1)) >= 0:
             anchor = anchors[at][1]
             del anchors[: at + 1]  # headings without text have none either
         if not text:
             continue
-        asking = max((i for i, heading in enumerate(path) if asks(heading)), default=-1)
+        asked = (i for i, heading in enumerate(path) if asks(heading) or letters(heading) in converted.articles)
+        asking = max(asked, default=-1)
         if asking == 0 < len(path) - 1 and path[0] == over_all:
             asking = -1
         above, question, below = (path, "", ()) if asking < 0 else (path[:asking], path[asking], path[asking + 1 :])
@@ -79,11 +80,6 @@ def sections(converted: Converted) -> list[Section]:
 def _headings(part: Document) -> tuple[str, ...]:
     headings = [*part.meta.get("parent_headers", ()), part.meta.get("header")]
     return tuple(heading for heading in headings if heading and heading != _EDGE)
-
-
-def _letters(text: str) -> str:
-    """The same for a heading in HTML and in Markdown, where some characters are escaped."""
-    return "".join(filter(str.isalnum, text))
 
 
 def _parts(document: Document, by: str) -> Sequence[Document]:

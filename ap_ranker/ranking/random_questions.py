@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,47 +13,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from ap_ranker.ranking.ranker import Ranker
 
-RANDOM_QUESTIONS = tuple(
-    """\
-qpwoei rutyal
-lkjhgfdsa
-bvncm xx 77
-hhhhh
-zrtk plmn wq
-which planet has the most moons
-how do I bake sourdough bread
-who painted the girl with the pearl earring
-what year did the berlin wall fall
-how long do cats sleep
-chords of yesterday
-is a tomato a fruit
-tallest building in Asia
-how to remove ink from a shirt
-what rhymes with orange
-how far away is the moon
-the best opening in chess
-which planet has rings
-who discovered penicillin
-convert 5 miles to kilometres
-the meaning of my dream about a river
-what do hedgehogs eat
-lyrics of a sea shanty
-how to grow basil indoors
-the square root of 1764
-wer hat den Buchdruck erfunden
-wie lange kocht man ein Ei
-Hauptstadt von Norwegen
-warum schnurren Katzen
-combien de pattes a une araignée
-quién escribió Don Quijote
-hangi gezegen en büyük
-gdzie leży Kraków
-сколько весит слон
-كم عدد قارات العالم
-世界上最长的河流是哪条
-富士山の高さは
-भारत की राजधानी क्या है""".splitlines()
-)
+RANDOM_QUESTIONS = tuple(Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines())
 """Letters at random, and questions in several languages that hardly any FAQ answers."""
 
 SAMPLE = 100

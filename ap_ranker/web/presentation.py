@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ap_ranker.data.column_names import CATEGORIES, plain
 from ap_ranker.ranking.bm25 import BM25_RANK
 from ap_ranker.ranking.explanation import Token, pieces
 from ap_ranker.ranking.wordings import MATCHED, WORDINGS, is_exact_match
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 WELL, PARTLY = 0.75, 0.4
 """Minimum probabilities of a right answer: three of four such answers are right, and two of five."""
-
-CATEGORY_COLUMNS = ("category", "class")
 
 
 def presented(question: str, document: Document, *, calibrated: bool, category: str = "") -> dict[str, Any]:
@@ -70,12 +69,12 @@ def is_known_question(question: str, document: Document) -> bool:
 def category_of(document: Document, column: str = "") -> str:
     """The category of an answer, in a column of the FAQ; empty if it has none.
 
-    The column is by default `category` or `class`; without one it is the first title of the document that the answer is
-    from, or the name of its file.
+    The column is by default one whose name says so; without one it is the first title of the document that the answer
+    is from, or the name of its file.
     """
     if column:
         return _line(document.meta.get(column))
-    named = (value for name, value in document.meta.items() if name.strip().casefold() in CATEGORY_COLUMNS)
+    named = (value for name, value in document.meta.items() if plain(name) in CATEGORIES)
     if category := next(filter(None, map(_line, named)), ""):
         return category
     source = source_of(document)

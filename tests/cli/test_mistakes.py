@@ -33,7 +33,7 @@ FILES = {
     "bad.csv": "question,answer,label\nWhere?,Here.,Bad\nWhere?,There.,PotentiallyUseful\nWhen?,Now.,Bad\n",
     "nobody.csv": "question,answer_ids,answerable\nWhere?,,no\nWhen?,,no\n",
     "answers.csv": "aid,answer\n1,Here.\n2,There.\n",
-    "FAQ.json": '[{"question": "Where?", "answer": "Here."}]',
+    "FAQ.json": '{"question": "Where?", "answer": "Here."',
     "one.csv": "question,answer\nq,a\nQ,b\n",
     "settings.yaml": "model: ap-cnn\noptions: {filters: 8}\n",
     "broken.yaml": "components: [",
@@ -43,13 +43,13 @@ MISTAKES = {
     # Files
     "ask Where? --documents FQA.csv": "'FQA.csv' … 'FAQ.csv'",
     "ask Where? --documents faq/questions.csv": "'faq/questions.csv'",
-    "ask Where? --documents FAQ.xls": ".xlsx",
-    "check FAQ.xls": ".xlsx",
+    "ask Where? --documents FAQ.xls": "FAQ.xls",
+    "check FAQ.xls": "FAQ.xls",
     "ask Where? --documents manual.doc": ".docx",
     "ask Where? --documents manual.docx": "manual.docx",
     "ask Where? --documents empty.csv": "empty.csv … row … none",
     "ask Where? --documents empty": "empty … .md",
-    "ask Where? --documents latin.csv": "latin.csv, line 2 … UTF-8 … CSV UTF-8",
+    "ask Where? --documents bytes.csv": "bytes.csv, line 2 … UTF-8 … CSV UTF-8",
     "ask Where? --documents quotes.csv": "quotes.csv, line 3 … quotation marks",
     "ask Where? --documents fields.csv": "fields.csv, line 2 … 2 … question, answer … 3",
     "ask Where? --documents answers.jsonl": 'answers.jsonl, line 1 … {"question": "...", "answer": "..."}',
@@ -65,7 +65,7 @@ MISTAKES = {
     "train bad.csv --output new": "bad.csv … 2 … Good … label",
     "train nobody.csv --output new": "answer_ids … answerable: no",
     "evaluate checkpoint wrong.csv": "wrong.csv … 1 … label",
-    "check FAQ.json": ".jsonl",
+    "check FAQ.json": "JSON … array",
     "train nowhere.csv --output new": "'nowhere.csv'",
     "train gap.csv --output new": "gap.csv, line 3 … 'Antwort'",
     "train one.csv --output new": "one.csv … 1",
@@ -129,7 +129,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
     folder = tmp_path_factory.mktemp("mistakes")
     for name, text in FILES.items():
         (folder / name).write_text(text)
-    (folder / "latin.csv").write_bytes("Frage,Antwort\nGrüße?,Größe.\n".encode("latin-1"))
+    (folder / "bytes.csv").write_bytes("Frage,Antwort\nGrüße?,Größe".encode() + b"\xff.\n")
     (folder / "empty").mkdir()
     os.mkfifo(folder / "pipe.csv")
     pipeline = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import logging
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.cli.options import ColumnNames
 from ap_ranker.data.audit.fix import fix
+from ap_ranker.data.column_names import PAIRS
 from ap_ranker.data.faq import read_faq
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.rows import Row
-from ap_ranker.data.tables import KNOWN, NAMES, Table, name_columns, read_table
+from ap_ranker.data.tables import KNOWN, Table, name_columns, read_table
 from ap_ranker.errors import InputError
 
 
@@ -38,10 +40,48 @@ def write(folder: Path, header: str, *rows: str) -> Path:
         "Pregunta,Respuesta,Class",
         "Question,Réponse,Class",
         "问题,答案,Class",
+        "سؤال,جواب,Class",
+        "السؤال,الإجابة,Class",
+        "प्रश्न,उत्तर,Class",
+        "質問,答え,Class",
+        "質問,回答,Class",
+        "Soru,Yanıt,Class",
+        "SORULAR,CEVAPLAR,Class",
+        "Fråga,Svar,Class",
+        "Spørgsmål,Svar,Class",
+        "Spørsmål,Svar,Class",
+        "Kysymys,Vastaus,Class",
+        "提问,回复,Class",
+        "問題,回覆,Class",
+        "คำถาม,คำตอบ,Class",
+        "Câu hỏi,Trả lời,Class",
+        unicodedata.normalize("NFD", "Câu hỏi,Câu trả lời,Class"),
+        "Kérdés,Válasz,Class",
+        "Otázka,Odpověď,Class",
+        "Otázka,Odpoveď,Class",
+        "Pytania,Odpowiedzi,Class",
+        "Întrebare,Răspuns,Class",
+        "Pitanje,Odgovor,Class",
+        "Питання,Відповідь,Class",
+        "Вопрос,Ответ,Class",
+        "Въпрос,Отговор,Class",
+        "Ερώτηση,Απάντηση,Class",
+        "שאלה,תשובה,Class",
+        "질문,답변,Class",
+        "Pertanyaan,Jawaban,Class",
+        "Domanda,Risposta,Class",
+        "Pergunta,Resposta,Class",
+        "Vraag,Antwoord,Class",
+        "Swali,Jibu,Class",
+        "سوال,پاسخ,Class",
+        "Frage:,Antwort:,Class",
+        "Question *,Answer *,Class",
+        "Antworten,Fragen,Class",
     ],
 )
 def test_headers_that_are_recognized(tmp_path: Path, header: str) -> None:
-    path = write(tmp_path, header, "Which one?,An answer.,account")
+    is_turned = header.startswith("Antwort")
+    path = write(tmp_path, header, "An answer.,Which one?,account" if is_turned else "Which one?,An answer.,account")
     [entry] = read_faq(path)
     assert (entry.question, entry.answer, entry.other) == ("Which one?", "An answer.", {"Class": "account"})
     [question] = read_dataset(path, "train").questions
@@ -52,7 +92,7 @@ def table(columns: list[str]) -> Table:
     return Table(Path("t.csv"), tuple(columns), [Row({name: f"<{name}>" for name in columns}, "t.csv, line 2")])
 
 
-NAMES_OF_COLUMNS = [*KNOWN, *(name for pair in NAMES for name in pair), "Class", "x"]
+NAMES_OF_COLUMNS = [*KNOWN, *(name for pair in PAIRS for side in pair for name in side), "Class", "x"]
 WRITTEN = st.sampled_from([form for name in NAMES_OF_COLUMNS for form in (name, name.title(), f" {name.upper()} ")])
 
 

@@ -108,7 +108,7 @@ def test_sizes_that_a_sheet_only_claims(tmp_path: Path) -> None:
     path = sheet(tmp_path / "a.xlsx", HEADER, row(2, cell("A2", "q"), cell("B2", "a")), before=claimed)
     assert [row.fields for row in read_table(path).rows] == [{"question": "q", "answer": "a"}]
     path = sheet(tmp_path / "b.xlsx", HEADER, row(10**12, cell("A1000000000000", "q")))
-    with refused("b.xlsx … 1,048,576"):
+    with refused("b.xlsx … memory"):
         read_table(path)
 
 
@@ -162,16 +162,16 @@ def an_archive() -> bytes:
 @pytest.mark.parametrize("content", [b"", b"PK\3\4 and no more", b"\xd0\xcf\x11\xe0 an old .xls", an_archive()])
 def test_other_files(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.xlsx").write_bytes(content)
-    with refused("a.xlsx … .xlsx"):
+    with refused("a.xlsx … spreadsheet"):
         read_table(tmp_path / "a.xlsx")
 
 
-@pytest.mark.parametrize("part", ["sheet1.xml", "workbook.xml", "Content_Types"])
+@pytest.mark.parametrize("part", ["sheet1.xml", "workbook.xml"])
 def test_damaged_parts(tmp_path: Path, part: str) -> None:
     save(tmp_path / "a.xlsx", [["question", "answer"], ["q", "a"]])
     name = f"xl/{part}" if part == "workbook.xml" else part
     with zipfile.ZipFile(tmp_path / "a.xlsx") as archive:
         [name] = [each for each in archive.namelist() if each.endswith(part) or (part in each and "rels" not in each)]
     with_part(tmp_path / "a.xlsx", name, b"<worksheet><sheetData><row r='1'><c")
-    with refused("a.xlsx … .xlsx … damaged"):
+    with refused("a.xlsx … spreadsheet … damaged"):
         read_table(tmp_path / "a.xlsx")

@@ -111,7 +111,7 @@ def test_matched_text_of_a_stored_question(tmp_path: Path, match: Match, text: s
 @pytest.mark.parametrize(
     ("files", "facts"),
     [
-        ({"train_csv": "question,reply,x\nq,a,b\n"}, "question, reply, x … --columns"),
+        ({"train_csv": "question,remark,x\nq,a,b\n"}, "question, remark, x … --columns"),
         ({"train_csv": "question,answer\nq,\n"}, "train.csv, line 2 … answer"),
         ({"train_csv": "question,answer\n ,a\n"}, "line 2 … question"),
         ({"train_csv": "question,answer,label\nq,a,fine\n"}, "line 2 … 1 … 0 … 'fine'"),
@@ -142,8 +142,8 @@ def test_answers_with_a_repeated_id(tmp_path: Path) -> None:
 
 
 def test_faq_without_answers(tmp_path: Path) -> None:
-    write(tmp_path, faq_csv="question,reply,x\nq,a,b\n")
-    with refused("answer … question, reply, x"):
+    write(tmp_path, faq_csv="question,remark,x\nq,a,b\n")
+    with refused("answer … question, remark, x"):
         read_faq(tmp_path / "faq.csv")
 
 

@@ -115,7 +115,11 @@ def test_an_answer_longer_than_the_csv_modules_limit(tmp_path: Path) -> None:
         ("a.parquet", b"nonsense", "Parquet"),
         ("a.csv.gz", b"nonsense", "gzip"),
         ("a.csv.gz", gzip.compress(b"question,answer\n" * 99, mtime=0)[:-9], "gzip"),
-        ("a.ods", b"PK", ".csv, .tsv, .jsonl, .parquet, .xlsx"),
+        ("a.ods", b"PK", "spreadsheet"),
+        ("a.numbers", b"PK", ".csv, .tsv, .jsonl, .json, .parquet, .xlsx, .xls, .ods … .xlsx"),
+        ("a.json", b'{"question": "q"', "JSON … array"),
+        ("a.json", b'["q"]', "JSON … array … str"),
+        ("a.json", b"[]", "row … none"),
     ],
 )
 def test_bad_files(tmp_path: Path, name: str, content: bytes, facts: str) -> None:

@@ -15,7 +15,9 @@ import openpyxl
 import pyarrow
 import pyarrow.parquet
 
-from ap_ranker.data.tables import KNOWN, NAMES
+from ap_ranker.data.column_names import PAIRS, plain
+from ap_ranker.data.tables import KNOWN
+from ap_ranker.safe_open import decode
 
 from .target import Nonsense, expect
 
@@ -30,7 +32,10 @@ def naive_rows(path: Path) -> list[dict[str, str]]:
         table = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content)).read()
         columns = [_as_text(column).to_pylist() for column in table.columns]
         return [_record(list(zip(table.column_names, values, strict=True))) for values in zip(*columns, strict=True)]
-    text = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+    try:
+        text = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+    except UnicodeDecodeError:  # which other encoding it has is no question for this reader
+        text = decode(content, path)
     if suffix == ".jsonl":
         lines = [line for line in text.split("\n") if line.strip()]
         return [_record(json.loads(line, object_pairs_hook=list, parse_int=str, parse_float=str)) for line in lines]
@@ -49,13 +54,13 @@ def named_rows(path: Path, *, guess: bool = True) -> list[dict[str, str]]:
 
     def find(name: str) -> str | None:
         same = [column for column in columns if column == name]
-        similar = [column for column in columns if column.strip().casefold() == name.strip().casefold()]
+        similar = [column for column in columns if plain(column) == plain(name)]
         return (same or similar or [None])[0]
 
     names = {find(name): name for name in KNOWN}
     names.pop(None, None)
     if not {"question", "answer"} <= set(names.values()):
-        pairs = [(find(question), find(answer)) for question, answer in NAMES]
+        pairs = [tuple(next(filter(None, map(find, side)), None) for side in pair) for pair in PAIRS]
         pair = next((pair for pair in pairs if None not in pair), None)
         if pair is None and guess and {*map(len, rows)} == {2} and set(names.values()) <= {"question"}:
             pair = (columns[1], columns[0]) if names.get(columns[1]) == "question" else (columns[0], columns[1])

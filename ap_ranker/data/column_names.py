@@ -1,0 +1,24 @@
+"""What people call the columns of a table, in their languages: the names of `column_names.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+import unicodedata
+from pathlib import Path
+
+
+def plain(name: str) -> str:
+    """A column's name as it is compared: without upper case and marks around it."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().strip(" \t\r\n:*?.#\u2060\ufeff").split())
+
+
+_NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+PAIRS: list[tuple[list[str], list[str]]] = _NAMES["pairs"]
+"""Names of the columns of questions and answers; a table has one of each side, as a name alone may mean anything."""
+
+CATEGORIES = frozenset(map(plain, _NAMES["categories"]))
+"""Names of a column whose values group the answers."""
+
+OF_FORMS = frozenset(map(plain, _NAMES["of_forms"]))
+"""Names of columns that Google Forms adds to what was asked."""

@@ -1,0 +1,96 @@
+"""Exports of help centres in JSON, as one document each: a heading for each category and article.
+
+How a system names the fields of its articles, a TOML file of this folder says; another file adds a system.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from ap_ranker.documents.html import Converted, letters, read_page
+from ap_ranker.errors import InputError
+from ap_ranker.safe_open import decode, open_file
+
+MOST_NAMES = 10
+"""Maximum number of categories around an article; a damaged export may have a category within itself."""
+
+Record = tuple[dict[str, Any], tuple[str, ...]]
+"""An object, and the names of those around it."""
+
+
+def is_export(path: Path) -> bool:
+    """Whether a file holds articles of a known system; False, too, if it cannot be read."""
+    if path.suffix.lower() != ".json":
+        return False
+    try:
+        with open_file(path) as file:
+            return _system(_records(json.loads(decode(file.read(), path)))) is not None
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def convert_export(content: bytes, path: Path) -> Converted:
+    """Convert an export: an article's title asks for its text, except below a heading that asks itself."""
+    records = list(_records(json.loads(decode(content, path))))
+    if (system := _system(records)) is None:
+        raise InputError(f"{path}: expected articles of a help centre, found none.")
+    names = {str(each["id"]): each for each, _ in records if "id" in each and isinstance(each.get("name"), str)}
+    hidden, parts, addresses, seen = 0, list[str](), dict[str, str](), set[tuple[str, str]]()
+    for record, around in filter(lambda each: _is_article(each[0], system), records):
+        title, body = " ".join(str(record[system["title"]]).split()), str(record[system["body"]] or "")
+        if not (title and body) or (title, body) in seen:  # Intercom has the first language twice
+            continue
+        seen.add((title, body))
+        if any(str(record.get(name)) in values for name, values in system["hidden"].items()):
+            hidden += 1
+        else:
+            category = " > ".join(around or _categories(record, system, names)) or system["name"]
+            deeper = re.sub(r"(?i)(</?h)([1-6])\b", lambda tag: f"{tag[1]}{min(int(tag[2]) + 2, 6)}", body)
+            parts.append(f"<h1>{escape(category)}</h1>\n<h2>{escape(title)}</h2>\n<div>{deeper}</div>\n")
+            addresses[letters(title)] = str(record.get(system["url"]) or "")
+    faults = [f"{hidden:,} articles that {system['name']} does not show to visitors."] if hidden else []
+    page = read_page("".join(parts))
+    return replace(page, articles=addresses, faults=[*page.faults, *faults])
+
+
+def _system(records: Iterator[Record] | list[Record]) -> dict[str, Any] | None:
+    files = sorted(Path(__file__).parent.glob("*.toml"))
+    systems = [tomllib.loads(file.read_text(encoding="utf-8")) for file in files]
+    return next((system for each, _ in records for system in systems if _is_article(each, system)), None)
+
+
+def _is_article(record: Mapping[str, Any], system: Mapping[str, Any]) -> bool:
+    return any({system["title"], system["body"], *marks} <= record.keys() for marks in system["marks"])
+
+
+def _records(value: Any) -> Iterator[Record]:
+    """All objects in a value, in order."""
+    rest: list[tuple[Any, tuple[str, ...]]] = [([value], ())]
+    while rest:
+        each, around = rest.pop()
+        if isinstance(each, dict):
+            yield each, around
+            name = each.get("name")
+            around = (*around, name)[-MOST_NAMES:] if isinstance(name, str) and name else around
+            each = list(each.values())
+        rest += [(inner, around) for inner in reversed(each) if isinstance(inner, (dict, list))]
+
+
+def _categories(record: Mapping[str, Any], system: Mapping[str, Any], names: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of what an article belongs to, and of what these belong to, the widest first."""
+    found: list[str] = []
+    rest = [record]
+    for each in rest:
+        for value in map(each.get, system["parents"]):
+            parent = names.get(str(value[0] if isinstance(value, list) and value else value))
+            if parent is not None and parent["name"] not in found and len(found) < MOST_NAMES:
+                found.append(parent["name"])
+                rest.append(parent)
+    return tuple(reversed(found))

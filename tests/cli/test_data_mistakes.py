@@ -1,0 +1,120 @@
+"""Mistakes that people naturally make with the files that they have: each gets one sentence that names the remedy."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import shlex
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import openpyxl
+import pytest
+from command_line import run
+from handbook import pdf
+from refusals import absent
+
+pytest.importorskip("python_calamine")
+EXPORTS = Path(__file__).parent.parent / "data" / "exports"
+
+
+def workbook(*rows: Iterable[object], merged: str = "", hidden: bool = False) -> bytes:
+    book, file = openpyxl.Workbook(), io.BytesIO()
+    for row in rows:
+        book.active.append(list(row))
+    if merged:
+        book.active.merge_cells(merged)
+    if hidden:
+        book.active.sheet_state = "hidden"
+        book.create_sheet("Shown")
+    book.save(file)
+    return file.getvalue()
+
+
+def archive() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as parts:
+        parts.writestr("FAQ.csv", "question,answer\nWhere?,Here.\n")
+    return file.getvalue()
+
+
+TABLE = b"question,answer\nWhere?,Here.\n"
+HEADER, DAY = ("question", "answer"), datetime.datetime(2026, 5, 4)
+PROTECTED = (EXPORTS / "protected.xlsx").read_bytes()
+MISTAKES: dict[str, tuple[bytes, str]] = {
+    # Another kind of file than its name says
+    "ask Where? --documents pdf.csv": (pdf([["a"]]), "pdf.csv … PDF … pdf.pdf"),
+    "train book.csv --output new": (workbook(HEADER), "book.csv … Excel … book.xlsx"),
+    "check sheet.csv": ((EXPORTS / "FAQ.ods").read_bytes(), "sheet.csv … sheet.ods"),
+    "check text.xlsx": (TABLE, "text.xlsx … text.csv"),
+    "check text.ods": (TABLE, "text.ods … text.csv"),
+    "check login.csv": (b"<!DOCTYPE html>\n<html><title>Log in</title>", "login.csv … web page … login.html"),
+    "check login.xls": (b"<html><table><tr><td>question", "login.xls … web page … login.html"),
+    "ask Where? --documents photo.csv": (b"\x89PNG\r\n\x1a\n", "photo.csv … picture"),
+    "ask Where? --documents photo.png": (b"\x89PNG\r\n\x1a\n", "photo.png … .csv … .xlsx … .pdf"),
+    "ask Where? --documents notes.txt": (rb"{\rtf1 Where?}", "notes.txt … RTF … .docx"),
+    "check log.csv": (b"SQLite format 3\0 and more", "log.csv … database"),
+    "check cut.csv.gz": (b"\x1f\x8b\x08\0", "cut.csv.gz … gzip"),
+    # Another kind of file than can be read
+    "extract all.zip --output new.csv": (archive(), "all.zip … .csv … Unpack"),
+    "train all.zip --output new": (archive(), "all.zip … .csv … Unpack"),
+    "check FAQ.numbers": (b"PK", "FAQ.numbers … .csv … .xlsx"),
+    "check FAQ.gsheet": (b'{"doc_id": "1"}', "FAQ.gsheet … .csv … .xlsx"),
+    "check FAQ.pages": (b"PK", "FAQ.pages … .csv … .docx"),
+    "ask Where? --documents mail.msg": (b"\xd0\xcf\x11\xe0", "mail.msg … .csv … .pdf"),
+    "train manual.pdf --output new": (pdf([["a"]]), "ap-ranker serve manual.pdf … ap-ranker extract manual.pdf"),
+    "split manual.md --output new": (b"# Where?\n\nHere.\n", "manual.md … .csv … ap-ranker extract manual.md"),
+    # Files that must be opened before
+    "ask Where? --documents protected.xlsx": (PROTECTED, "protected.xlsx … password"),
+    "ask Where? --documents protected.docx": (PROTECTED, "protected.docx … password"),
+    "check '~$FAQ.xlsx'": (b"\x04owner" + bytes(50), "~$FAQ.xlsx … damaged"),
+    "check cut.xlsx": (workbook(HEADER, ("Where?", "Here."))[:900], "cut.xlsx … damaged"),
+    # Sheets
+    "check empty.xlsx": (workbook(), "empty.xlsx … row … none"),
+    "check names.xlsx": (workbook(HEADER), "names.xlsx … row … none"),
+    "check hidden.xlsx": (workbook(HEADER, ("Where?", "Here."), hidden=True), "hidden.xlsx … row … none"),
+    "check two.xlsx": (workbook(("For users", None, "Ours"), (*HEADER, "id")), "two.xlsx … row 1 … column 2"),
+    "train merged.xlsx --output new": (
+        workbook(HEADER, ("Where?", "Here."), (None, "There."), merged="A2:A3"),
+        "merged.xlsx … row 3 … 'question' … ap-ranker check FILE",
+    ),
+    "ask Where? --documents formula.xlsx": (
+        workbook(HEADER, ("Where?", '="Here."')),
+        "formula.xlsx … row 2 … 'answer' … nothing",
+    ),
+    "check wide.xlsx": (workbook(HEADER, ("Where?", "Here.", "There.")), "wide.xlsx … row 2 … 2 … question, answer"),
+    # Columns
+    "ask Where? --documents numbers.csv": (b"question,answer\n1,Where?\n2,When?\n", "'question' … '1' … --columns"),
+    "train dates.xlsx --output new": (workbook(HEADER, (DAY, "Here."), (DAY, "Now.")), "'question' … '2026-05-04'"),
+    "ask Where? --documents one.csv": (b"question\nWhere?\n", "one.csv … 'answer' … question"),
+    "check index.csv": (b",question,answer\n0,Where?,Here.\n", "index.csv, line 1 … column 1 … index=False"),
+    "check twice.csv": (b"question,answer,answer\nWhere?,Here.,There.\n", "twice.csv, line 1 … 'answer' … column 3"),
+    "check mixed.csv": (b"question;answer,topic\nWhere?;Here.\n", "mixed.csv, line 1 … commas … semicolons"),
+    "ask Where? --documents FAQ.csv --columns question,reply": (TABLE, "'reply' … question, answer"),
+    # Encodings
+    "check damaged.csv": ("question,answer\nWo?,Größe ".encode() + b"\xff\n", "damaged.csv, line 2 … 0xff … CSV UTF-8"),
+    "check nul.csv": (b"question,answer\nWhere?,Here\0.\n", "nul.csv, line 2 … NUL … CSV UTF-8"),
+    "check cut16.csv": ("question,answer\n".encode("utf-16")[:-1], "cut16.csv, line 1 … UTF-8"),
+    # JSON
+    "ask Where? --documents error.json": (b'{"error": {"code": 401}}', "error.json … 'answer' … code"),
+    "check comma.json": (b'[{"question": "Where?", "answer": "Here."},]', "comma.json … JSON"),
+    "check texts.json": (b'["Where?", "Here."]', 'texts.json … [{"question": "...", "answer": "..."}]'),
+    "train articles.json --output new": ((EXPORTS / "zendesk.json").read_bytes(), "ap-ranker extract articles.json"),
+}
+"""What is typed -> the content of the file, and where the fault and what the remedy is."""
+
+
+@pytest.mark.parametrize("typed", MISTAKES)
+def test_a_mistake(typed: str, tmp_path: Path) -> None:
+    content, facts = MISTAKES[typed]
+    words = shlex.split(typed)
+    name = next(word for word in words if "." in word)
+    (tmp_path / name).write_bytes(content)
+    ended = run(*words, folder=tmp_path)
+    assert ended.code == 2, ended.output
+    assert not absent(facts, ended.errors), ended.errors
+    assert ended.errors.startswith("Error: ")
+    assert len(ended.errors.strip().splitlines()) <= 3, ended.errors
+    assert "Traceback" not in ended.errors
+    assert [path.name for path in tmp_path.iterdir()] == [name]
