@@ -176,7 +176,8 @@ def shared_words(question: str, text: str, language: str | None = None) -> list[
 
 @lru_cache(maxsize=1_000)  # answers are found again and again
 def _forms(text: str, language: str | None) -> dict[str, list[Form]]:
-    words = [word for word in surface_words(text) if word not in _function_words()]
+    # Of Chinese, these are single characters, of which most are parts of other words, too.
+    words = [word for word in surface_words(text) if word not in _function_words() or "\u3000" < word < "\ua000"]
     return {written: [form for word in read_words(written, language) for form in word] for written in words}
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
 
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_RANK, shared_words
 from ap_ranker.ranking.explanation import Token, pieces
@@ -22,7 +24,7 @@ WELL, PARTLY = 0.75, 0.4
 CATEGORY_COLUMNS = ("category", "class")
 
 
-class PresentedAnswer(TypedDict):
+class PresentedAnswer(BaseModel):
     """An answer as the page shows it."""
 
     id: str

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from fastapi import FastAPI, HTTPException, Request
 from pydantic import BaseModel, StringConstraints, model_validator
@@ -96,7 +96,7 @@ class FeedbackRequest(ExplainRequest):
         return self
 
 
-class SearchResponse(TypedDict):
+class SearchResponse(BaseModel):
     """The decision on a question, and the answers, or what may be one, best first."""
 
     question: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,15 +14,19 @@ expect.set_options(timeout=60_000)  # milliseconds
 
 
 @contextmanager
-def opened(browser_path: str, address: str, locale: str, refused: str = "", **options: Any) -> Iterator[Page]:
+def opened(
+    browser_path: str, address: str, locale: str, refused: str = "", others: Sequence[str] = (), **options: Any
+) -> Iterator[Page]:
     """The page; a test fails if it asks another host, says anything in the console, or lets a program in a text run.
 
-    What the browser says in the console of a `refused` address is expected. `options` are of the window.
+    What the browser says in the console of a `refused` address is expected, as is that the hosts of `others` are
+    asked. `options` are of the window.
     """
     wrong: list[str] = []
+    hosts = [urlsplit(each).netloc for each in (address, *others)]
 
     def watch(route: Route) -> None:
-        if urlsplit(route.request.url).netloc != urlsplit(address).netloc:
+        if urlsplit(route.request.url).netloc not in hosts:
             wrong.append(route.request.url)
         route.continue_()
 

@@ -187,7 +187,24 @@ def test_markdown(page: Page) -> None:
     expect(text).to_contain_text("nor <b>that</b>, and 2 * 3 * 4 bikes stay snake_case_words.")
     expect(text).to_contain_text("<script>alert(8)</script>")
     expect(text.get_by_role("cell")).to_have_count(2)
-    allowed = {"A", "CODE", "DIV", "EM", "LI", "OL", "P", "SPAN", "STRONG", "TABLE", "TBODY", "TD", "TH", "THEAD", "TR"}
+    allowed = {
+        "A",
+        "CODE",
+        "DIV",
+        "EM",
+        "LI",
+        "MARK",
+        "OL",
+        "P",
+        "SPAN",
+        "STRONG",
+        "TABLE",
+        "TBODY",
+        "TD",
+        "TH",
+        "THEAD",
+        "TR",
+    }
     assert set(text.evaluate("text => [...text.querySelectorAll('*')].map((each) => each.tagName)")) <= allowed
     names = text.evaluate("text => [...text.querySelectorAll('*')].flatMap((each) => each.getAttributeNames())")
     assert set(names) <= {"class", "dir", "href", "rel", "tabindex", "target"}
@@ -401,7 +418,15 @@ def test_maybes_are_folded(browser_path: str, unsure: str, folder: Path) -> None
 def test_maybes_without_a_question_of_their_own(page: Page) -> None:
     """The beginning of the answer says what it is about."""
     found = {"id": "a", "score": 0.5, "question": "", "answer": "b", "html": f"<p>{'Rent a bike. ' * 20}</p>"}
-    more = {"bm25_rank": 1, "matched_wording": None, "source": None, "category": "", "match": None, "receipt": None}
+    more = {
+        "bm25_rank": 1,
+        "matched_wording": None,
+        "source": None,
+        "category": "",
+        "match": None,
+        "receipt": None,
+        "words": [],
+    }
     decision = {"outcome": "maybe", "probability": 0.5, "basis": "prior"}
     answered_with(page, "/api/search", {"question": "x", **decision, "answers": [found | more]})
     ask(page, "bike")

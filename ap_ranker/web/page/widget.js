@@ -39,6 +39,7 @@
     .contact { display: inline-flex; align-items: center; min-height: 2.75rem; margin-block-start: 0.6rem; }
     .contact, .text a { color: var(--accent); }
     summary { cursor: pointer; font-weight: 600; padding-block: 0.6rem; min-height: 2.75rem; overflow-wrap: anywhere; }
+    mark { background: rgb(255 140 0 / 0.22); color: inherit; }
     .text { overflow-wrap: anywhere; }
     .text p { white-space: pre-wrap; }
     .text > * + * { margin-block-start: 0.6rem; }
@@ -69,6 +70,7 @@
   };
 
   class Search extends HTMLElement {
+    #mark; // as marks.js does
     #words; // of the reader's language, as languages.js loads them
     #latest = 0; // a slow answer must not replace that to a later question
     #input;
@@ -84,7 +86,9 @@
       sheet.replaceSync(STYLE);
       root.adoptedStyleSheets = [sheet];
       try {
-        const { choose, load } = await import(new URL("page/languages.js", server));
+        const modules = ["languages", "marks"].map((name) => import(new URL(`page/${name}.js`, server)));
+        const [{ choose, load }, { mark }] = await Promise.all(modules);
+        this.#mark = mark;
         const tags = [this.lang, document.documentElement.lang, ...navigator.languages];
         this.#words = await load(choose(tags.filter(Boolean)));
       } catch (error) {
@@ -130,6 +134,7 @@
       const text = make("div", { className: "text" }, ...parsed(answer.html).childNodes);
       for (const block of text.children) block.dir = "auto";
       const summary = make("summary", { dir: "auto", textContent: answer.question || answer.source?.title || beginning(answer.html) });
+      this.#mark([summary, text], answer.words);
       const thanks = make("span");
       thanks.setAttribute("role", "status");
       const buttons = ["yes", "no"].map((name) => make("button", { type: "button", textContent: texts[name] }));

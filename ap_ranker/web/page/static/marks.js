@@ -1,12 +1,15 @@
 // The words that a question shares with an answer, marked where they stand in its text.
-const UNSPACED = /[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hang}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}]/u;
+const UNSPACED = /[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}]/u;
 const [BEFORE, AFTER] = ["(?<![\\p{L}\\p{M}\\p{N}])", "(?![\\p{L}\\p{M}\\p{N}])"];
 
-// `words` are in lower case, as the server found them in the answer.
+// `words` are in lower case, as the server found them in the answer: of scripts without spaces, characters, of which two
+// in a row say something.
 export function mark(elements, words) {
   if (!words.length) return;
   const longestFirst = [...words].sort((one, other) => other.length - one.length);
-  const patterns = longestFirst.map((word) => (UNSPACED.test(word) ? escaped(word) : BEFORE + escaped(word) + AFTER));
+  const characters = longestFirst.filter((word) => UNSPACED.test(word));
+  const patterns = longestFirst.filter((word) => !UNSPACED.test(word)).map((word) => BEFORE + escaped(word) + AFTER);
+  if (characters.length) patterns.push(`(?:${characters.map(escaped).join("|")}){2,}`);
   const pattern = new RegExp(patterns.join("|"), "giu");
   for (const element of elements) {
     const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
