@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect, sync_playwright
 
@@ -58,3 +60,12 @@ def axe_faults(page: Page) -> list[tuple[str, str, str]]:
     page.wait_for_timeout(300)  # for transitions, whose colours are between two
     found = axe.Axe().run(page).response["violations"]
     return [(one["id"], node["html"], node["failureSummary"]) for one in found for node in one["nodes"]]
+
+
+def wait_for_the_model(address: str, seconds: float = 120.0) -> None:
+    """Until a server whose every answer is asserted ranks with its model; before, BM25 finds maybes."""
+    end = time.monotonic() + seconds
+    asked = {"question": "bike 自転車 الدراجة staff"}
+    while httpx.post(f"{address}api/search", json=asked, timeout=seconds).json()["outcome"] == "maybe":
+        assert time.monotonic() < end, "the answers are not encoded"
+        time.sleep(0.5)

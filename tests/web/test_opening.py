@@ -199,7 +199,7 @@ playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright i
 from playwright.sync_api import Page, expect  # noqa: E402
 from search_server import served  # noqa: E402
 
-from .browsing import ask, axe_faults, opened  # noqa: E402
+from .browsing import ask, axe_faults, opened, wait_for_the_model  # noqa: E402
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
@@ -254,6 +254,8 @@ def addresses(place: Path) -> Iterator[dict[str, str]]:
         served(*OPTIONS, "--documents", "ja.jsonl", folder=place) as japanese,
         served(*OPTIONS, "--documents", "handbook", folder=place) as handbook,
     ):
+        for server in (arabic, japanese, handbook):
+            wait_for_the_model(server.address)
         yield {"ar": arabic.address, "ja": japanese.address, "handbook": handbook.address}
 
 
