@@ -6,19 +6,17 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING
+
+from haystack import Document
 
 from ap_ranker.search.sources import source_of
 from ap_ranker.web.presentation import category_of
 
-if TYPE_CHECKING:
-    from haystack import Document
-
 COUNT = 6
 """Number of questions that the page opens with: more would hide its topics on a phone."""
 
-MAX_TOPICS, MAX_QUESTIONS = 100, 500
-"""Maximum number of topics, and of questions of one: beyond it nobody browses."""
+MAX_TOPICS, MAX_QUESTIONS, MAX_LENGTH = 100, 500, 300
+"""Maximum number of topics, of questions of one, and of characters of a question: beyond it nobody browses."""
 
 
 class Catalogue:
@@ -31,7 +29,7 @@ class Catalogue:
         found: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for document in documents:
             questions = found[category_of(document, category)]
-            if len(questions) < MAX_QUESTIONS and (question := _question_of(document)):
+            if len(questions) < MAX_QUESTIONS and 0 < len(question := _question_of(document)) <= MAX_LENGTH:
                 questions[question] = None
         topics = [topic for topic, questions in found.items() if questions][:MAX_TOPICS]
         self.by_topic = {topic: _distinct([*found[topic]]) for topic in topics}

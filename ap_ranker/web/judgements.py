@@ -109,10 +109,7 @@ class Judgements:
             connection.execute(delete(judgements).where(*(judgements.c[name] == value for name, value in key.items())))
 
     def most_helpful(self, most: int) -> list[str]:
-        """The stored questions of the answers that helped most networks, and at least `LEAST_NETWORKS`.
-
-        Only what counts as evidence does. A network is one, however many questions it asked.
-        """
+        """The stored questions of the answers that helped most networks, at least `LEAST_NETWORKS`, by what counts."""
         networks, stored = func.count(judgements.c.network.distinct()), judgements.c.stored_question
         helped = select(stored).where(judgements.c.helped, judgements.c.counts, stored != "").group_by(stored)
         query = helped.having(networks >= LEAST_NETWORKS).order_by(networks.desc(), stored).limit(most)

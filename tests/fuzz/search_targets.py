@@ -197,6 +197,7 @@ def _request(route: str, folder: Path) -> None:
     bodies: dict[str, dict[str, Any]] = {
         "/api/search": {"question": QUESTION},
         "/api/suggest": {"text": QUESTION[:5]},
+        "/api/browse": {"topic": QUESTION},
         "/api/explain": {"question": QUESTION, "id": one.id},
         "/api/feedback": {"question": QUESTION, "id": one.id, "helped": True},
         "/search/run": {"query": QUESTION},

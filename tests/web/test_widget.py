@@ -178,7 +178,7 @@ def test_hostile_answers(sites: Sites, browser_path: str) -> None:
         ask(page, NASTY)
         nasty = page.locator("details").filter(has_text="onerror=alert(1)")
         expect(nasty.locator("summary")).to_have_text(NASTY)
-        expect(nasty.locator(".text")).to_have_text("<img src=x onerror=alert(3)> link bike")
+        expect(nasty.locator(".text")).to_have_text("<img src=x onerror=alert(3)> [link](javascript:alert(4)) bike")
         assert page.locator("img, details script, details a[href^=javascript]").count() == 0
 
 
@@ -198,9 +198,9 @@ def test_hostile_attributes(sites: Sites, browser_path: str) -> None:
 def test_contact(sites: Sites, browser_path: str) -> None:
     body = f'<script src="{sites.faq}widget.js" data-contact="https://shop.example/?ask={{question}}"></script>'
     with shown(sites, browser_path, body) as page:
-        ask(page, "zebra & <b>$1?")
+        ask(page, "zebra $& <u>?")
         contact = page.get_by_role("link", name="Send us your question")
-        expect(contact).to_have_attribute("href", "https://shop.example/?ask=zebra%20%26%20%3Cb%3E%241%3F")
+        expect(contact).to_have_attribute("href", "https://shop.example/?ask=zebra%20%24%26%20%3Cu%3E%3F")
         assert (contact.get_attribute("rel"), contact.get_attribute("target")) == ("noopener noreferrer", "_blank")
 
 
@@ -296,7 +296,7 @@ def preflight(client: TestClient, path: str, origin: str, headers: str = "conten
 
 
 def test_which_origins_are_answered(search: DeclaredPipeline) -> None:
-    client = client_of(search, page=PageSettings(sites=[SITE]), rate=2, api_key="k" * 20)
+    client = client_of(search, page=PageSettings(sites=[SITE]), rate=0.01, api_key="k" * 20)
     allow = "access-control-allow-origin"
     assert preflight(client, "/api/search", SITE).headers[allow] == SITE
     assert allow not in preflight(client, "/api/search", STRANGER).headers

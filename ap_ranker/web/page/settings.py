@@ -42,9 +42,7 @@ Line = Annotated[
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
 _E_MAIL = r"[\w.+-]+@[\w-]+(\.[\w-]+)+"
 Address = Annotated[Line, checked(re.compile(_URL).fullmatch, "an address that begins with https:// or http://")]
-Site = Annotated[
-    Line, checked(re.compile(r"https?://[a-z0-9.-]+(:\d+)?").fullmatch, "a site such as https://shop.example, no path")
-]
+Site = Annotated[Line, checked(re.compile(r"https?://[a-z0-9.-]+(:\d+)?").fullmatch, "a site as https://shop.example")]
 Contact = Annotated[
     Line, checked(re.compile(f"{_E_MAIL}|{_URL}").fullmatch, "an e-mail address, or one with https:// or http://")
 ]
