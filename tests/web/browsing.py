@@ -62,10 +62,9 @@ def axe_faults(page: Page) -> list[tuple[str, str, str]]:
     return [(one["id"], node["html"], node["failureSummary"]) for one in found for node in one["nodes"]]
 
 
-def wait_for_the_model(address: str, seconds: float = 120.0) -> None:
-    """Until a server whose every answer is asserted ranks with its model; before, BM25 finds maybes."""
-    end = time.monotonic() + seconds
-    asked = {"question": "bike 自転車 الدراجة staff"}
+def wait_for_the_model(address: str, question: str = "bike 自転車 الدراجة staff", seconds: float = 120.0) -> None:
+    """Until a server that asserts an answer to a question ranks with its model; before, BM25 finds maybes."""
+    end, asked = time.monotonic() + seconds, {"question": question}
     while httpx.post(f"{address}api/search", json=asked, timeout=seconds).json()["outcome"] == "maybe":
         assert time.monotonic() < end, "the answers are not encoded"
         time.sleep(0.5)

@@ -22,7 +22,7 @@ from ap_ranker.cli.main import app
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 
-from .browsing import ask, opened
+from .browsing import ask, opened, wait_for_the_model
 
 ADDRESS, SCRIPT = "https://manual.example/power?a=1&b=%3Cb%3E", "javascript:alert(4)"
 TOPICS = ("parcel", "refund", "battery", "helmet")
@@ -52,6 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
     with served("--documents", "faq.jsonl", "--pipeline", "search.yaml", *ASSERTED, folder=folder) as server:
+        wait_for_the_model(server.address)
         yield server.address
     assert server.process.returncode in (0, 130, -signal.SIGINT)
 

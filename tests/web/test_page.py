@@ -20,7 +20,7 @@ from searches import write_pipeline
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 
-from .browsing import ask, axe_faults, opened
+from .browsing import ask, axe_faults, opened, wait_for_the_model
 
 LONG = """**Send it back** within *30 days*, see [the terms](https://fjord.example/terms?a=1&b=2):
 
@@ -79,6 +79,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
 def address(folder: Path) -> Iterator[str]:
     """Whatever is found is an answer."""
     with served(*OPTIONS, "--score-threshold", "-1", folder=folder) as server:
+        wait_for_the_model(server.address)
         yield server.address
 
 
@@ -86,6 +87,7 @@ def address(folder: Path) -> Iterator[str]:
 def unsure(folder: Path) -> Iterator[str]:
     """Without a calibration, all but known questions get maybes."""
     with served(*OPTIONS, "--database", "unsure.db", folder=folder) as server:
+        wait_for_the_model(server.address, ENTRIES[3][0])
         yield server.address
 
 
@@ -437,6 +439,7 @@ def test_maybes_without_a_question_of_their_own(page: Page) -> None:
 
 
 def test_keyboard_only(page: Page) -> None:
+    expect(page.get_by_role("button", name="Search")).to_be_visible()  # the page has its words, and listens
     page.keyboard.type("return a bike")
     expect(page.get_by_role("option").first).to_be_visible()
     page.keyboard.press("Escape")

@@ -87,11 +87,11 @@ function ask(question) {
   search(question);
 }
 
-// What the address says, when the page opens and on the way back and forward.
-function follow() {
+// What the address says, when the page opens and on the way back and forward. What somebody types while it opens stays.
+function follow(opens = false) {
   const { question, category } = address.read();
   suggestions.close();
-  input.value = question;
+  if (question || !opens) input.value = question;
   if (question) search(question, category);
   else {
     clear();
@@ -109,8 +109,8 @@ function move(step) {
 }
 
 suggestions.listen(ask);
-follow();
-addEventListener("popstate", follow);
+follow(true);
+addEventListener("popstate", () => follow());
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
