@@ -1,4 +1,4 @@
-"""Takes the documentation's pictures: the search page on a computer and on a phone, light and dark; the owner's page.
+"""Takes the documentation's pictures: the search page on a computer and on a phone, the widget, the owner's page.
 
 python docs/screenshots.py      # into docs/images/, with the checkpoint of `make demo`
 
@@ -39,6 +39,23 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FAQ = ROOT / "examples" / "faq"
 GAPS = ROOT / "examples" / "gaps" / "planted_test.csv"
 
+SHOP = """<!DOCTYPE html>
+<html lang="en">
+<title>Fjordline bikes</title>
+<meta name="viewport" content="width=device-width">
+<style>
+  :root {{ color-scheme: light dark; font-family: system-ui, sans-serif; }}
+  body {{ max-width: 44rem; margin: 2rem auto; padding: 0 1rem; line-height: 1.6; }}
+  ap-ranker-search {{ --ap-ranker-accent: light-dark(#0f6b5c, #6fc3b3); }}
+</style>
+<h1>Fjordline bikes</h1>
+<p>Bikes for every weather, built in Bergen. Free delivery from 50 euros, thirty days to return, two years of
+warranty.</p>
+<h2>Questions?</h2>
+{script}
+</html>"""
+"""A page of another site."""
+
 OWNER_KEY = secrets.token_hex(16)
 
 
@@ -58,6 +75,21 @@ def say_no(page: Page) -> None:
     first = page.locator("#answers article").first
     first.get_by_role("button", name="It did not").click()
     first.locator(".comment").wait_for()
+
+
+def open_it(page: Page) -> None:
+    """What the page opens with."""
+    page.locator("#opening .topics a").first.wait_for()
+
+
+def embed(page: Page) -> None:
+    """The widget in a page of a shop, which stands for another site: it has the server's address here."""
+    script = f'<script src="{page.url}widget.js" data-question="What would you like to know?"></script>'
+    page.route("**/shop", lambda route: route.fulfill(body=SHOP.format(script=script), content_type="text/html"))
+    page.goto(f"{page.url}shop")
+    page.get_by_role("textbox").fill("my bike got stolen last night, what now")
+    page.keyboard.press("Enter")
+    page.locator("details").first.wait_for()
 
 
 def begin(page: Page) -> None:
@@ -106,6 +138,9 @@ class Picture:
 
 
 PICTURES = (
+    Picture("search_page_opening", open_it, 860, 960),
+    Picture("widget", embed, 860, 720),
+    Picture("widget_phone_dark", embed, 390, 860, dark=True),
     Picture("search_page", ask, 860, 980),
     Picture("search_page_dark", ask, 860, 980, dark=True),
     Picture("search_page_phone", say_no, 390, 960),

@@ -53,10 +53,7 @@ def passages_of(
         title = title_path(titles, Path(file).stem)
         return [Entry(answer=piece, other=source, place=place or file, title=title, **fields) for piece in pieces(text)]
 
-    found = [
-        pieces_of((*part.above, *part.below), part.text, part.page, question=part.question, anchor=part.anchor)
-        for part in parts
-    ]
+    found = [pieces_of(part.above, part.text, part.page, question=part.question, anchor=part.anchor) for part in parts]
     for each in stated:
         fields: dict[str, Any] = {"question": each.question, "anchor": each.anchor, "wordings": each.wordings}
         found.append(pieces_of((converted.title, *each.headings), each.answer, None, **fields))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ap_ranker.documents.html import Converted, letters, without_marks
@@ -32,9 +31,8 @@ _UNUSABLE = re.compile(r"[\0\ud800-\udfff]")
 class Section:
     """The text below one heading, or of one page, up to the next."""
 
-    above: tuple[str, ...]  # titles: of the document, then of each heading above, its own included, up to the question
-    question: str  # the heading that asks for it, its own or one above it
-    below: tuple[str, ...]  # the titles between the question and the text
+    above: tuple[str, ...]  # titles: of the document, then of each heading above, and its own unless that asks
+    question: str  # its own heading, if that asks
     text: str
     page: int | None = None  # or slide, from 1
     anchor: str = ""  # what leads to it in the page
@@ -43,16 +41,14 @@ class Section:
 def sections(converted: Converted) -> list[Section]:
     """The sections of a document that have text, in order.
 
-    A section below a heading that asks a question is part of its answer, whatever its own heading; but one heading over
-    the whole document asks for the text directly below it only.
+    A heading that asks a question asks for the text up to the next heading of any level: what stands below another
+    one is about another matter as often as not.
     """
     from haystack import Document
 
     document = Document(content=_UNUSABLE.sub("", converted.text).replace("\r\n", "\n"))
     parts = _parts(document, converted.by)
     paths = [_headings(part) for part in parts]
-    tops = {path[0] for path in paths if path}
-    over_all = next(iter(tops)) if len(tops) == 1 and any(len(path) > 1 for path in paths) else None
     anchors = [(letters(heading), anchor) for heading, anchor in converted.anchors]
     found: list[Section] = []
     for part, path in zip(parts, paths, strict=True):
@@ -66,14 +62,11 @@ def sections(converted: Converted) -> list[Section]:
             del anchors[: at + 1]  # headings without text have none either
         if not text:
             continue
-        asked = (i for i, heading in enumerate(path) if asks(heading) or letters(heading) in converted.articles)
-        asking = max(asked, default=-1)
-        if asking == 0 < len(path) - 1 and path[0] == over_all:
-            asking = -1
-        above, question, below = (path, "", ()) if asking < 0 else (path[:asking], path[asking], path[asking + 1 :])
+        is_asked = bool(path) and (asks(path[-1]) or letters(path[-1]) in converted.articles)
+        above, question = (path[:-1], path[-1]) if is_asked else (path, "")
         page = part.meta["page_number"] if converted.by == "pages" else None
         titles = (converted.title, *above) if converted.title else above
-        found.append(Section(titles, " ".join(question.split()), below, text, page, anchor))
+        found.append(Section(titles, " ".join(question.split()), text, page, anchor))
     return found
 
 
@@ -115,16 +108,6 @@ def marked_up(converted: Converted, parts: Sequence[Section]) -> list[StatedEntr
 
 def of_headings(parts: Sequence[Section]) -> Iterator[StatedEntry]:
     """The questions that headings ask, with the text of their sections."""
-    starts = 0
-
-    def path(part: Section) -> tuple[int, tuple[str, ...], str]:
-        nonlocal starts
-        starts += not part.below  # the same heading again is another question
-        return starts if part.question else 0, part.above, part.question
-
-    for (_, above, question), group in groupby(parts, path):
-        if question:
-            below = list(group)
-            texts = [f"{part.below[-1]}\n{part.text}" if part.below else part.text for part in below]
-            anchor = below[0].anchor if not below[0].below else ""
-            yield StatedEntry(question, without_marks("\n\n".join(texts)), HEADING, above, anchor)
+    for part in parts:
+        if part.question:
+            yield StatedEntry(part.question, without_marks(part.text), HEADING, part.above, part.anchor)

@@ -7,6 +7,7 @@ import sys
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator
+from functools import cache, lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
@@ -16,7 +17,7 @@ import numpy as np
 
 from ap_ranker.errors import InputError
 from ap_ranker.text.languages import BM25_SEGMENTERS, check_language
-from ap_ranker.text.reading import Form, Word, read_words, without_repetition
+from ap_ranker.text.reading import Form, Word, read_words, surface_words, without_repetition
 
 if TYPE_CHECKING:
     import bm25s
@@ -188,6 +189,26 @@ def _load_bm25s() -> Any:
                 modules["jax"] = jax
     logging.getLogger("bm25s").setLevel(logging.WARNING)  # the library sets it to DEBUG
     return bm25s
+
+
+def shared_words(question: str, text: str, language: str | None = None) -> list[str]:
+    """The words of a text, in lower case as they are written, that count for a question; but no function words."""
+    asked = {form for word in read_words(question, language) for form in word}
+    return [word for word, forms in _forms(text, language).items() if not asked.isdisjoint(forms)]
+
+
+@lru_cache(maxsize=1_000)  # answers are found again and again
+def _forms(text: str, language: str | None) -> dict[str, list[Form]]:
+    # Of Chinese, these are single characters, of which most are parts of other words, too.
+    words = [word for word in surface_words(text) if word not in _function_words() or "\u3000" < word < "\ua000"]
+    return {written: [form for word in read_words(written, language) for form in word] for written in words}
+
+
+@cache
+def _function_words() -> frozenset[str]:
+    """Of all languages that the library has a list of."""
+    lists = vars(_load_bm25s().stopwords).items()
+    return frozenset(chain.from_iterable(words for name, words in lists if name.startswith("STOPWORDS_")))
 
 
 def check_parameters(k1: float, b: float = B) -> None:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
 from prometheus_client import CollectorRegistry, Counter, generate_latest
+from pydantic import BaseModel
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 THREADS = 16
 """Number of concurrent searches. More would only wait for the CPU; with fewer, fewer questions are encoded together."""
 
+SCHEMA = "/openapi.json"
+
 HEADERS = {
     # The page loads from this server only, and no other site may show it in a frame.
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
@@ -44,6 +49,12 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
+
+
+class Refusal(BaseModel):
+    """The answer to a request that is refused."""
+
+    error: str
 
 
 def build_app(
@@ -65,8 +76,13 @@ def build_app(
     """Build the ASGI application; InputError for inputs that requests cannot have, or too small a number."""
     searching = workers or search
     threads = ThreadPoolExecutor(THREADS * (workers.count if workers else 1), "search")
-    # No schema, which would list the owner's routes; no redirects, which would name an address behind a web server.
-    app = FastAPI(openapi_url=None, redirect_slashes=False, lifespan=_searching_in(threads))
+    # No redirects, which would name an address behind a web server.
+    app = FastAPI(
+        openapi_url=None,  # what it would list are the owner's routes, too: `SCHEMA` is made before these are there
+        redirect_slashes=False,
+        lifespan=_searching_in(threads),
+        responses={"default": {"model": Refusal, "description": "What is wrong, in one sentence."}},
+    )
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(StarletteHTTPException, _refused)
     app.add_exception_handler(Exception, _failed)
@@ -77,9 +93,11 @@ def build_app(
     registry = CollectorRegistry()
     registry.register(CacheMetrics(searching))
     outcomes = Counter("ap_ranker_questions", "Questions of the search page.", ["outcome"], registry=registry)
-    add_search_routes(app, search, searching, judgements, limits, page.categories, question_log, evidence, outcomes)
+    add_search_routes(app, search, searching, judgements, limits, page, question_log, evidence, outcomes)
+    schema = get_openapi(title="The search page's API", version="1", routes=app.routes)
+    app.add_api_route(SCHEMA, lambda: schema, include_in_schema=False)
     pipeline_route = add_pipeline(app, search, text=Text, columns=columns, failed=FAILED)
-    public = {*files, *API, *(owner.add_to(app) if owner else ()), "/health"}
+    public = {*files, *API, *(owner.add_to(app) if owner else ()), SCHEMA, "/health"}
 
     @app.get("/health")
     async def health() -> dict[str, str]:
@@ -99,6 +117,8 @@ def build_app(
         larger={"/api/feedback": MAX_BYTES + MAX_RECEIPT, **owner_pages.LARGER},
         forms=owner_pages.FORMS,
     )
+    if page.sites:  # outside of what refuses, so that their pages may read why
+        app.add_middleware(CORSMiddleware, allow_origins=page.sites, allow_methods=["GET", "POST"])
     app.add_middleware(_WithHeaders)
     app.add_middleware(Measure, registry=registry, routes={*public, "/metrics", pipeline_route})
     app.add_middleware(BehindProxies, header=identity_header)  # the outermost: it needs who connects

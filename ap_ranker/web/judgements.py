@@ -21,6 +21,10 @@ MOST_OF_NETWORK = 20
 judge everything that is asked. Its older judgements are kept, for the owner to see."""
 
 
+LEAST_NETWORKS = 5
+"""Number of networks that an answer must have helped before the page may open with its question: one person has few."""
+
+
 class QuotaError(Exception):
     """This network has used its quota of today."""
 
@@ -103,6 +107,14 @@ class Judgements:
             if not self.visitors.takes(connection, network, "judgement"):
                 raise QuotaError
             connection.execute(delete(judgements).where(*(judgements.c[name] == value for name, value in key.items())))
+
+    def most_helpful(self, most: int) -> list[str]:
+        """The stored questions of the answers that helped most networks, at least `LEAST_NETWORKS`, by what counts."""
+        networks, stored = func.count(judgements.c.network.distinct()), judgements.c.stored_question
+        helped = select(stored).where(judgements.c.helped, judgements.c.counts, stored != "").group_by(stored)
+        query = helped.having(networks >= LEAST_NETWORKS).order_by(networks.desc(), stored).limit(most)
+        with self.database.reading() as connection:
+            return [*connection.scalars(query)]
 
     def votes(self, most: int | None = None, *, undecided: bool = False) -> list[Votes]:
         """The questions and answers that were judged, those of most networks first, then the latest.

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from ap_ranker.data.column_names import CATEGORIES, plain
-from ap_ranker.ranking.bm25 import BM25_RANK
+from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_RANK, shared_words
 from ap_ranker.ranking.explanation import Token, pieces
 from ap_ranker.ranking.wordings import MATCHED, WORDINGS, is_exact_match
 from ap_ranker.search.sources import source_of
@@ -21,17 +23,36 @@ WELL, PARTLY = 0.75, 0.4
 """Minimum probabilities of a right answer: three of four such answers are right, and two of five."""
 
 
+class PresentedAnswer(BaseModel):
+    """An answer as the page shows it."""
+
+    id: str
+    score: float | None
+    question: str  # the stored one; empty if there is none
+    answer: str
+    html: str  # the answer, safe to show
+    words: list[str]  # of question and answer, in lower case, that the visitor's question shares
+    bm25_rank: int | None
+    matched_wording: str | None  # the known wording that found it
+    source: dict[str, Any] | None  # title, file, page and url
+    category: str
+    match: str | None  # `well`, `partly`, `weakly`, or unknown
+    receipt: str | None  # for `POST /api/feedback`
+
+
 def presented(question: str, document: Document, *, calibrated: bool, category: str = "") -> dict[str, Any]:
     """An answer as the page shows it; arguments as for `match_of` and `category_of`."""
     source = source_of(document)
     answer = str(document.meta.get("answer") or document.content or "")
+    stored = document.meta.get("question") or ""
     found = query_data(document, query_key(question))
     return {
         "id": document.id,
         "score": document.score,
-        "question": document.meta.get("question") or "",
+        "question": stored,
         "answer": answer,
         "html": to_html(answer),
+        "words": shared_words(question, f"{stored} {answer}", found.get(BM25_LANGUAGE)),
         "bm25_rank": found.get(BM25_RANK),
         MATCHED: found.get(MATCHED),
         "source": None if source is None else asdict(source),

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from fastapi import FastAPI, HTTPException, Request
 from pydantic import BaseModel, StringConstraints, model_validator
@@ -17,8 +17,10 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.declared_pipeline import DeclaredPipeline, Limits
 from ap_ranker.search.load_pipeline import report_store_errors
+from ap_ranker.web.browse import COUNT
 from ap_ranker.web.judgements import Judgements, QuotaError
-from ap_ranker.web.presentation import presented, weighed
+from ap_ranker.web.page.settings import PageSettings
+from ap_ranker.web.presentation import PresentedAnswer, presented, weighed
 from ap_ranker.web.signed_answers import MAX_CHARACTERS as MAX_RECEIPT
 from ap_ranker.web.signed_answers import AnswerSigner, ShownAnswer
 from ap_ranker.web.suggestions import LiveSuggestions
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-API = ("/api/search", "/api/suggest", "/api/explain", "/api/feedback")
+API = ("/api/search", "/api/suggest", "/api/browse", "/api/explain", "/api/feedback")
 
 MAX_CHARACTERS = 1000
 """Maximum length of a question: more than anybody types into a search box."""
@@ -70,6 +72,12 @@ class SuggestRequest(BaseModel, extra="forbid"):
     text: Text
 
 
+class BrowseRequest(BaseModel, extra="forbid"):
+    """One of the topics, or none for what the page opens with."""
+
+    topic: Text | None = None
+
+
 class FeedbackRequest(ExplainRequest):
     """Whether that answer helped, and a sentence about it; `None` takes the judgement of this visit back.
 
@@ -88,13 +96,23 @@ class FeedbackRequest(ExplainRequest):
         return self
 
 
+class SearchResponse(BaseModel):
+    """The decision on a question, and the answers, or what may be one, best first."""
+
+    question: str
+    outcome: Literal["answer", "maybe", "none"]
+    probability: float | None  # that the first is right; unknown without a calibration
+    basis: str  # what the probability rests on
+    answers: list[PresentedAnswer]
+
+
 def add_search_routes(
     app: FastAPI,
     declared: DeclaredPipeline,
     search: Search,
     judgements: Judgements,
     limits: Limits,
-    category: str,
+    page: PageSettings,
     question_log: QuestionLog | None,
     evidence: Evidence | None,
     outcomes: Counter,
@@ -104,7 +122,7 @@ def add_search_routes(
         outcomes.labels(outcome)  # is 0 at first
     place = declared.place  # describing the stores takes a moment
     signer = AnswerSigner(judgements.database.secret())
-    suggestions = LiveSuggestions(declared)
+    suggestions = LiveSuggestions(declared, page.categories)
     scales = (ranker := declared.ranker()) is not None and ranker.scale_score
 
     def is_calibrated(decision: Decision) -> bool:
@@ -134,7 +152,7 @@ def add_search_routes(
                 return document
         raise HTTPException(404, "Expected the id of an answer to this question, found another. Ask again.")
 
-    @app.post("/api/search")
+    @app.post("/api/search", response_model=SearchResponse)
     async def api_search(asked: SearchRequest, request: Request) -> JSONResponse:
         """The decision, and the answers or maybes, best first."""
         question = asked.question
@@ -144,7 +162,7 @@ def add_search_routes(
             question_log.add(question, judgements.visitors.network_of(request), decision.outcome, shown or found)
         is_rated = is_calibrated(decision) and decision.outcome is Outcome.ANSWER  # of a maybe, the heading says it
         answers = [
-            presented(question, document, calibrated=is_rated, category=category)
+            presented(question, document, calibrated=is_rated, category=page.categories)
             | {"receipt": signer.sign(question, document.id, ShownAnswer.of(document))}
             for document in shown
         ]
@@ -170,7 +188,27 @@ def add_search_routes(
             "answer": {"text": answer, "tokens": weighed(explanation.answer)},
         }
 
+    _add_browsing(app, suggestions, judgements, page)
     _add_feedback(app, judgements, signer, find_answer)
+
+
+def _add_browsing(app: FastAPI, live: LiveSuggestions, judgements: Judgements, page: PageSettings) -> None:
+    @app.post("/api/browse")
+    async def api_browse(request: BrowseRequest) -> dict[str, list[str] | dict[str, int]]:
+        """The `questions` of a topic; without one, those to begin with, and the `topics` with their numbers of them."""
+        await live.look()
+        by_topic = live.catalogue.by_topic
+        if request.topic is not None:
+            if request.topic in by_topic:
+                return {"questions": by_topic[request.topic], "topics": {}}
+            raise HTTPException(404, "Expected a topic of this FAQ, found another. Ask without one for all topics.")
+        try:
+            popular = await asyncio.to_thread(judgements.most_helpful, COUNT)
+        except InputError as error:  # the FAQ's order will do
+            logger.error("%s", error)
+            popular = []
+        topics = {topic: len(questions) for topic, questions in by_topic.items() if topic}
+        return {"questions": page.questions or live.catalogue.beginning(popular), "topics": topics}
 
 
 def _add_feedback(

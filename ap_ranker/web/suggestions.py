@@ -10,10 +10,13 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise
 
+from haystack import Document
+
 from ap_ranker.data.wordings import WordingFiles, Wordings
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import find_stores
 from ap_ranker.text.reading import bare, fold
+from ap_ranker.web.browse import Catalogue
 from haystack_integrations.common.ap_ranker.entries import own_wordings
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
@@ -74,10 +77,11 @@ class Suggestions:
 
 
 class LiveSuggestions:
-    """The suggestions of a search, which follow its stores of `BM25SDocumentStore` and its files of wordings."""
+    """Suggestions and catalogue of a search, which follow its stores of `BM25SDocumentStore` and files of wordings."""
 
-    def __init__(self, search: DeclaredPipeline) -> None:
+    def __init__(self, search: DeclaredPipeline, category: str = "") -> None:
         self.current: Suggestions | None = None  # until the texts have been read once
+        self.catalogue, self._category = Catalogue(()), category
         self._search = search
         self._files = WordingFiles()
         self._version: object = None
@@ -86,12 +90,16 @@ class LiveSuggestions:
 
     async def find(self, typed: str) -> list[str]:
         """As `Suggestions.find`, in the texts of some seconds ago; none if they cannot be read."""
+        await self.look()
+        return self.current.find(typed) if self.current else []
+
+    async def look(self) -> None:
+        """Let what has changed be read; only the first reading is waited for."""
         if self.current is None or time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + LOOK_SECONDS
             reading = asyncio.get_running_loop().run_in_executor(self._thread, self._try_to_refresh)
             if self.current is None:
                 await reading
-        return self.current.find(typed) if self.current else []
 
     def refresh(self) -> None:
         """Read the texts again if they have changed; one thread at a time."""
@@ -100,7 +108,9 @@ class LiveSuggestions:
         wordings = self._files.now([*map(str, ranker.wordings or ())] if ranker else [])
         version = [store.revision() for store in stores], wordings
         if version != self._version:
-            self.current = Suggestions(chain(_of_stores(stores), texts_of(wordings)))
+            documents = [*_documents_of(stores)]
+            self.catalogue = Catalogue(documents, self._category)
+            self.current = Suggestions(chain(_texts_of(documents), texts_of(wordings)))
             self._version = version
 
     def _try_to_refresh(self) -> None:
@@ -116,15 +126,19 @@ def texts_of(wordings: Wordings) -> Iterator[str]:
         yield from texts
 
 
-def _of_stores(stores: Iterable[BM25SDocumentStore]) -> Iterator[str]:
-    """Stored questions first, then further wordings."""
-    further: list[str] = []
+def _documents_of(stores: Iterable[BM25SDocumentStore]) -> Iterator[Document]:
     for store in stores:
         if (documents := store.count_documents()) > MAX_TEXTS:
             logger.info("No suggestions from %s documents: expected at most %s.", documents, MAX_TEXTS)
             continue
-        for document in store.filter_documents():
-            first, *others = [*own_wordings(document)] or [""]
-            yield first
-            further += others
+        yield from store.filter_documents()
+
+
+def _texts_of(documents: Iterable[Document]) -> Iterator[str]:
+    """Stored questions first, then further wordings."""
+    further: list[str] = []
+    for document in documents:
+        first, *others = [*own_wordings(document)] or [""]
+        yield first
+        further += others
     yield from further

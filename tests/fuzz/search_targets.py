@@ -167,12 +167,15 @@ def use_pipeline(folder: Path) -> None:
 ROUTES = (
     "/api/search",
     "/api/suggest",
+    "/api/browse",
     "/api/explain",
     "/api/feedback",
     "/search/run",
     "/",
     "/page/main.js",
     "/page/colours.css",
+    "/widget.js",
+    "/openapi.json",
     "/health",
     "/metrics",
     "/nothing",
@@ -194,6 +197,7 @@ def _request(route: str, folder: Path) -> None:
     bodies: dict[str, dict[str, Any]] = {
         "/api/search": {"question": QUESTION},
         "/api/suggest": {"text": QUESTION[:5]},
+        "/api/browse": {"topic": QUESTION},
         "/api/explain": {"question": QUESTION, "id": one.id},
         "/api/feedback": {"question": QUESTION, "id": one.id, "helped": True},
         "/search/run": {"query": QUESTION},

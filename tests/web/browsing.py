@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect, sync_playwright
 
@@ -14,15 +16,19 @@ expect.set_options(timeout=60_000)  # milliseconds
 
 
 @contextmanager
-def opened(browser_path: str, address: str, locale: str, refused: str = "", **options: Any) -> Iterator[Page]:
+def opened(
+    browser_path: str, address: str, locale: str, refused: str = "", others: Sequence[str] = (), **options: Any
+) -> Iterator[Page]:
     """The page; a test fails if it asks another host, says anything in the console, or lets a program in a text run.
 
-    What the browser says in the console of a `refused` address is expected. `options` are of the window.
+    What the browser says in the console of a `refused` address is expected, as is that the hosts of `others` are
+    asked. `options` are of the window.
     """
     wrong: list[str] = []
+    hosts = [urlsplit(each).netloc for each in (address, *others)]
 
     def watch(route: Route) -> None:
-        if urlsplit(route.request.url).netloc != urlsplit(address).netloc:
+        if urlsplit(route.request.url).netloc not in hosts:
             wrong.append(route.request.url)
         route.continue_()
 
@@ -54,3 +60,11 @@ def axe_faults(page: Page) -> list[tuple[str, str, str]]:
     page.wait_for_timeout(300)  # for transitions, whose colours are between two
     found = axe.Axe().run(page).response["violations"]
     return [(one["id"], node["html"], node["failureSummary"]) for one in found for node in one["nodes"]]
+
+
+def wait_for_the_model(address: str, question: str = "bike 自転車 الدراجة staff", seconds: float = 120.0) -> None:
+    """Until a server that asserts an answer to a question ranks with its model; before, BM25 finds maybes."""
+    end, asked = time.monotonic() + seconds, {"question": question}
+    while httpx.post(f"{address}api/search", json=asked, timeout=seconds).json()["outcome"] == "maybe":
+        assert time.monotonic() < end, "the answers are not encoded"
+        time.sleep(0.5)

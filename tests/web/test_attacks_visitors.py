@@ -199,7 +199,6 @@ def test_receipts_are_of_one_question_answer_and_server(search: DeclaredPipeline
 @pytest.mark.parametrize(
     "path",
     [
-        "/openapi.json",
         "/docs",
         "/redoc",
         "/owner/",

@@ -20,7 +20,7 @@ from searches import write_pipeline
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 
-from .browsing import ask, axe_faults, opened
+from .browsing import ask, axe_faults, opened, wait_for_the_model
 
 LONG = """**Send it back** within *30 days*, see [the terms](https://fjord.example/terms?a=1&b=2):
 
@@ -79,6 +79,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
 def address(folder: Path) -> Iterator[str]:
     """Whatever is found is an answer."""
     with served(*OPTIONS, "--score-threshold", "-1", folder=folder) as server:
+        wait_for_the_model(server.address)
         yield server.address
 
 
@@ -86,6 +87,7 @@ def address(folder: Path) -> Iterator[str]:
 def unsure(folder: Path) -> Iterator[str]:
     """Without a calibration, all but known questions get maybes."""
     with served(*OPTIONS, "--database", "unsure.db", folder=folder) as server:
+        wait_for_the_model(server.address, ENTRIES[3][0])
         yield server.address
 
 
@@ -187,7 +189,24 @@ def test_markdown(page: Page) -> None:
     expect(text).to_contain_text("nor <b>that</b>, and 2 * 3 * 4 bikes stay snake_case_words.")
     expect(text).to_contain_text("<script>alert(8)</script>")
     expect(text.get_by_role("cell")).to_have_count(2)
-    allowed = {"A", "CODE", "DIV", "EM", "LI", "OL", "P", "SPAN", "STRONG", "TABLE", "TBODY", "TD", "TH", "THEAD", "TR"}
+    allowed = {
+        "A",
+        "CODE",
+        "DIV",
+        "EM",
+        "LI",
+        "MARK",
+        "OL",
+        "P",
+        "SPAN",
+        "STRONG",
+        "TABLE",
+        "TBODY",
+        "TD",
+        "TH",
+        "THEAD",
+        "TR",
+    }
     assert set(text.evaluate("text => [...text.querySelectorAll('*')].map((each) => each.tagName)")) <= allowed
     names = text.evaluate("text => [...text.querySelectorAll('*')].flatMap((each) => each.getAttributeNames())")
     assert set(names) <= {"class", "dir", "href", "rel", "tabindex", "target"}
@@ -401,7 +420,15 @@ def test_maybes_are_folded(browser_path: str, unsure: str, folder: Path) -> None
 def test_maybes_without_a_question_of_their_own(page: Page) -> None:
     """The beginning of the answer says what it is about."""
     found = {"id": "a", "score": 0.5, "question": "", "answer": "b", "html": f"<p>{'Rent a bike. ' * 20}</p>"}
-    more = {"bm25_rank": 1, "matched_wording": None, "source": None, "category": "", "match": None, "receipt": None}
+    more = {
+        "bm25_rank": 1,
+        "matched_wording": None,
+        "source": None,
+        "category": "",
+        "match": None,
+        "receipt": None,
+        "words": [],
+    }
     decision = {"outcome": "maybe", "probability": 0.5, "basis": "prior"}
     answered_with(page, "/api/search", {"question": "x", **decision, "answers": [found | more]})
     ask(page, "bike")
@@ -412,6 +439,7 @@ def test_maybes_without_a_question_of_their_own(page: Page) -> None:
 
 
 def test_keyboard_only(page: Page) -> None:
+    expect(page.get_by_role("button", name="Search")).to_be_visible()  # the page has its words, and listens
     page.keyboard.type("return a bike")
     expect(page.get_by_role("option").first).to_be_visible()
     page.keyboard.press("Escape")

@@ -68,7 +68,7 @@ Seen = dict[str, Any]
 def seen(client: TestClient) -> Seen:
     """All that the page and the route of the pipeline give to somebody who has not clicked."""
     found: Seen = {
-        path: client.get(path).text for path in ("/", "/page/main.js", "/page/texts.js", "/page/settings.js")
+        path: client.get(path).text for path in ("/", "/page/main.js", "/page/texts.js", "/page/texts/en.json")
     }
     for question in ASKED:
         shown = client.post("/api/search", json={"question": question}).json()

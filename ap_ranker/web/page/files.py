@@ -18,7 +18,7 @@ from ap_ranker.web.page.settings import SVG, PageSettings
 
 TITLE = "Questions and answers"
 
-MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": SVG}
+MEDIA_TYPES = {"html": "text/html", "js": "text/javascript", "json": "application/json", "css": "text/css", "svg": SVG}
 
 LOGO_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 """Drawings have styles; nothing else of an SVG file has an effect, also for those who open it alone."""
@@ -44,6 +44,7 @@ def page_files(settings: PageSettings) -> dict[str, PageFile]:
     """The files of a page with these settings, by their path on the server."""
     folder = files("ap_ranker.web.page") / "static"
     texts = {entry.name: entry.read_text(encoding="utf-8") for entry in folder.iterdir() if entry.is_file()}
+    languages = (folder / "texts").iterdir()
     modules = (f'<link rel="modulepreload" href="page/{name}">' for name in sorted(texts) if name.endswith(".js"))
     index = Template(texts.pop("index.html")).substitute(
         title=escape(settings.name or TITLE),
@@ -57,9 +58,11 @@ def page_files(settings: PageSettings) -> dict[str, PageFile]:
     accents = {"brand": settings.accent, "brand-dark": settings.accent_dark or settings.accent}
     colours = " ".join(f"--{name}: {colour};" for name, colour in accents.items() if colour)
     texts["colours.css"] += f":root {{ {colours} }}\n"
-    served = {"/": PageFile(index.encode(), "text/html")}
+    texts |= {f"texts/{entry.name}": entry.read_text(encoding="utf-8") for entry in languages}
+    widget = folder.joinpath("..", "widget.js").read_bytes()
+    served = {"/": PageFile(index.encode(), "text/html"), "/widget.js": PageFile(widget, "text/javascript")}
     for name, text in texts.items():
-        served[f"/page/{name}"] = PageFile(text.encode(), MEDIA_TYPES[f".{name.rpartition('.')[2]}"])
+        served[f"/page/{name}"] = PageFile(text.encode(), MEDIA_TYPES[name.rpartition(".")[2]])
     if settings.logo is not None:
         headers = {"Content-Security-Policy": LOGO_POLICY}
         served["/page/logo"] = PageFile(settings.logo.content, settings.logo.media_type, headers)

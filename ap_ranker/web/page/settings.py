@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,6 +42,7 @@ Line = Annotated[
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
 _E_MAIL = r"[\w.+-]+@[\w-]+(\.[\w-]+)+"
 Address = Annotated[Line, checked(re.compile(_URL).fullmatch, "an address that begins with https:// or http://")]
+Site = Annotated[Line, checked(re.compile(r"https?://[a-z0-9.-]+(:\d+)?").fullmatch, "a site as https://shop.example")]
 Contact = Annotated[
     Line, checked(re.compile(f"{_E_MAIL}|{_URL}").fullmatch, "an e-mail address, or one with https:// or http://")
 ]
@@ -64,6 +65,8 @@ class PageSettings:
     introduction: Text = ""  # above the search box, in simple Markdown
     nothing_found: Text = ""  # what to do if there is no answer, in simple Markdown
     contact: Contact = ""  # where a question without an answer is sent: an e-mail address, or one with {question}
+    questions: list[Line] = field(default_factory=list)  # that the page opens with; by default those asked most
+    sites: list[Site] = field(default_factory=list)  # whose pages may have the search in them, as `widget.js`
     categories: Line = ""  # the column that answers are filtered by; by default as `presentation.category_of`
 
 

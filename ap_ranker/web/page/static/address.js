@@ -18,14 +18,14 @@ export function carrying(question, address) {
     : address.replaceAll("{question}", () => text);
 }
 
-// The address of a question in the same view.
-function addressOf(question, category) {
+// The address of a question, or of a topic alone, in the same view.
+export function addressOf(question, category) {
   const values = new URLSearchParams(location.search);
   for (const [name, value] of [["q", question], ["category", category]]) {
     if (value) values.set(name, value);
     else values.delete(name);
   }
-  return `${location.pathname}?${values}`;
+  return String(values) ? `${location.pathname}?${values}` : location.pathname;
 }
 
 // A new question is a new step back; another category of the same answers is not.

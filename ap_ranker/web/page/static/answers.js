@@ -1,8 +1,9 @@
 // The answers as cards. What users and the FAQ wrote is set as text, but for the HTML that the server made of an answer.
 import * as feedback from "./feedback.js";
 import { equal } from "./groups.js";
+import { mark } from "./marks.js";
 import { toggle } from "./reasons.js";
-import { language, texts } from "./texts.js";
+import { filled, language, texts } from "./texts.js";
 
 const template = document.getElementById("answer");
 const threeDigits = new Intl.NumberFormat(language, { minimumFractionDigits: 3, maximumFractionDigits: 3 });
@@ -13,17 +14,22 @@ export function card(question, { answer, others }) {
   const item = template.content.firstElementChild.cloneNode(true);
   const part = (name) => item.querySelector(`.${name}`);
   item.firstElementChild.className = "card";
-  part("stored").textContent = answer.question;
-  part("stored").hidden = !answer.question;
+  const above = answer.source?.title ? answer.source.title.split(" > ") : [];
+  part("stored").textContent = answer.question || above.pop() || "";
+  part("stored").hidden = !part("stored").textContent;
+  part("path").textContent = above.join(" › ");
+  part("path").hidden = !above.length;
   setText(part("text"), answer.html);
+  mark([part("stored"), part("text")], answer.words);
   if (answer.match) showMatch(part("match"), answer.match);
-  if (answer.source) part("source").append(sourceLine(answer.source));
-  part("source").hidden = !answer.source;
+  const source = answer.source;
+  part("source").hidden = !source?.file && !source?.url;
+  if (!part("source").hidden) part("source").append(sourceLine(source.file ? { ...source, title: "" } : source));
   part("wording").textContent = answer.matched_wording;
   part("matched").hidden = !answer.matched_wording || answer.matched_wording === answer.question;
   if (others.length) showOthers(part("also"), answer, others);
-  part("score").textContent = answer.score === null ? texts.noScore : texts.score(threeDigits.format(answer.score));
-  part("bm25").textContent = answer.bm25_rank === null ? texts.noBm25 : texts.bm25(answer.bm25_rank);
+  part("score").textContent = answer.score === null ? texts.noScore : filled(texts.score, { score: threeDigits.format(answer.score) });
+  part("bm25").textContent = answer.bm25_rank === null ? texts.noBm25 : filled(texts.bm25, { rank: answer.bm25_rank });
   part("why").addEventListener("click", () => toggle(question, answer.id, part("why"), part("reasons")));
   feedback.listen(question, answer, part);
   return item;
@@ -57,7 +63,7 @@ export function close(item) {
   const about = article.querySelector(".stored");
   if (!about.textContent) about.textContent = `${article.querySelector(".text").textContent.trim().slice(0, START)} …`;
   about.hidden = false;
-  summary.append(about);
+  summary.append(article.querySelector(".path"), about);
   details.append(summary, ...article.childNodes);
   article.append(details);
   details.addEventListener("toggle", () => fold(item), { once: true });
@@ -76,7 +82,7 @@ function showMatch(element, match) {
 
 function showOthers(details, answer, others) {
   details.hidden = false;
-  details.querySelector("summary").textContent = texts.also(others.length);
+  details.querySelector("summary").textContent = filled(texts.also, { count: others.length });
   for (const other of others) {
     const line = document.createElement("li");
     const stored = document.createElement("span");
@@ -95,7 +101,7 @@ function showOthers(details, answer, others) {
 }
 
 function sourceLine({ title, file, page, url }) {
-  const place = file && page ? texts.page(file, page) : file;
+  const place = file && page ? filled(texts.page, { file, page: String(page) }) : file;
   const line = document.createElement("span");
   line.textContent = [title, place].filter(Boolean).join(" · ") || url;
   if (!/^https?:/i.test(url)) return line; // any other address could be a program

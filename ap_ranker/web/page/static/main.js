@@ -3,9 +3,10 @@ import * as address from "./address.js";
 import { card, close, fold } from "./answers.js";
 import * as categories from "./categories.js";
 import { group } from "./groups.js";
+import * as opening from "./opening.js";
 import { post } from "./server.js";
 import * as suggestions from "./suggestions.js";
-import { language, texts } from "./texts.js";
+import { direction, filled, language, texts } from "./texts.js";
 
 const form = document.getElementById("search");
 const input = document.getElementById("question");
@@ -16,6 +17,7 @@ const nothing = document.getElementById("nothing");
 let latest = 0; // a slow answer must not replace that to a later question
 
 document.documentElement.lang = language;
+document.documentElement.dir = direction;
 document.documentElement.classList.toggle("owner", address.read().owner);
 for (const part of [document, document.getElementById("answer").content]) {
   for (const element of part.querySelectorAll("[data-text]")) element.textContent = texts[element.dataset.text];
@@ -32,6 +34,7 @@ function clear() {
   list.replaceChildren();
   nothing.hidden = true;
   categories.clear();
+  opening.close();
   say("");
 }
 
@@ -55,19 +58,26 @@ function showAnswers(question, { outcome, answers }, category) {
   const items = group(answers).map((each) => ({ category: each.answer.category, element: card(question, each) }));
   list.replaceChildren(...items.map(({ element }) => element));
   items.map(({ element }) => element).forEach(isMaybe ? close : fold);
+  if (isMaybe) offerContact(question, false);
   categories.offer(items, category, (chosen, count) => {
     if (isMaybe) say(texts.perhaps, true);
-    else say(chosen ? texts.foundIn(count, items.length) : texts.found(count));
+    else say(chosen ? filled(texts.foundIn, { shown: count, count: items.length }) : filled(texts.found, { count }));
     address.write(question, chosen);
   });
 }
 
 function showNothing(question) {
   say(texts.none, true);
+  offerContact(question, true);
+}
+
+function offerContact(question, withAdvice) {
+  const advice = nothing.querySelector(".advice");
   const contact = nothing.querySelector(".contact");
   contact.hidden = !contact.dataset.address;
   if (!contact.hidden) contact.href = address.carrying(question, contact.dataset.address);
-  nothing.hidden = contact.hidden && !nothing.querySelector(".advice").hasChildNodes();
+  advice.hidden = !withAdvice || !advice.hasChildNodes();
+  nothing.hidden = contact.hidden && advice.hidden;
 }
 
 function ask(question) {
@@ -77,15 +87,16 @@ function ask(question) {
   search(question);
 }
 
-// What the address says, when the page opens and on the way back and forward.
-function follow() {
+// What the address says, when the page opens and on the way back and forward. What somebody types while it opens stays.
+function follow(opens = false) {
   const { question, category } = address.read();
   suggestions.close();
-  input.value = question;
+  if (question || !opens) input.value = question;
   if (question) search(question, category);
   else {
     clear();
-    document.title = name;
+    document.title = category ? `${category} – ${name}` : name;
+    opening.open(category, follow);
   }
 }
 
@@ -98,8 +109,8 @@ function move(step) {
 }
 
 suggestions.listen(ask);
-follow();
-addEventListener("popstate", follow);
+follow(true);
+addEventListener("popstate", () => follow());
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();

@@ -1,6 +1,6 @@
 // The words that made the difference: the weights of the model, as a heat map.
 import { post } from "./server.js";
-import { language, texts } from "./texts.js";
+import { filled, language, texts } from "./texts.js";
 
 const percent = new Intl.NumberFormat(language, { style: "percent" });
 const EVEN = 1.2; // a largest weight of less than this many medians: no word stands out
@@ -36,7 +36,7 @@ function side(name, { text, tokens }) {
     mark.textContent = characters.slice(start, end).join("");
     mark.style.setProperty("--w", colour.toFixed(3));
     mark.classList.toggle("top", colour >= TOP);
-    mark.title = texts.weight(percent.format(heat));
+    mark.title = filled(texts.weight, { percent: percent.format(heat) });
     whole.append(characters.slice(last, start).join(""), mark);
     last = end;
   }

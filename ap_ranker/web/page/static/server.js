@@ -1,5 +1,5 @@
 // Requests to the server. Errors carry a sentence for the reader.
-import { texts } from "./texts.js";
+import { filled, texts } from "./texts.js";
 
 export async function post(path, body) {
   let response;
@@ -12,6 +12,6 @@ export async function post(path, body) {
   } catch {
     throw new Error(texts.unreachable);
   }
-  if (!response.ok) throw new Error(texts.errors[response.status] || texts.refused(response.status));
+  if (!response.ok) throw new Error(texts.errors[response.status] || filled(texts.refused, { status: String(response.status) }));
   return response.json();
 }
