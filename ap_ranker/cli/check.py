@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,9 +49,9 @@ def check(
         _check_documents(data, columns, json_file)
         return
     settings = TrainingConfig(language=language)
-    files = {"dev": dev, "test": test, "answers": answers}
+    look = partial(audit, data, dev=dev, test=test, answers=answers, max_tokens=settings.max_tokens, columns=columns)
     with ProgressBars() as bars:
-        report = audit(data, **files, max_tokens=settings.max_tokens, columns=columns, on_progress=bars.update)
+        report = look(on_progress=bars.update)
     _print(report)
     if language:
         _print_recall(data, dev, answers, settings, columns)
