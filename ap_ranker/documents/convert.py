@@ -52,8 +52,11 @@ def convert_file(path: Path, child: ChildProcess) -> Converted:
     if kind == ".txt" or (kind in QUICK and path.stat().st_size <= QUICK_BYTES):
         return _read(path)
     found = child.call(as_dictionary, path)
-    tuples = [{name: tuple(v) if isinstance(v, list) else v for name, v in each.items()} for each in found["stated"]]
-    return Converted(**found | {"stated": [StatedEntry(**each) for each in tuples]})
+    stated = []
+    for each in found.pop("stated"):
+        tuples: dict[str, Any] = {name: tuple(each[name]) for name in ("headings", "wordings")}
+        stated.append(StatedEntry(**each | tuples))
+    return Converted(**found, stated=stated)
 
 
 def _read(path: Path) -> Converted:
