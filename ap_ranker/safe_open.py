@@ -110,7 +110,8 @@ def found_instead(content: bytes, path: Path) -> str:
     """What a file is that is not what its name says, and what to do; empty if that is unknown."""
     for begins, kind, ending in _KINDS_OF_FILES:
         if re.match(begins, content, re.DOTALL):
-            is_named_so = ending == path.suffix.lower()
+            named = path.suffix.lower()
+            is_named_so = named == ending or (ending == ".html" and named in _DOCUMENTS)  # Markdown may begin so
             return "" if is_named_so else f"{kind}: name it {path.stem}{ending}" if ending else kind
     return ""
 

@@ -15,6 +15,7 @@ from typing import Any
 from ap_ranker.child_process import ChildProcess
 from ap_ranker.documents.exports import convert_export
 from ap_ranker.documents.html import Converted, read_page, slugs
+from ap_ranker.documents.markup_questions import StatedEntry
 from ap_ranker.errors import InputError, extra_for, library_errors
 from ap_ranker.safe_open import check_growth, check_zip, decode, open_file, parse_yaml, require_ending, require_file
 
@@ -46,19 +47,26 @@ QUICK_BYTES = 20_000
 
 def convert_file(path: Path, child: ChildProcess) -> Converted:
     """Convert a document, in the child process what may take long; errors as those of `convert` and of the child."""
-    from pydantic import TypeAdapter
-
     require_file(path)
     kind = path.suffix.lower()
-    is_quick = kind == ".txt" or (kind in QUICK and path.stat().st_size <= QUICK_BYTES)
-    found = converted(path) if is_quick else child.call(converted, path)
-    return TypeAdapter(Converted).validate_python(found)
+    if kind == ".txt" or (kind in QUICK and path.stat().st_size <= QUICK_BYTES):
+        return _read(path)
+    found = child.call(as_dictionary, path)
+    stated = []
+    for each in found.pop("stated"):
+        tuples: dict[str, Any] = {name: tuple(each[name]) for name in ("headings", "wordings")}
+        stated.append(StatedEntry(**each | tuples))
+    return Converted(**found, stated=stated)
 
 
-def converted(path: Path) -> dict[str, Any]:
-    """A document converted, as the child process sends it."""
+def _read(path: Path) -> Converted:
     with open_file(path) as file:
-        return asdict(convert(file.read(), path))
+        return convert(file.read(), path)
+
+
+def as_dictionary(path: Path) -> dict[str, Any]:
+    """A document converted, as the child process sends it."""
+    return asdict(_read(path))
 
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)

@@ -30,6 +30,8 @@ def read_rows(path: Path, name: str, columns: tuple[str, str] | None) -> FileRea
             table, chosen = name_columns(raw, columns), True
     source = {"file_path": name}
     if not set(PAIR) <= set(table.columns):
+        if path.suffix.lower() == ".json":  # such as the settings of a program
+            raise InputError(f"{path}: expected articles, or questions with answers, found {table.header}.")
         return FileReading([each for row in table.rows for each in _passages(row, name)], has_columns=chosen)
     entries: list[Entry] = []
     left_out: list[LeftOut] = []

@@ -243,6 +243,12 @@ def test_chosen_columns_in_a_folder(tmp_path: Path) -> None:
         read_documents(tmp_path, ("x", "y"))
 
 
+def test_settings_of_a_program_are_no_document(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    (tmp_path / "package.json").write_text('{"name": "x", "scripts": {"test": "y"}}')
+    assert not absent("package.json … name, test", read_documents(tmp_path).left_out[0])
+
+
 def test_a_log_of_what_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "a.txt").write_text("text")
     for i in range(SHOWN + 2):

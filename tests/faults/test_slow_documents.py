@@ -134,8 +134,8 @@ def test_a_process_that_ends_is_followed_by_another(tmp_path: Path) -> None:
     with ChildProcess() as child:
         with refused("a.txt … memory"):
             child.call(end, tmp_path / "a.txt")
-        assert child.call(convert.converted, tmp_path / "a.txt")["text"] == "a"
-        assert child.call(convert.converted, tmp_path / "a.txt")["text"] == "a"
+        assert child.call(convert.as_dictionary, tmp_path / "a.txt")["text"] == "a"
+        assert child.call(convert.as_dictionary, tmp_path / "a.txt")["text"] == "a"
 
 
 def end(path: Path) -> None:

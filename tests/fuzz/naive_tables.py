@@ -17,6 +17,7 @@ import pyarrow.parquet
 
 from ap_ranker.data.column_names import PAIRS, plain
 from ap_ranker.data.tables import KNOWN
+from ap_ranker.errors import library_errors
 from ap_ranker.safe_open import decode
 
 from .target import Nonsense, expect
@@ -71,7 +72,8 @@ def named_rows(path: Path, *, guess: bool = True) -> list[dict[str, str]]:
 
 
 def _workbook(content: bytes) -> list[dict[str, str]]:
-    book = openpyxl.load_workbook(io.BytesIO(content), data_only=True)
+    with library_errors("expected a workbook that this reader can read, too"):  # a damaged one counts as refused
+        book = openpyxl.load_workbook(io.BytesIO(content), data_only=True)
     for sheet in book.worksheets:
         values = [[_cell(value) for value in row] for row in sheet.iter_rows(values_only=True)]
         header, *rows = [row for row in values if any(row)] or [[]]

@@ -43,6 +43,8 @@ def test_a_known_wording_matches_well(meta: dict[str, Any]) -> None:
         ({"category": "Money", "class": "x"}, "", "Money"),
         ({"Class": " Money  back "}, "", "Money back"),
         ({"category": "", "class": "Money"}, "", "Money"),
+        ({"Thema": "Versand", "Preis": "7"}, "", "Versand"),
+        ({"カテゴリー": "配送"}, "", "配送"),
         ({"topic": "Mail", "category": "Money"}, "topic", "Mail"),
         ({"category": "Money"}, "topic", ""),
         ({"title": "Handbook > Returns > Bikes", "file_path": "a/handbook.pdf"}, "", "Handbook"),
