@@ -42,9 +42,9 @@ class PageFile(NamedTuple):
 
 def page_files(settings: PageSettings) -> dict[str, PageFile]:
     """The files of a page with these settings, by their path on the server."""
-    folder = files("ap_ranker.web.page") / "static"
+    package = files("ap_ranker.web.page")
+    folder = package / "static"
     texts = {entry.name: entry.read_text(encoding="utf-8") for entry in folder.iterdir() if entry.is_file()}
-    languages = (folder / "texts").iterdir()
     modules = (f'<link rel="modulepreload" href="page/{name}">' for name in sorted(texts) if name.endswith(".js"))
     index = Template(texts.pop("index.html")).substitute(
         title=escape(settings.name or TITLE),
@@ -58,8 +58,8 @@ def page_files(settings: PageSettings) -> dict[str, PageFile]:
     accents = {"brand": settings.accent, "brand-dark": settings.accent_dark or settings.accent}
     colours = " ".join(f"--{name}: {colour};" for name, colour in accents.items() if colour)
     texts["colours.css"] += f":root {{ {colours} }}\n"
-    texts |= {f"texts/{entry.name}": entry.read_text(encoding="utf-8") for entry in languages}
-    widget = folder.joinpath("..", "widget.js").read_bytes()
+    texts |= {f"texts/{entry.name}": entry.read_text(encoding="utf-8") for entry in (folder / "texts").iterdir()}
+    widget = (package / "widget.js").read_bytes()
     served = {"/": PageFile(index.encode(), "text/html"), "/widget.js": PageFile(widget, "text/javascript")}
     for name, text in texts.items():
         served[f"/page/{name}"] = PageFile(text.encode(), MEDIA_TYPES[name.rpartition(".")[2]])

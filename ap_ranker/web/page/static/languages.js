@@ -14,7 +14,7 @@ export async function load(language) {
   const numbers = new Intl.NumberFormat(language);
   const shown = (value) => (typeof value === "number" ? numbers.format(value) : value);
   const filled = (text, values) => {
-    const form = typeof text === "string" ? text : text[plurals.select(values.count)];
+    const form = typeof text === "string" ? text : text[plurals.select(values.count)] ?? text.other;
     return form.replace(/\{(\w+)\}/g, (_, name) => shown(values[name]));
   };
   return { language, direction, texts, filled };
