@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 from conftest import ROOT
+from exported import EXPORTS, IMPORTS
 from handbook import FOUND, write_handbook
 from search_server import served
 
@@ -151,3 +152,26 @@ def test_a_folder_becomes_a_page(python: Path, empty: Path) -> None:
         page.keyboard.press("Enter")
         link = page.locator("#answers .source a", has_text="Help").first
         expect(link).to_have_attribute("href", "https://help.example/returns")
+
+
+def test_what_a_company_has_becomes_a_page(python: Path, empty: Path) -> None:
+    """Exports of help centres and wikis, other tables: each is found, with its source."""
+    for module, reason in (("playwright", "playwright is not installed"), ("python_calamine", "no extra excel")):
+        pytest.importorskip(module, reason=reason)
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("no browser here (Debian: apt-get install chromium)")
+    from playwright.sync_api import expect, sync_playwright
+
+    shutil.copytree(EXPORTS, empty / "exports")
+    with served("exports", folder=empty, python=python) as server, sync_playwright() as playwright:
+        page = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page()
+        page.goto(server.address)
+        for question, answer, _ in IMPORTS.values():
+            page.get_by_label("Your question").fill(question)
+            page.keyboard.press("Enter")
+            expect(page.locator("#answers", has_text=answer), question).to_be_visible(timeout=30_000)
+        page.get_by_label("Your question").fill(IMPORTS["zendesk.json"][0])
+        page.keyboard.press("Enter")
+        link = page.locator("#answers .source a", has_text="Returns").first
+        expect(link).to_have_attribute("href", "https://x.zendesk.com/hc/en-us/articles/1")

@@ -18,27 +18,8 @@ from pathlib import Path
 
 import pytest
 from command_line import run
+from exported import EXPORTS, IMPORTS
 from refusals import absent
-
-EXPORTS = Path(__file__).parent.parent / "data" / "exports"
-
-IMPORTS = {
-    "zendesk.json": (
-        "How do I return a kayak?",
-        "paddle",
-        "Help > Returns · … https://x.zendesk.com/hc/en-us/articles/1",
-    ),
-    "intercom.json": ("Changing your password", "Security", "Account · … https://help.example/en/articles/6871119"),
-    "freshdesk.json": ("Can I pay by invoice?", "Lapland", "General > Payment · freshdesk.json"),
-    "help_scout.json": ("Cancelling an order", "hotline", "Orders · … https://docs.example/article/a1"),
-    "confluence": ("What does a hotel room cost?", "ninety crowns", "Travel > Expenses > Hotels · Expenses_98311.html"),
-    "nested.json": ("Wohin mit dem Paket?", "Keller", ""),
-    "forms.csv": ("Do you repair tents?", "Bring it to the shop.", ""),
-    "sheets.csv": ("Was kostet ein Zelt?", "mit Heringen.", ""),
-    "FAQ.xls": ("Wo ist das Päckchen?", "den Link.", ""),
-    "FAQ.ods": ("Wo ist das Päckchen?", "den Link.", ""),
-}
-"""File -> what is asked, what is in the answer, and what its source tells."""
 
 
 @pytest.fixture

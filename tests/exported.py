@@ -1,0 +1,25 @@
+"""Files as other systems export them, and what a search finds in each."""
+
+from __future__ import annotations
+
+from conftest import ROOT
+
+EXPORTS = ROOT / "tests" / "data" / "exports"
+
+IMPORTS = {
+    "zendesk.json": (
+        "How do I return a kayak?",
+        "paddle",
+        "Help > Returns · … https://x.zendesk.com/hc/en-us/articles/1",
+    ),
+    "intercom.json": ("Changing your password", "Security", "Account · … https://help.example/en/articles/6871119"),
+    "freshdesk.json": ("Can I pay by invoice?", "Lapland", "General > Payment · freshdesk.json"),
+    "help_scout.json": ("Cancelling an order", "hotline", "Orders · … https://docs.example/article/a1"),
+    "confluence": ("What does a hotel room cost?", "ninety crowns", "Travel > Expenses > Hotels · Expenses_98311.html"),
+    "nested.json": ("Wohin mit dem Paket?", "Keller", ""),
+    "forms.csv": ("Do you repair tents?", "Bring it to the shop.", ""),
+    "sheets.csv": ("Was kostet ein Zelt?", "mit Heringen.", ""),
+    "FAQ.xls": ("Wo ist das Päckchen?", "den Link.", ""),
+    "FAQ.ods": ("Wo ist das Päckchen?", "den Link.", ""),
+}
+"""File -> what is asked, what is in the answer, and what its source tells."""
