@@ -60,7 +60,7 @@ SAMPLE = 100
 
 REACHED = 0.9
 """Share of these questions whose best score the floor of a FAQ lies above: untrained, on the dev questions of seven
-FAQs, 85 % of other matters are then below, and 5 % of what can be answered; at .95, 92 and 8 % (`examples/no_answer`)."""
+FAQs, 85 % of other matters are then below, and 5 % of what can be answered; at .95, 92 and 8 % (see `examples`)."""
 
 
 def random_scores(ranker: Ranker, texts: Sequence[str]) -> NDArray[np.float64]:
