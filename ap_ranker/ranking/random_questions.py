@@ -20,9 +20,8 @@ SAMPLE = 100
 """Number of texts that are compared with these questions: with more, their mean score hardly changes."""
 
 REACHED = 0.9
-"""Share of these questions whose best score the floor of a FAQ lies above: on the dev questions of eleven FAQs, with an
-untrained encoder, 85 % of other matters are then below, and 5 % of what can be answered; at .95, 92 and 8 %
-(`examples/no_answer`)."""
+"""Share of these questions whose best score the floor of a FAQ lies above: untrained, on the dev questions of seven
+FAQs, 85 % of other matters are then below, and 5 % of what can be answered; at .95, 92 and 8 % (see `examples`)."""
 
 
 def random_scores(ranker: Ranker, texts: Sequence[str]) -> NDArray[np.float64]:
