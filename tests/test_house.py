@@ -34,9 +34,9 @@ OUTER = [("web",), ("documents",)]
 """Rooms that the core does without."""
 
 # The house had 27,000 lines. The website's database and what attackers try grew it by 500, decisions of a new FAQ by
-# 550, typing errors mended for pretrained encoders by 70, and Haystack's conventions, tools for agents and stores that
-# a loaded pipeline shares by the rest.
-MOST_LINES, MOST_CORE_LINES = 29_100, 23_650
+# 550, typing errors mended for pretrained encoders by 70, a fast forward pass for more architectures by 140, and
+# Haystack's conventions, tools for agents and stores that a loaded pipeline shares by the rest.
+MOST_LINES, MOST_CORE_LINES = 29_240, 23_790
 
 FLOORS = [*GROUND, *ROOMS]
 
