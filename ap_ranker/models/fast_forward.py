@@ -70,12 +70,8 @@ _BERT = LayerNames(
 )
 _MPNET = LayerNames(*(f"attention.attn.{name}" for name in "qkvo"), "attention.LayerNorm")
 _DISTILBERT = LayerNames(
-    *(f"attention.{name}_lin" for name in ("q", "k", "v", "out")),
-    "sa_layer_norm",
-    "ffn.lin1",
-    "ffn.lin2",
-    norm="output_layer_norm",
-    layers="transformer.layer",
+    *("attention.q_lin", "attention.k_lin", "attention.v_lin", "attention.out_lin"),
+    *("sa_layer_norm", "ffn.lin1", "ffn.lin2", "output_layer_norm", "transformer.layer"),
 )
 
 FAMILIES = {
