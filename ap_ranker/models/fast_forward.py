@@ -64,14 +64,19 @@ class LayerNames:
 
 
 _BERT = LayerNames(
-    *(f"attention.self.{name}" for name in ("query", "key", "value")),
-    "attention.output.dense",
-    "attention.output.LayerNorm",
+    *(f"attention.{name}" for name in ("self.query", "self.key", "self.value", "output.dense", "output.LayerNorm"))
 )
-_MPNET = LayerNames(*(f"attention.attn.{name}" for name in "qkvo"), "attention.LayerNorm")
+_MPNET = LayerNames(*(f"attention.{name}" for name in ("attn.q", "attn.k", "attn.v", "attn.o", "LayerNorm")))
 _DISTILBERT = LayerNames(
-    *("attention.q_lin", "attention.k_lin", "attention.v_lin", "attention.out_lin"),
-    *("sa_layer_norm", "ffn.lin1", "ffn.lin2", "output_layer_norm", "transformer.layer"),
+    "attention.q_lin",
+    "attention.k_lin",
+    "attention.v_lin",
+    "attention.out_lin",
+    "sa_layer_norm",
+    "ffn.lin1",
+    "ffn.lin2",
+    "output_layer_norm",
+    "transformer.layer",
 )
 
 FAMILIES = {
