@@ -51,8 +51,7 @@ def load_readers(encoder: str) -> dict[str, Reader]:
     for name in (OURS, PLAIN):
         model = build_model("ap-transformer", inputs, complete_options("ap-transformer", {"encoder": encoder}))
         model.load_pretrained(folder, [])
-        ranker = Ranker(model, tokenizer)
-        reader = Reader(lambda text, ranker=ranker: ranker.encode_questions([text]), _answers_of(ranker))
+        reader = _reader_of(Ranker(model, tokenizer))
         if name == OURS:
             reader.question("warm")
         else:
@@ -70,8 +69,8 @@ def load_readers(encoder: str) -> dict[str, Reader]:
     return readers
 
 
-def _answers_of(ranker: Ranker) -> Callable[[Sequence[str]], Any]:
-    return lambda texts: list(ranker.answer_states(texts))
+def _reader_of(ranker: Ranker) -> Reader:
+    return Reader(lambda text: ranker.encode_questions([text]), lambda texts: list(ranker.answer_states(texts)))
 
 
 @torch.inference_mode()

@@ -64,13 +64,19 @@ class LayerNames:
 
 
 _BERT = LayerNames(
-    *(f"attention.self.{name}" for name in ("query", "key", "value")),
-    *(f"attention.output.{name}" for name in ("dense", "LayerNorm")),
+    *(f"attention.{name}" for name in ("self.query", "self.key", "self.value", "output.dense", "output.LayerNorm"))
 )
-_MPNET = LayerNames(*(f"attention.attn.{name}" for name in "qkvo"), "attention.LayerNorm")
+_MPNET = LayerNames(*(f"attention.{name}" for name in ("attn.q", "attn.k", "attn.v", "attn.o", "LayerNorm")))
 _DISTILBERT = LayerNames(
-    *(f"attention.{name}_lin" for name in ("q", "k", "v", "out")),
-    *("sa_layer_norm", "ffn.lin1", "ffn.lin2", "output_layer_norm", "transformer.layer"),
+    "attention.q_lin",
+    "attention.k_lin",
+    "attention.v_lin",
+    "attention.out_lin",
+    "sa_layer_norm",
+    "ffn.lin1",
+    "ffn.lin2",
+    "output_layer_norm",
+    "transformer.layer",
 )
 
 FAMILIES = {
@@ -79,8 +85,6 @@ FAMILIES = {
     "distilbert": _DISTILBERT,
 }
 """By transformers' `model_type`. Their embeddings have the same names."""
-
-COUNTED_FROM_ZERO = ("bert", "distilbert")  # positions; those of the others begin after the padding's, as in fairseq
 
 
 class FastTransformer:
@@ -93,7 +97,8 @@ class FastTransformer:
         config, table = backbone.config, backbone.embeddings
         names, heads, self._dtype = FAMILIES[config.model_type], int(config.num_attention_heads), dtype
         self._words, self._norm = table.word_embeddings, table.LayerNorm
-        first = 0 if config.model_type in COUNTED_FROM_ZERO else self._words.padding_idx + 1
+        # Positions of the others begin after the padding's, as in fairseq.
+        first = 0 if config.model_type in ("bert", "distilbert") else self._words.padding_idx + 1
         places = table.position_embeddings.weight.detach()[first:]
         if hasattr(table, "token_type_embeddings"):
             places = places + table.token_type_embeddings.weight.detach()[0]
@@ -171,7 +176,7 @@ class FastTransformer:
         chunks: Sequence[Tensor] = self._norm(_resized(words + places, rows)).to(self._dtype).split(most)
         for layer in self._layers:
             chunks = layer(chunks, texts)
-        return texts.padded(torch.cat(chunks).float())
+        return texts.padded(torch.cat([*chunks]).float())
 
 
 def _packed_layer(

@@ -50,7 +50,8 @@ def dtype(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, in_fl
         if not multiplies_bfloat16():
             pytest.skip("this CPU does not multiply bfloat16")
         monkeypatch.setattr(transformer_encoder, "multiplies_bfloat16", lambda: True)
-    return request.param  # type: ignore[no-any-return]
+    found: torch.dtype = request.param
+    return found
 
 
 def backbone(architecture: dict[str, Any]) -> Any:
