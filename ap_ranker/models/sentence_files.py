@@ -82,9 +82,14 @@ class SentenceFiles:
         """The settings with the prompts in the tokenizer's ids."""
         question, question_gap = tokenizer.prompt(self.question_prompt)
         answer, answer_gap = tokenizer.prompt(self.answer_prompt)
-        gaps = {"question_gap": question_gap, "answer_gap": answer_gap}
-        leading = tokenizer.leading if question or answer else 0
-        return replace(self.settings, question_prompt=question, answer_prompt=answer, leading=leading, **gaps)
+        return replace(
+            self.settings,
+            question_prompt=question,
+            answer_prompt=answer,
+            leading=tokenizer.leading if question or answer else 0,
+            question_gap=question_gap,
+            answer_gap=answer_gap,
+        )
 
 
 def modules_of(folder: Path) -> Iterator[tuple[str, Path]]:
