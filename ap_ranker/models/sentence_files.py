@@ -95,13 +95,13 @@ class SentenceFiles:
 def modules_of(folder: Path) -> Iterator[tuple[str, Path]]:
     """The kind and the folder of each module; of a `Router`, the modules that questions and answers share."""
     for module in read_json(folder / "modules.json", []):
-        kind, place = _last_name(module["type"]), folder / str(module["path"])
+        kind, place = _kind(module["type"]), folder / str(module["path"])
         routes = read_json(place / "router_config.json", {}) if kind == "Router" else {}
         shared, *others = [*routes.get("structure", {}).values()] or [None]
         if shared is None or any(other != shared for other in others):
             yield kind, place
         else:
-            yield from ((_last_name(routes["types"][name]), place / name) for name in shared)
+            yield from ((_kind(routes["types"][name]), place / name) for name in shared)
 
 
 def read_json(path: Path, default: Any) -> Any:
@@ -111,6 +111,11 @@ def read_json(path: Path, default: Any) -> Any:
 
 def _last_name(dotted: Any) -> str:
     return str(dotted).rpartition(".")[2]
+
+
+def _kind(dotted: Any) -> str:
+    """A module's name; with its place if that is code of the encoder's own, which may do anything."""
+    return _last_name(dotted) if str(dotted).startswith(("sentence_transformers.", "pylate.")) else str(dotted)
 
 
 def _first(prompts: Mapping[str, str], names: tuple[str, ...]) -> str:
