@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ap_ranker.errors import InputError, library_errors
-from ap_ranker.models.sentence_files import SentenceFiles, prompts_by_name
+from ap_ranker.models.sentence_files import SentenceFiles, modules_of, prompts_by_name
 from ap_ranker.models.sentence_modules import KEY
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import check_finite, read_shapes
@@ -150,9 +150,9 @@ def _converted_weights(folder: Path, expected: Mapping[str, Tensor], problem: st
 
 
 def encoder_hash(folder: Path) -> str:
-    """The SHA-256 of an encoder's weights and tokenizer, in hexadecimal digits."""
-    digest = hashlib.sha256()
-    for path in sorted([*folder.rglob("*.safetensors"), *folder.rglob(TOKENIZER)]):
+    """The SHA-256 of an encoder's weights and tokenizer, those of its first module, in hexadecimal digits."""
+    digest, place = hashlib.sha256(), next((place for _, place in modules_of(folder)), folder)
+    for path in sorted([*place.glob("*.safetensors"), *place.glob(TOKENIZER)]):
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
@@ -174,7 +174,7 @@ def read_encoder(
     folder = find_encoder(name)
     files = SentenceFiles.read(folder)
     architecture = read_encoder_config(files.transformer)
-    positions = architecture.get("max_position_embeddings") or MOST_TOKENS
+    positions = architecture.get("max_position_embeddings") or max_tokens or MOST_TOKENS
     max_tokens = max_tokens or min(positions, MOST_TOKENS)
     if max_tokens > positions:
         raise InputError(

@@ -82,21 +82,26 @@ class SentenceFiles:
         """The settings with the prompts in the tokenizer's ids."""
         question, question_gap = tokenizer.prompt(self.question_prompt)
         answer, answer_gap = tokenizer.prompt(self.answer_prompt)
-        gaps = {"question_gap": question_gap, "answer_gap": answer_gap}
-        leading = tokenizer.leading if question or answer else 0
-        return replace(self.settings, question_prompt=question, answer_prompt=answer, leading=leading, **gaps)
+        return replace(
+            self.settings,
+            question_prompt=question,
+            answer_prompt=answer,
+            leading=tokenizer.leading if question or answer else 0,
+            question_gap=question_gap,
+            answer_gap=answer_gap,
+        )
 
 
 def modules_of(folder: Path) -> Iterator[tuple[str, Path]]:
     """The kind and the folder of each module; of a `Router`, the modules that questions and answers share."""
     for module in read_json(folder / "modules.json", []):
-        kind, place = _last_name(module["type"]), folder / str(module["path"])
+        kind, place = _kind(module["type"]), folder / str(module["path"])
         routes = read_json(place / "router_config.json", {}) if kind == "Router" else {}
         shared, *others = [*routes.get("structure", {}).values()] or [None]
         if shared is None or any(other != shared for other in others):
             yield kind, place
         else:
-            yield from ((_last_name(routes["types"][name]), place / name) for name in shared)
+            yield from ((_kind(routes["types"][name]), place / name) for name in shared)
 
 
 def read_json(path: Path, default: Any) -> Any:
@@ -106,6 +111,11 @@ def read_json(path: Path, default: Any) -> Any:
 
 def _last_name(dotted: Any) -> str:
     return str(dotted).rpartition(".")[2]
+
+
+def _kind(dotted: Any) -> str:
+    """A module's name; with its place if that is code of the encoder's own, which may do anything."""
+    return _last_name(dotted) if str(dotted).startswith(("sentence_transformers.", "pylate.")) else str(dotted)
 
 
 def _first(prompts: Mapping[str, str], names: tuple[str, ...]) -> str:

@@ -31,10 +31,10 @@ LARGE_VOCABULARY = 100_000
 and Adam's moments three numbers for each one of all: 1.2 GB of 96 million, four fifths of multilingual-e5-small. And a
 word that no training question has would stay where it was while its translation moves."""
 
-KEPT_NUMBERS, RECOMPUTED_AT_ONCE = 4_000, 8
+KEPT_NUMBERS, RECOMPUTED_AT_ONCE, RECOMPUTED_WIDTH = 4_000, 8, 16
 """Of a token's states in all layers together. A larger encoder that learns on a CPU computes some texts at once once
 more for their gradient, which is a third of a step: what all layers have of a batch takes gigabytes (of
-multilingual-e5-small three, of all-mpnet-base-v2 seven)."""
+multilingual-e5-small three, of all-mpnet-base-v2 seven). Few widths, because oneDNN keeps a program for each."""
 
 
 class TransformerEncoder(nn.Module):
@@ -167,6 +167,8 @@ class TransformerEncoder(nn.Module):
         parts = []
         for rows in order.split(at_once):
             width = int(lengths[rows[-1]])
+            if self._recomputes:
+                width = min(-(-width // RECOMPUTED_WIDTH) * RECOMPUTED_WIDTH, batch.ids.shape[1])
             under = None if below is None else below[rows, :width]
             states = self._read_group(batch.ids[rows, :width], batch.mask[rows, :width], fast, under)
             parts.append(nn.functional.pad(states.to(self._weights[0].dtype), (0, 0, 0, batch.ids.shape[1] - width)))

@@ -83,9 +83,13 @@ def test_an_encoder_by_its_name(folder: Path) -> None:
     """Beside the options of the configuration file; a model without one refuses it."""
     encoder = write_encoder(folder / "tiny")
     (folder / "transformer.yaml").write_text("model: ap-transformer\noptions: {size: 4}\nmax_tokens: 20\n")
-    result = train("--config", "transformer.yaml", "--encoder", encoder, "--epochs", "0", "--output", "c")
+    prompts = ("--question-prompt", "is it?", "--answer-prompt", "yes", "--link-encoder")
+    result = train("--config", "transformer.yaml", "--encoder", encoder, "--epochs", "0", "--output", "c", *prompts)
     assert result.exit_code == 0, result.output
-    options = read_checkpoint_config(folder / "c").options
-    assert (options["encoder"], options["size"]) == (str(encoder), 4)
+    config = read_checkpoint_config(folder / "c")
+    assert (config.options["encoder"], config.options["size"]) == (str(encoder), 4)
+    assert config.encoder is not None
+    assert len(config.encoder["sentence"]["answer_prompt"]) == 1
+    assert config.encoder_hash
     with refused("qa-cnn … encoder"):
         train("--model", "qa-cnn", "--encoder", encoder, "--output", "d")

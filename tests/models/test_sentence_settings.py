@@ -245,6 +245,12 @@ def test_prompts_by_name_or_by_hand(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert "answer_prompt" not in found[KEY]
 
 
+def test_modules_of_its_own_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "modules.json").write_text('[{"type": "custom_st.Pooling", "path": ""}]')
+    with refused("Transformer … custom_st.Pooling"):
+        SentenceFiles.read(tmp_path)
+
+
 def test_a_router_with_two_ways_is_refused(tmp_path: Path) -> None:
     with refused("routed … Router"):
         SentenceFiles.read(write_routed(tmp_path, BERT, word_pieces(), same=False))
