@@ -33,7 +33,7 @@ class FrozenStates:
     def __init__(self, weights: Iterable[Tensor], reading: str) -> None:
         digest = hashlib.sha256(reading.encode())
         for weight in weights:
-            digest.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+            digest.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
         self._folder = cache_folder(KIND) / digest.hexdigest()[:32]
         self._shards: dict[str, Any] = {}  # of each text; or its states in memory, if they could not be written
         room = MOST_BYTES

@@ -167,8 +167,7 @@ class Batches:
 
         Returns:
             question_ids, question_mask: (Q, M) of the different questions; question_rows: (B,) the question of each
-            pair; answer_ids, answer_mask: (N, L); target, labels and, with lessons, teacher and teacher_likeness as in
-            `ScoredBatch`.
+            pair; answer_ids, answer_mask: (N, L); target, labels and, with lessons, teacher as in `ScoredBatch`.
         """
         rng = np.random.default_rng([self._seed, *(position for pair in pairs for position in pair)])
         if self._own_candidates:
@@ -200,8 +199,6 @@ class Batches:
         if self._lessons is not None:
             logits = torch.from_numpy(np.stack([self._lessons.logits(question, rows) for question, _ in pairs]))
             batch["teacher"] = logits.masked_fill(others, torch.nan)
-            if (likeness := self._lessons.likeness([question for question, _ in pairs])) is not None:
-                batch["teacher_likeness"] = torch.from_numpy(likeness)
         return batch
 
     def _candidates(self, question: int, rng: np.random.Generator) -> list[int]:

@@ -29,8 +29,6 @@ class ScoredBatch:
     teacher: Tensor | None = None  # (B, N) its scores divided by its own temperature; NaN where it has not scored
     teacher_temperature: float = 1.0  # T, by which both distributions are softened
     teacher_weight: float = 1.0  # λ, the share of the teacher's term in the loss
-    likeness: Tensor | None = None  # (B, B) cosines of the questions; None if the model has no vectors of texts
-    teacher_likeness: Tensor | None = None  # (B, B) the teacher's, divided by its temperature; NaN: not to be compared
 
     @property
     def relevance(self) -> Tensor:
@@ -97,27 +95,15 @@ def distillation(batch: ScoredBatch) -> Tensor:
     The gradient of the first term shrinks with 1 / T², which the factor makes up for. Both softmaxes are over the
     answers of the batch that the teacher has scored for the question. A question without labels has only `IGNORE`, and
     adds only its first term.
-
-    Where the teacher's vectors are known, z and s are also cosines of the question with the others of the batch, in
-    another first term: a search compares it with known wordings, too (Park et al., Relational Knowledge Distillation,
-    2019, whose structure is distances).
     """
     assert batch.teacher is not None
-    softness, weight = batch.teacher_temperature, batch.teacher_weight
-    divergence = _divergence(batch.teacher, batch.scores / batch.temperature, softness)
-    if batch.likeness is not None and batch.teacher_likeness is not None:
-        divergence = divergence + _divergence(batch.teacher_likeness, batch.likeness / batch.temperature, softness)
+    known, softness, weight = ~batch.teacher.isnan(), batch.teacher_temperature, batch.teacher_weight
+    wanted = batch.teacher.masked_fill(~known, float("-inf")) / softness
+    found = (batch.scores / batch.temperature / softness).masked_fill(~known, float("-inf"))
+    p, log_p = wanted.softmax(dim=1), wanted.log_softmax(dim=1)
+    terms = p * (log_p - found.log_softmax(dim=1)).masked_fill(~known, 0.0)
+    divergence = terms.sum(dim=1).mean() * softness**2
     return divergence if weight == 1.0 else weight * divergence + (1 - weight) * softmax(batch)
-
-
-def _divergence(teacher: Tensor, student: Tensor, softness: float) -> Tensor:
-    """T² KL(p || q), the mean over the rows of (B, N) of which the teacher's are not all NaN; those are left out."""
-    known = ~teacher.isnan()
-    rows = known.any(dim=1)
-    teacher, student, known = teacher[rows], student[rows], known[rows]
-    log_p = (teacher.masked_fill(~known, float("-inf")) / softness).log_softmax(dim=1)
-    log_q = (student.masked_fill(~known, float("-inf")) / softness).log_softmax(dim=1)
-    return (log_p.exp() * (log_p - log_q).masked_fill(~known, 0.0)).sum() / max(1, len(known)) * softness**2
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,20 @@ from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import score_candidates, score_wordings
+<<<<<<< HEAD
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.bm25 import best_rows
+=======
+>>>>>>> frozen
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import SOFTNESS, rank
 from ap_ranker.training.computed_once import computed_once
+<<<<<<< HEAD
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.peers import CrossEncoder, Peer, fingerprint
+=======
+>>>>>>> frozen
 from ap_ranker.training.progress import Progress
 
 CACHE_BYTES = 2 * 10**9
@@ -39,22 +45,12 @@ class TeacherScores:
     """The teacher's scores of Q questions, of which the `labelled` first ones have labels.
 
     Of each question, `rows` are (K,) answers, the highest-scored first; `values` their scores over the temperature.
-    The cosines of `vectors` (Q, C) are likewise divided by it; `None` if the teacher has none, or they are not wanted.
     """
 
     rows: Sequence[np.ndarray]
     values: Sequence[np.ndarray]
     labelled: int
     n_answers: int
-    vectors: np.ndarray | None = None
-
-    def likeness(self, questions: Sequence[int]) -> np.ndarray | None:
-        """(B, B) float32 of each question with the others; NaN with itself, and for a question without others."""
-        if self.vectors is None:
-            return None
-        rows = np.asarray(questions)
-        same = rows[:, None] == rows
-        return np.where(same, np.float32(np.nan), self.vectors[rows] @ self.vectors[rows].T)
 
     def logits(self, question: int, answers: Sequence[int]) -> np.ndarray:
         """(N,) float32 of these answers; NaN where the teacher has not scored."""
@@ -85,14 +81,14 @@ class Teacher:
         data: Dataset,
         asked: Dataset,
         unanswered: Sequence[Question] = (),
-        student: TrainingConfig = TrainingConfig(),  # noqa: B008  it is frozen
+        language: str | None = None,
         on_progress: Progress = lambda *_: None,
     ) -> tuple[Dataset, TeacherScores]:
         """The data with the questions without labels after all others, and the scores of all.
 
         The questions `asked` by users are known wordings of their answers. Of the `unanswered`, all candidates were
         judged wrong: which of them the teacher prefers tells a student more than that. The "right" answer of a question
-        without labels is the one that the teacher ranks first. A student with a pretrained encoder gets vectors, too.
+        without labels is the one that the teacher ranks first.
         """
         if self.questions:
             data.require_shared_answers("Leave out --questions.")
@@ -101,13 +97,14 @@ class Teacher:
         further = [*unanswered, *(Question(f"unlabelled-{i}", text, ()) for i, text in enumerate(new))]
         n_labelled, data = len(data.questions), replace(data, questions=[*data.questions, *further])
         known = with_wordings(data, asked)
-        rows = [np.asarray(pool, dtype=np.int32) for pool in self._pools(known, student.language)]
+        rows = [np.asarray(pool, dtype=np.int32) for pool in self._pools(known, language)]
         values = self._scores(known, [each.tolist() for each in rows], on_progress)
         for i, order in enumerate(np.argsort(-each, kind="stable") for each in list(values)):
             rows[i], values[i] = rows[i][order], values[i][order]
         first = rows[n_labelled:]
         taught = [replace(question, positives=(int(best[0]),)) for question, best in zip(further, first, strict=True)]
         questions = [*data.questions[:n_labelled], *taught]
+<<<<<<< HEAD
         pretrained = model_spec(student.model).pretrained
         vectors = self._vectors([question.text for question in questions]) if pretrained else None
         return replace(data, questions=questions), TeacherScores(rows, values, n_labelled, len(data.answers), vectors)
@@ -125,6 +122,9 @@ class Teacher:
                 parts.append(computed_once("teacher-vectors", (ranker.fingerprint, asked), embed))
             each.append(np.concatenate(parts) / (ranker.model.temperature * len(self._rankers)) ** 0.5)
         return np.concatenate(each, axis=1)
+=======
+        return replace(data, questions=questions), TeacherScores(rows, values, n_labelled, len(data.answers))
+>>>>>>> frozen
 
     def _pools(self, data: Dataset, language: str | None) -> list[tuple[int, ...]]:
         """The answers to score for each question: its right ones and, as in an evaluation, its candidates."""
@@ -162,6 +162,7 @@ class Teacher:
         return np.split(np.mean(each, axis=0), np.cumsum([len(pool) for pool in pools])[:-1])
 
 
+<<<<<<< HEAD
 def _embed(ranker: Ranker, questions: Sequence[str]) -> np.ndarray:
     return ranker.embed_questions(questions).numpy()
 
@@ -183,6 +184,13 @@ def _score(
         ranked = np.concatenate([rank(signals, weights).scores for signals in scores.signals])
     else:
         ranked = ranker.logits([each.text for each in questions], [answer.text for answer in data.answers], pools)
+=======
+def _score(ranker: Ranker, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> np.ndarray:
+    scores, weights = score_candidates(ranker, data, questions, pools), ranker.decider().weights
+    if weights.wording:
+        scores = score_wordings(ranker, data, questions, pools, scores, encoded=ranker.wording_vectors)
+    ranked = np.concatenate([rank(signals, weights).scores for signals in scores.signals])
+>>>>>>> frozen
     if not np.isfinite(ranked).all():
         raise InputError(f"{ranker.source}: expected finite scores of the teacher, found others. Train it again.")
     return ranked.astype(np.float32)

@@ -130,7 +130,7 @@ def train(
         sentences = objective.needs_gradient and config.learns_from_sentences(data.pairs)
         learnt, lessons = with_answer_sentences(data) if sentences else data, None
         if teacher:
-            learnt, lessons = teacher.teach(learnt, data, unanswered, config, on_progress)
+            learnt, lessons = teacher.teach(learnt, data, unanswered, config.language, on_progress)
 
         # 1. Build the vocabulary and initialise the weights.
         set_seed(config.seed)

@@ -37,7 +37,7 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 
 
 class Scorer(nn.Module):
-    """The module that the Trainer calls: maps tensors to scores, and to the questions' vectors."""
+    """The module that the Trainer calls: maps tensors to scores."""
 
     def __init__(self, model: AnswerModel) -> None:
         super().__init__()
@@ -52,16 +52,15 @@ class Scorer(nn.Module):
         answer_mask: Tensor,
         mask: Tensor,
         classes: int,
-    ) -> tuple[Tensor, Tensor | None]:
-        """(B, N) scores or (B, N, K) logits, as `AnswerModel.training_scores` of the whole batch; (B, C) vectors."""
+    ) -> Tensor:
+        """(B, N) scores or (B, N, K) logits, as `AnswerModel.training_scores` of the whole batch."""
         (B, N), model = mask.shape, self.model  # noqa: N806
         own, others = share(B, mask.device), share(N, mask.device)
         asked, rows = question_rows[own].unique(return_inverse=True)  # each question is encoded once
         questions = model.encode_questions(TokenBatch(question_ids[asked], question_mask[asked]))[rows]
         encoded = model.encode_answers(TokenBatch(answer_ids[others], answer_mask[others]))  # of equal width everywhere
         answers = encoded.map(lambda value: gather(value, N), lambda value: gather(value, N))
-        scores, vectors = model.training_scores(questions, answers, mask[own], classes), model.text_vectors(questions)
-        return gather(scores, B), None if vectors is None else gather(vectors, B)
+        return gather(model.training_scores(questions, answers, mask[own], classes), B)
 
 
 class AnswerTrainer(Trainer):
@@ -125,17 +124,14 @@ class AnswerTrainer(Trainer):
         self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
         labels, target, teacher = inputs.pop("labels"), inputs.pop("target"), inputs.pop("teacher", None)
-        teacher_likeness = inputs.pop("teacher_likeness", None)
         wanted = labels != IGNORE if teacher is None else (labels != IGNORE) | ~teacher.isnan()
         config, objective = self.config, objective_spec(self.recipe.objective)
         assert objective.loss is not None
-        scores, vectors = model(**inputs, mask=wanted, classes=self.classes if objective.classes else 2)
+        scores = model(**inputs, mask=wanted, classes=self.classes if objective.classes else 2)
         temperature = self.ranker.model.temperature if config.temperature is None else config.temperature
         margin, heat, weight = self.recipe.margin, config.teacher_temperature, config.teacher_weight
-        likeness = vectors @ vectors.T if vectors is not None and teacher_likeness is not None else None
-        lesson = {"teacher": teacher, "teacher_temperature": heat, "teacher_weight": weight}
-        lesson |= {"likeness": likeness, "teacher_likeness": teacher_likeness}
-        return objective.loss(ScoredBatch(scores, labels, target, margin, temperature, self.classes, **lesson))
+        batch = ScoredBatch(scores, labels, target, margin, temperature, self.classes, teacher, heat, weight)
+        return objective.loss(batch)
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
         scores = self.dev.timed_scores(self.ranker)

@@ -83,25 +83,6 @@ def test_the_loss_is_that_of_the_paper(soft: float, weight: float) -> None:
     assert distillation(batch).item() == pytest.approx(expected, rel=1e-10)
 
 
-def test_questions_are_to_be_as_alike_as_to_the_teacher() -> None:
-    """The second first term is the same divergence of cosines; a question that has no others adds nothing."""
-    rng = np.random.default_rng(4)
-    scores, logits, found, wanted = (rng.normal(size=(3, 3)) for _ in range(4))
-    np.fill_diagonal(wanted, NAN)
-    wanted[2] = NAN
-    labels = np.full((3, 3), IGNORE)
-    alone, alike = (
-        ScoredBatch(torch.from_numpy(scores), torch.from_numpy(labels), torch.tensor([0, 1, 2]), 0.2, 0.7, 2, **lesson)
-        for base in [{"teacher": torch.from_numpy(logits), "teacher_temperature": 3.0}]
-        for lesson in (
-            base,
-            base | {"likeness": torch.from_numpy(found), "teacher_likeness": torch.from_numpy(wanted)},
-        )
-    )
-    gained = (distillation(alike) - distillation(alone)).item()
-    assert gained == pytest.approx(naive_loss(found[:2], wanted[:2], labels[:2], [0, 1], 0.7, 3.0, 1.0), rel=1e-10)
-
-
 def test_the_gradient_is_finite_and_zero_where_the_teacher_is_met() -> None:
     logits = torch.tensor([[1.0, NAN, -2.0]], dtype=torch.double)
     scores = torch.tensor([[1.0, 9.0, -2.0]], dtype=torch.double, requires_grad=True)
@@ -154,22 +135,6 @@ def test_an_ensemble_teaches_the_mean_of_its_scores(teacher: Path, pairs: Datase
         mean = np.mean([scores.logits(i, every) for scores in single], axis=0)
         np.testing.assert_allclose(both.logits(i, every), mean, rtol=1e-5)
         assert both.rows[i][0] == mean.argmax()
-
-
-def test_a_student_with_an_encoder_is_told_how_alike_questions_are(pairs: Dataset, tmp_path: Path) -> None:
-    ranker = Ranker.from_pretrained(write_checkpoint("bow-idf", tmp_path / "vectors"))
-    student = TrainingConfig("ap-transformer")
-    _, lessons = Teacher([ranker]).teach(pairs, pairs, student=student)
-    _, twice = Teacher([ranker, ranker]).teach(pairs, pairs, student=student)
-    vectors = ranker.embed_questions([question.text for question in pairs.questions]).numpy()
-    expected = vectors[[0, 2, 0]] @ vectors[[0, 2, 0]].T / ranker.model.temperature
-    expected[[0, 1, 2, 0, 2], [0, 1, 2, 2, 0]] = NAN
-    for each in (lessons, twice):
-        np.testing.assert_allclose(each.likeness([0, 2, 0]), expected, rtol=1e-5)
-    _, of_words = Teacher([ranker]).teach(pairs, pairs, student=TrainingConfig("ap-cnn"))
-    without_vectors = Ranker.from_pretrained(write_checkpoint("ap-cnn", tmp_path / "none"))
-    _, of_tokens = Teacher([without_vectors]).teach(pairs, pairs, student=student)
-    assert of_words.likeness([0, 2]) is of_tokens.likeness([0, 2]) is None
 
 
 def test_batches_hold_the_teachers_best_answers_and_no_label_of_an_unlabelled_question(

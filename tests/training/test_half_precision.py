@@ -49,7 +49,7 @@ def training_step(case: Case, dtype: torch.dtype | None) -> Step:
     labels = torch.zeros(3, 5, dtype=torch.long).scatter(1, TARGET.unsqueeze(1), classes - 1)
     labels[0, 1] = IGNORE
     with torch.autocast("cpu", dtype or torch.bfloat16, enabled=dtype is not None):
-        scores, _ = Scorer(model)(
+        scores = Scorer(model)(
             QUESTIONS.ids,
             QUESTIONS.mask,
             torch.arange(3),
