@@ -42,7 +42,7 @@ would cut long answers."""
 
 SETTINGS = "peer.json"
 
-ENCODING = {"normalize_embeddings": True, "show_progress_bar": False}
+ENCODING: dict[str, Any] = {"normalize_embeddings": True, "show_progress_bar": False}
 
 
 class BiEncoder:
