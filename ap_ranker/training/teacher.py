@@ -14,20 +14,12 @@ from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import score_candidates, score_wordings
-<<<<<<< HEAD
-from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.bm25 import best_rows
-=======
->>>>>>> frozen
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import SOFTNESS, rank
 from ap_ranker.training.computed_once import computed_once
-<<<<<<< HEAD
-from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.peers import CrossEncoder, Peer, fingerprint
-=======
->>>>>>> frozen
 from ap_ranker.training.progress import Progress
 
 CACHE_BYTES = 2 * 10**9
@@ -104,27 +96,7 @@ class Teacher:
         first = rows[n_labelled:]
         taught = [replace(question, positives=(int(best[0]),)) for question, best in zip(further, first, strict=True)]
         questions = [*data.questions[:n_labelled], *taught]
-<<<<<<< HEAD
-        pretrained = model_spec(student.model).pretrained
-        vectors = self._vectors([question.text for question in questions]) if pretrained else None
-        return replace(data, questions=questions), TeacherScores(rows, values, n_labelled, len(data.answers), vectors)
-
-    def _vectors(self, questions: Sequence[str]) -> np.ndarray | None:
-        """(Q, C) of which products are the mean of the teachers' cosines over their temperatures."""
-        each = []
-        for ranker in self._rankers:
-            if not isinstance(ranker, Ranker) or not ranker.has_vectors:
-                return None
-            parts = []
-            for start in range(0, len(questions), AT_ONCE):
-                asked = questions[start : start + AT_ONCE]
-                embed = partial(_embed, ranker, asked)
-                parts.append(computed_once("teacher-vectors", (ranker.fingerprint, asked), embed))
-            each.append(np.concatenate(parts) / (ranker.model.temperature * len(self._rankers)) ** 0.5)
-        return np.concatenate(each, axis=1)
-=======
         return replace(data, questions=questions), TeacherScores(rows, values, n_labelled, len(data.answers))
->>>>>>> frozen
 
     def _pools(self, data: Dataset, language: str | None) -> list[tuple[int, ...]]:
         """The answers to score for each question: its right ones and, as in an evaluation, its candidates."""
@@ -162,11 +134,6 @@ class Teacher:
         return np.split(np.mean(each, axis=0), np.cumsum([len(pool) for pool in pools])[:-1])
 
 
-<<<<<<< HEAD
-def _embed(ranker: Ranker, questions: Sequence[str]) -> np.ndarray:
-    return ranker.embed_questions(questions).numpy()
-
-
 def _identity(ranker: Ranker | Peer) -> tuple[object, ...]:
     """All that makes a teacher's scores others."""
     if not isinstance(ranker, Ranker):
@@ -184,13 +151,6 @@ def _score(
         ranked = np.concatenate([rank(signals, weights).scores for signals in scores.signals])
     else:
         ranked = ranker.logits([each.text for each in questions], [answer.text for answer in data.answers], pools)
-=======
-def _score(ranker: Ranker, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]) -> np.ndarray:
-    scores, weights = score_candidates(ranker, data, questions, pools), ranker.decider().weights
-    if weights.wording:
-        scores = score_wordings(ranker, data, questions, pools, scores, encoded=ranker.wording_vectors)
-    ranked = np.concatenate([rank(signals, weights).scores for signals in scores.signals])
->>>>>>> frozen
     if not np.isfinite(ranked).all():
         raise InputError(f"{ranker.source}: expected finite scores of the teacher, found others. Train it again.")
     return ranked.astype(np.float32)
