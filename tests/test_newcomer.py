@@ -173,5 +173,5 @@ def test_what_a_company_has_becomes_a_page(python: Path, empty: Path) -> None:
             expect(page.locator("#answers", has_text=answer), question).to_be_visible(timeout=30_000)
         page.get_by_label("Your question").fill(IMPORTS["zendesk.json"][0])
         page.keyboard.press("Enter")
-        link = page.locator("#answers .source a", has_text="Returns").first
-        expect(link).to_have_attribute("href", "https://x.zendesk.com/hc/en-us/articles/1")
+        link = page.locator("#answers a[href='https://x.zendesk.com/hc/en-us/articles/1']").first
+        expect(link).to_be_visible()
