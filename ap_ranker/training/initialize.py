@@ -54,7 +54,7 @@ def with_effort(config: TrainingConfig, device: torch.device) -> TrainingConfig:
     if config.effort == "best":
         return replace(config, epochs=epochs)
     logger.warning(
-        "%s is large for a CPU: the last %d of its %d layers learn, in %d epochs. All of them: --best. None: --quick.",
+        "%s is large for a CPU: the last %d of its %d layers learn (epochs: %d). All of them: --best. None: --quick.",
         *(name, layers // 2, layers, epochs),
     )
     return replace(config, epochs=epochs, options={**config.options, "frozen": True, "trained_layers": layers // 2})

@@ -10,11 +10,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 import numpy as np
 import typer
@@ -89,7 +89,7 @@ class Row(ResultRow):
         milliseconds: to encode a question and match it with its encoded candidates, one question at a time.
         bytes_per_answer: of what is kept of an answer; mean over the answers.
         training_seconds: of each run, with that of the student whose word vectors it begins with.
-        gigabytes: of memory that the run took at most, all that it had loaded included; none if that is not known.
+        gigabytes: of memory that the run took at most, all that it had loaded included; `None` if that is not known.
     """
 
     data: str
@@ -102,7 +102,11 @@ class Row(ResultRow):
     milliseconds: list[float]
     bytes_per_answer: list[float]
     training_seconds: list[float]
-    gigabytes: list[float] = field(default_factory=list)
+    gigabytes: list[float | None]
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        return cls(**{"gigabytes": [None] * len(fields["seeds"]), **fields})  # earlier rows have none
 
     @property
     def key(self) -> tuple[str, str]:
@@ -191,12 +195,12 @@ def measure(
     seconds = [sum(training.get("seconds", 0.0) for training in each)]  # none of one that `ap-ranker init` wrote
     epochs = str([training.get("epochs", 0) for training in each])
     report = _of_ensemble(test, rankers) if ensemble else test.report(rankers[0])
-    add([report], seconds, [], TEACHER, [1 if ensemble else each[0].get("seed", 1)], epochs)
+    add([report], seconds, [None], TEACHER, [1 if ensemble else each[0].get("seed", 1)], epochs)
     for student in students:
         console.print(f"{name}: {student.name}")
         trained = [_trained(folder, rankers, student, seed, runs / name, device) for seed in seeds]
         reports = [test.report(ranker) for ranker, _, _ in trained]
-        peaks = [peak for _, _, peak in trained if peak]
+        peaks = [peak for _, _, peak in trained]
         settings = describe_settings(student.config)
         if student.words_of is not None:
             settings += f", words of {student.words_of.name}: {describe_settings(student.words_of.config)}"
@@ -290,7 +294,7 @@ def _at_hand(config: TrainingConfig) -> TrainingConfig:
 def _add(
     reports: Sequence[EvaluationReport],
     training_seconds: Sequence[float],
-    gigabytes: Sequence[float],
+    gigabytes: Sequence[float | None],
     student: str,
     seeds: Sequence[int],
     settings: str,
@@ -344,7 +348,8 @@ def _table(rows: Sequence[Row]) -> str:
     for row in rows:
         cells = [spread(row.model[measure]) for measure in MEASURES] + [spread(row.fused["MRR"])]
         cost = [f"{_mean(row.milliseconds):.2f}", f"{_mean(row.bytes_per_answer):,.0f}"]
-        cost += [f"{_mean(row.training_seconds):.0f}", f"{_mean(row.gigabytes):.1f}" if row.gigabytes else ""]
+        peaks = [peak for peak in row.gigabytes if peak is not None]
+        cost += [f"{_mean(row.training_seconds):.0f}", f"{_mean(peaks):.1f}" if peaks else ""]
         lines.append([row.name, *cells, f"{_mrr(row) / teacher:.1%}", *cost])
     titles = [
         "",
