@@ -97,22 +97,35 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint folder, with `further` files by name; it replaces an older one only when it is complete.
 
-    The matrices of a pretrained encoder are stored in half precision, and the model then has these numbers, too. With
-    the option `linked`, an encoder that is as its source has it is named instead.
+    The matrices of a pretrained encoder are stored in half precision (`round_as_stored`). With the option `linked`, an
+    encoder that is as its source has it is named instead.
     """
     weights = model.state_dict()
     config = _linked(config, weights)
-    for name, value in [*weights.items()]:
-        if name.startswith(BACKBONE) and config.encoder_hash:
-            del weights[name]
-        elif name.startswith(BACKBONE) and value.dim() > 1 and (half := value.half()).isfinite().all():
-            weights[name] = value.copy_(half).half()
+    if config.encoder_hash:
+        weights = {name: value for name, value in weights.items() if not name.startswith(BACKBONE)}
+    else:
+        weights |= round_as_stored(weights.items())
     with atomic_directory(folder) as draft:
         write_checkpoint_config(draft, config)
         save_file({name: value.contiguous() for name, value in weights.items()}, draft / WEIGHTS)
         tokenizer.save(draft / TOKENIZER)
         for name, text in {CARD: card, **further}.items():
             (draft / name).write_text(text, encoding="utf-8")
+
+
+def round_as_stored(weights: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    """Round a pretrained encoder's matrices in place to half precision, as checkpoints store them, and return these.
+
+    Training does so before it measures, so that what it measures is what its checkpoint ranks with.
+    """
+    halves: dict[str, Tensor] = {}
+    with torch.no_grad():
+        for name, value in weights:
+            if name.startswith(BACKBONE) and value.dim() > 1 and (half := value.half()).isfinite().all():
+                value.copy_(half)
+                halves[name] = half
+    return halves
 
 
 def _linked(config: CheckpointConfig, weights: Mapping[str, Tensor]) -> CheckpointConfig:

@@ -18,6 +18,7 @@ from ap_ranker.models.pretrained import DEFAULT_ENCODER, KEY, find_encoder, read
 from ap_ranker.models.registry import build_model, model_spec
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.transformer_encoder import AT_ONCE
+from ap_ranker.ranking.checkpoint import round_as_stored
 from ap_ranker.text.language_detection import LANGUAGES, detect_language
 from ap_ranker.text.tokenizer import AnyTokenizer, TokenBatch, WordTokenizer
 from ap_ranker.training.config import EMBEDDING_SIZE, TrainingConfig
@@ -112,8 +113,10 @@ def _with_encoder(
     sample = np.random.default_rng(config.seed).permutation(len(texts))[:most]
     tokens = sorted(tokenizer.encode([texts[row] for row in sample])[0], key=len)
 
-    def batches() -> Iterator[TokenBatch]:
-        with model.cache_frozen_states():  # the weights are loaded before the first batch is wanted
+    def batches() -> Iterator[TokenBatch]:  # the weights are loaded before the first one is wanted
+        if not options.get("linked"):
+            round_as_stored(model.named_parameters())
+        with model.cache_frozen_states():
             for start in range(0, len(tokens), AT_ONCE):
                 on_progress(doing, start, len(tokens))
                 yield TokenBatch.from_lists(tokens[start : start + AT_ONCE], device)

@@ -80,11 +80,12 @@ class BiEncoder:
         encoded, scores = time.perf_counter(), []
         for question, pool in zip(asked.questions, asked.pools, strict=True):
             vector = self.questions([question.text])[0]
-            best = vectors @ vector
+            best = vectors[list(pool)] @ vector
             if known:
-                new = keys != question_key(question.text)
-                np.maximum.at(best, entries[new], others[new] @ vector)
-            scores.append(best[list(pool)])
+                new, found = keys != question_key(question.text), np.full(len(vectors), -1.0, best.dtype)
+                np.maximum.at(found, entries[new], others[new] @ vector)
+                best = np.maximum(best, found[list(pool)])
+            scores.append(best)
         seconds, n_bytes = time.perf_counter() - encoded, (vectors.nbytes + others.nbytes) / len(vectors)
         return CandidateScores(scores, encoded - started, seconds, n_bytes)
 

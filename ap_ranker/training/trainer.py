@@ -18,6 +18,7 @@ from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.spec import Recipe
+from ap_ranker.ranking.checkpoint import round_as_stored
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import TokenBatch
 from ap_ranker.training.batches import Batches, EachEpoch
@@ -134,6 +135,8 @@ class AnswerTrainer(Trainer):
         return objective.loss(batch)
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
+        learnt = self.ranker.model.named_parameters()
+        round_as_stored((name, weight) for name, weight in learnt if weight.requires_grad)
         scores = self.dev.timed_scores(self.ranker)
         found = self.dev.measures_before_fitting(self.ranker, scores)
         measures = {f"{metric_key_prefix}_{name}": value for name, value in found.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from conftest import ROOT, imported
+from conftest import ROOT, imported, write_encoder
 from typer.testing import CliRunner
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
@@ -31,6 +31,16 @@ def test_a_faq_is_whole(folder: Path) -> None:
     stored = {question_key(text) for answer in data.answers for text in answer.wordings}
     assert len(stored) == 30
     assert len({question_key(question.text) for question in data.questions} - stored) == 60, "new to the FAQ"
+
+
+def test_an_encoder_beside_bm25(bm25: ModuleType, tmp_path: Path) -> None:
+    texts = [answer.text for answer in read_dataset(FAQS[2], "test").answers]
+    encoder = write_encoder(tmp_path / "encoder", texts, max_position_embeddings=512, vocab_size=2000)
+    with imported(ROOT / "examples" / "languages" / "encoders.py") as module:
+        words, cosine, ours = module.measure(FAQS[2], str(encoder), tmp_path)
+    assert words == bm25.measure(read_dataset(FAQS[2], "test"), "french").mrr
+    assert 0 < cosine < 1
+    assert 0 < ours < 1
 
 
 def test_the_languages() -> None:

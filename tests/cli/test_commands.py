@@ -126,7 +126,7 @@ def test_encode(folder: Path) -> None:
     again = run("encode", "ranker", "faq.csv", "--output", "states", "--dtype", "float32", folder=folder)
     assert not absent("0 of 12 … states … 12", again.output)
     pipeline = yaml.safe_load((folder / "search.yaml").read_text())
-    settings_of(pipeline)["ranker"]["encodings"] = "states"
+    settings_of(pipeline)["ranker"]["cache"] = {"encodings": "states"}
     (folder / "warm.yaml").write_text(yaml.safe_dump(pipeline))
     asked = [
         run("ask", "where did my parcel go?", "--documents", "faq.csv", "--pipeline", name, "--json", folder=folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -147,29 +146,13 @@ def test_who_is_meant_must_be_clear(folder: Path, website: Database, options: tu
     assert "--address" in refusal(folder, "feedback", "delete", "--database", "FAQ.db", *options)
 
 
-def test_files_of_earlier_versions(folder: Path) -> None:
-    lines = {
-        "said.jsonl": {"question": "q", "answer": "a", "label": 1},
-        "made.jsonl": {"id": "x", "action": "add entry", "question": "Dogs?", "answer": "Yes."},
-        "asked.jsonl": {"time": "2026-05-04T09:12:44+00:00", "question": "q", "outcome": "refused", "score": None},
-    }
-    for name, line in lines.items():
-        (folder / name).write_text(f"{json.dumps(line)}\n{{}}\n")
-
-    feedback(folder, "import", "--feedback", "said.jsonl", "--changes", "made.jsonl", "--questions", "asked.jsonl")
-
-    assert [count(folder, table) for table in ("judgements", "changes", "questions")] == [1, 1, 1]
-
-
 def test_mistakes(folder: Path) -> None:
     for command in (("list",), ("export", "said.csv"), ("delete", "--visit", "v")):
         assert "FAQ.db" in refusal(folder, "feedback", *command, "--database", "FAQ.db")
     assert "FAQ.csv" in refusal(folder, "feedback", "list", "--database", "FAQ.csv")
-    assert "--feedback" in refusal(folder, "feedback", "import", "--database", "FAQ.db")
     assert "postgresql://" in refusal(folder, "feedback", "list", "--database", "mysql://x/y")
     open_database(str(folder / "FAQ.db"))
     assert ".jsonl" in refusal(folder, "feedback", "export", "said.xlsx", "--database", "FAQ.db")
-    assert "none.jsonl" in refusal(folder, "feedback", "import", "--database", "FAQ.db", "--feedback", "none.jsonl")
 
 
 def test_where_a_database_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.wordings import with_wordings
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
@@ -46,7 +47,8 @@ def test_a_model_that_beats_bm25(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     gain = read_checkpoint_config(folder / "c").training["dev_gain"]
     assert gain["better_than_bm25"] is True
-    report = evaluate(Ranker.from_pretrained(folder / "c", "cpu"), read_dataset(folder, "dev"))
+    dev = with_wordings(read_dataset(folder, "dev"), read_dataset(folder, "train"))
+    report = evaluate(Ranker.from_pretrained(folder / "c", "cpu"), dev)
     assert gain["n_questions"] == report.n_questions == 16
     assert gain["model"]["mrr"] == pytest.approx(report.model["MRR"] - report.bm25["MRR"])
     sentence = f"Better than BM25 on the 16 dev questions (alone MRR {gain['model']['mrr']:+.3f}, p = "

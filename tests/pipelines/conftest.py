@@ -32,7 +32,7 @@ ENTRIES = {
 
 BY_MEANING = {
     "Somebody took my bicycle last night": "stolen",
-    "I want reimbursement for what I paid": "refund",
+    "How soon will I be reimbursed": "refund",
     "There is a noise whenever I slow down": "brakes",
 }
 """Questions that share no word of weight with the entry that they ask for."""

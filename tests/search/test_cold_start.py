@@ -45,9 +45,9 @@ def read() -> Iterator[Counter[str]]:
     counts: Counter[str] = Counter()
     tokenize = Ranker.tokenize
 
-    def counted(self: Ranker, texts: list[str]) -> list[list[int]]:
+    def counted(self: Ranker, texts: list[str], **kind: bool) -> list[list[int]]:
         counts.update(text for text in texts if text)
-        return tokenize(self, texts)
+        return tokenize(self, texts, **kind)
 
     with patch.object(Ranker, "tokenize", counted):
         yield counts

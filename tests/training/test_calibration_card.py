@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from refusals import refused
-
 from ap_ranker.training.card import calibration_block, calibration_text, card_with_calibration
 
 HEAD = "---\nlicense: mit\n---\n\n# A card\r\nwith other line ends\n\n"
@@ -36,8 +34,10 @@ def test_no_card(tmp_path: Path) -> None:
 
 def test_a_card_in_another_encoding(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_bytes("Grüße".encode("latin-1"))
-    with refused("UTF-8"):
-        card_with_calibration(tmp_path, "text")
+    card = card_with_calibration(tmp_path, "text")
+    assert card is not None
+    assert card.startswith("Grüße")
+    assert "text" in card
 
 
 def test_the_table() -> None:

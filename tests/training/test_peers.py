@@ -132,7 +132,7 @@ def test_peers_stand_beside_the_models(encoder: Path, tmp_path: Path) -> None:
         on_run=lambda label, seed, _: rows.append((label, seed)),
     )
     pooled = "ap-transformer, pooled cosine"
-    labels = ("ap-transformer", pooled)
+    labels = ("ap-transformer", "ap-transformer, answers alone", pooled)
     peers = ("bi-encoder", "bi-encoder, wordings indexed")
     assert rows == [*((label, seed) for mine in (labels, peers) for seed in (1, 2) for label in mine)]
     results = {result.label: result for result in comparison.results}
@@ -144,7 +144,8 @@ def test_peers_stand_beside_the_models(encoder: Path, tmp_path: Path) -> None:
     tokens = [len(ids) for ids in AutoTokenizer.from_pretrained(encoder)(TEXTS[1::2])["input_ids"]]
     assert results[pooled].bytes_per_answer == 32 * 4
     states = np.ceil(np.minimum(tokens, 24) / 2)
-    assert results["ap-transformer"].bytes_per_answer == pytest.approx(32 + 2 + (2 + 2) * np.mean(states))
+    alone = pytest.approx(32 + 2 + (2 + 2) * np.mean(states))
+    assert results["ap-transformer, answers alone"].bytes_per_answer == alone
     ranker = Ranker.from_pretrained(run_folder(tmp_path, "ap-transformer", 1), "cpu")
     for question in DATA.questions:
         vectors = [ranker.encode_answers(ranker.tokenize([text])).per_text["pooled"] for text in TEXTS[1::2]]

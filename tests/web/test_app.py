@@ -47,6 +47,8 @@ def test_the_ranking_is_the_pipelines_own(client: TestClient, search: DeclaredPi
     fetched = [document.id for document in retriever.run(query=QUESTION)["documents"]]
     found = [{name: value for name, value in one.items() if name != "receipt"} for one in answers(client)]
     assert len(found) > 2
+    shared = {one["id"]: one["words"] for one in found}  # tests/ranking has which these are
+    assert all(set(words) <= set(QUESTION.split()) for words in shared.values())
     assert found == [
         {
             "id": document.id,
@@ -54,6 +56,7 @@ def test_the_ranking_is_the_pipelines_own(client: TestClient, search: DeclaredPi
             "question": document.meta["question"],
             "answer": document.meta["answer"],
             "html": f"<p>{escape(document.meta['answer'])}</p>\n",
+            "words": shared[document.id],
             "bm25_rank": fetched.index(document.id) + 1,
             "matched_wording": None,
             "source": None,
