@@ -198,7 +198,7 @@ _WESTERN = {
 }
 """Code page of Windows -> languages; others of Latin script have cp1252. Words tell a language whatever the accents."""
 
-FEW_LETTERS = 8  # beyond ASCII: so few do not tell a script
+FEW_LETTERS = 8  # beyond ASCII, and hardly others: so few do not tell a script, and are rather damage
 
 _SAMPLE = 100_000
 """Maximum number of bytes by which the encoding is told, from lines with others than ASCII characters."""
@@ -217,10 +217,11 @@ def _encoding(content: bytes) -> str:
     sample = b"\n".join(line for line in content.splitlines() if not line.isascii())[:_SAMPLE]
     read = sample.decode("utf-8", "replace")
     best = from_bytes(sample).best()
-    if best is None or read.count("\ufffd") * 2 <= sum(character > "\x7f" for character in read):
+    letters, latin = (len(re.findall(each, sample)) for each in (rb"[\x80-\xff]", rb"[A-Za-z]"))
+    is_damaged = read.count("\ufffd") * 2 <= sum(character > "\x7f" for character in read)
+    if best is None or is_damaged or latin < letters <= FEW_LETTERS:
         return ""
-    letters = len(re.findall(rb"[\x80-\xff]", sample))
-    if letters > max(FEW_LETTERS, len(re.findall(rb"[A-Za-z]", sample))):  # of no Latin script
+    if letters > latin:  # of no Latin script
         japanese = sample.decode("cp932", "ignore")  # which may pass for Korean
         return "cp932" if len(re.findall("[\u3041-\u30fa]", japanese)) * 10 > len(japanese) else best.encoding
     if len(re.findall(rb"[a-z][\x80-\x90\x95-\x9f][a-z]", sample)) > len(re.findall(rb"[\xc0-\xff]", sample)):

@@ -58,7 +58,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with refused("none.txt"):
         read_synonyms(tmp_path / "none.txt")
     (tmp_path / "s.txt").write_bytes(b"a = b\n\xff")
-    with refused("line 2 … 'ÿ'"):
+    with refused("line 2 … UTF-8"):
         read_synonyms(tmp_path / "s.txt")
 
 
