@@ -14,6 +14,7 @@ from __future__ import annotations
 import csv
 import ctypes
 import errno
+import hashlib
 import io
 import os
 import re
@@ -259,6 +260,15 @@ def file_version(path: Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def hash_of_files(paths: Iterable[Path], before: bytes = b"") -> str:
+    """The SHA-256 of `before` and of the content of files, in this order, in hexadecimal digits."""
+    digest = hashlib.sha256(before)
+    for path in paths:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 def cache_folder(name: str) -> Path:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Watched(Generic[T]):
-    """The content of a file as it is now; another number of `readings` means another content. Threads may share it.
+    """The content of a file as it is now. Threads may share it.
 
     The first time, an InputError is what `read` raises; later, while a file is being edited, the last content that
     could be read counts, and a warning says so once for each version.
@@ -25,7 +25,6 @@ class Watched(Generic[T]):
 
     def __init__(self, path: str | Path, read: Callable[[Path], T]) -> None:
         self.path = Path(path)
-        self.readings = 0
         self._read = read
         self._lock = threading.Lock()
         # Taken before reading, so that a change meanwhile is seen by the next look.
@@ -39,7 +38,6 @@ class Watched(Generic[T]):
                 self._version = version
                 try:
                     self._content = self._read(self.path)
-                    self.readings += 1
                 except InputError as error:
                     logger.warning("%s: what was read before still counts: %s", self.path, error)
             return self._content

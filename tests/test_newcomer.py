@@ -17,6 +17,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from browser import find_browser
 from conftest import ROOT
 from exported import EXPORTS, IMPORTS
 from handbook import FOUND, write_handbook
@@ -128,9 +129,7 @@ def test_the_first_week(python: Path, empty: Path, monkeypatch: pytest.MonkeyPat
 def test_a_folder_becomes_a_page(python: Path, empty: Path) -> None:
     """By one command: a passage of each kind of file is found, with its source; what cannot be read stops nothing."""
     pytest.importorskip("playwright", reason="playwright is not installed")
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if browser is None:
-        pytest.skip("no browser here (Debian: apt-get install chromium)")
+    browser = find_browser()
     from playwright.sync_api import expect, sync_playwright
 
     write_handbook(empty / "handbook")
@@ -158,9 +157,7 @@ def test_what_a_company_has_becomes_a_page(python: Path, empty: Path) -> None:
     """Exports of help centres and wikis, other tables: each is found, with its source."""
     for module, reason in (("playwright", "playwright is not installed"), ("python_calamine", "no extra excel")):
         pytest.importorskip(module, reason=reason)
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if browser is None:
-        pytest.skip("no browser here (Debian: apt-get install chromium)")
+    browser = find_browser()
     from playwright.sync_api import expect, sync_playwright
 
     shutil.copytree(EXPORTS, empty / "exports")

@@ -177,8 +177,7 @@ class EvaluationSet:
     def report(self, ranker: Ranker, on_progress: Callable[[int, int], None] = ignored) -> EvaluationReport:
         """The model, BM25 and their fusion side by side, with the checkpoint's weights and calibration."""
         scores, decision = self.scores(ranker, on_progress), ranker.decider()
-        calibration = decision.calibration(fused=decision.weights.bm25 != 0)
-        report = self.report_of(scores, decision.weights, calibration)
+        report = self.report_of(scores, decision.weights, decision.served)
         return replace(report, model_name=ranker.config.model) if ranker.config else report
 
     def report_of(

@@ -156,7 +156,7 @@ class FastTransformer:
         sizes: list[int] = []
         for _, texts in groupby(lengths, self._rows_of):
             room = 0
-            for width in map(_padded, texts):
+            for width in map(rounded_up, texts):
                 if width > room or not self.reads_apart:
                     sizes.append(0)
                     room = TOKENS_AT_ONCE
@@ -171,7 +171,7 @@ class FastTransformer:
         """(N, T, H) hidden states of (N, T) ids, attending to those of the mask (N, T); zero where it is not set."""
         most = self._rows_of(ids.shape[1])
         texts = _Texts(mask, self._bias, self._dtype)
-        rows = _padded(texts.rows, most) if self._rows is AMX_ROWS and most > FEW_TOKENS else texts.rows
+        rows = rounded_up(texts.rows, most) if self._rows is AMX_ROWS and most > FEW_TOKENS else texts.rows
         words, places = self._words(texts.packed(ids)), self._places[texts.places]
         chunks: Sequence[Tensor] = self._norm(_resized(words + places, rows)).to(self._dtype).split(most)
         for layer in self._layers:
@@ -207,7 +207,7 @@ class _Texts:
         length = mask.shape[1]
         self._is_alone, self._mask, self._padding = len(mask) == 1, mask, -length % WIDTH
         ends = [length] if self._is_alone else (mask * torch.arange(1, length + 1)).amax(dim=1).tolist()
-        widths, padded = [_padded(end) for end in ends], F.pad(mask, (0, self._padding))
+        widths, padded = [rounded_up(end) for end in ends], F.pad(mask, (0, self._padding))
         self._tokens = self.rows = sum(widths)
         self.places: slice | Tensor = slice(self._tokens)
         if self._is_alone and length <= FEW_TOKENS:
@@ -259,7 +259,8 @@ def _added(present: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Tensor |
     return added if bias is None else added + bias
 
 
-def _padded(length: int, step: int = WIDTH) -> int:
+def rounded_up(length: int, step: int = WIDTH) -> int:
+    """The smallest multiple of a step that is not less than a length."""
     return -(-length // step) * step
 
 

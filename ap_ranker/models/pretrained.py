@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import threading
@@ -17,6 +16,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ap_ranker.errors import InputError, library_errors
+from ap_ranker.files import hash_of_files
 from ap_ranker.models.sentence_files import SentenceFiles, modules_of, prompts_by_name
 from ap_ranker.models.sentence_modules import KEY
 from ap_ranker.models.spec import Inputs
@@ -151,11 +151,8 @@ def _converted_weights(folder: Path, expected: Mapping[str, Tensor], problem: st
 
 def encoder_hash(folder: Path) -> str:
     """The SHA-256 of an encoder's weights and tokenizer, those of its first module, in hexadecimal digits."""
-    digest, place = hashlib.sha256(), next((place for _, place in modules_of(folder)), folder)
-    for path in sorted([*place.glob("*.safetensors"), *place.glob(TOKENIZER)]):
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
+    place = next((place for _, place in modules_of(folder)), folder)
+    return hash_of_files(sorted([*place.glob("*.safetensors"), *place.glob(TOKENIZER)]))
 
 
 # --- all of it ---

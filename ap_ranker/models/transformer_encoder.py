@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from ap_ranker.models.bert import Bert
-from ap_ranker.models.fast_forward import FastTransformer
+from ap_ranker.models.fast_forward import FastTransformer, rounded_up
 from ap_ranker.models.frozen_states import FrozenStates
 from ap_ranker.models.last_layers import LastLayers
 from ap_ranker.models.operations import exact, pool
@@ -31,7 +31,7 @@ LARGE_VOCABULARY = 100_000
 and Adam's moments three numbers for each one of all: 1.2 GB of 96 million, four fifths of multilingual-e5-small. And a
 word that no training question has would stay where it was while its translation moves."""
 
-KEPT_NUMBERS, RECOMPUTED_AT_ONCE, RECOMPUTED_WIDTH = 4_000, 8, 16
+KEPT_NUMBERS, RECOMPUTED_AT_ONCE = 4_000, 8
 """Of a token's states in all layers together. A larger encoder that learns on a CPU computes some texts at once once
 more for their gradient, which is a third of a step: what all layers have of a batch takes gigabytes (of
 multilingual-e5-small three, of all-mpnet-base-v2 seven). Few widths, because oneDNN keeps a program for each."""
@@ -168,7 +168,7 @@ class TransformerEncoder(nn.Module):
         for rows in order.split(at_once):
             width = int(lengths[rows[-1]])
             if self._recomputes:
-                width = min(-(-width // RECOMPUTED_WIDTH) * RECOMPUTED_WIDTH, batch.ids.shape[1])
+                width = min(rounded_up(width), batch.ids.shape[1])
             under = None if below is None else below[rows, :width]
             states = self._read_group(batch.ids[rows, :width], batch.mask[rows, :width], fast, under)
             parts.append(nn.functional.pad(states.to(self._weights[0].dtype), (0, 0, 0, batch.ids.shape[1] - width)))

@@ -143,8 +143,13 @@ class Decider:
     @property
     def basis(self) -> Basis:
         """What decisions rest on; of fused scores if BM25's are added."""
-        calibration = self.calibration(fused=self.weights.bm25 != 0)
+        calibration = self.served
         return Basis.NOTHING if calibration is None else calibration.basis
+
+    @property
+    def served(self) -> Calibration | None:
+        """The calibration of the scores that answers are ranked by: of fused ones if BM25's are added."""
+        return self.calibration(fused=self.weights.bm25 != 0)
 
     def threshold(self, precision: float, *, fused: bool) -> float:
         """The minimum probability of a returned answer; an InputError if nothing is calibrated for this precision."""

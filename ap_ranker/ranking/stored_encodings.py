@@ -37,7 +37,14 @@ import torch
 from pydantic import Field
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.files import atomic_directory, cache_folder, make_folder, write_first, write_text_atomically
+from ap_ranker.files import (
+    atomic_directory,
+    cache_folder,
+    hash_of_files,
+    make_folder,
+    write_first,
+    write_text_atomically,
+)
 from ap_ranker.processes import process_number
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
@@ -81,15 +88,10 @@ class Manifest:
 
 def fingerprint(checkpoint: Path) -> str:
     """A hash of a checkpoint's weights, vocabulary and sizes: 64 hexadecimal digits."""
-    digest = hashlib.sha256()
     config = json.loads((checkpoint / CONFIG).read_text(encoding="utf-8"))
     for name in ("training", "calibration"):  # neither affects the encodings
         config.pop(name, None)
-    digest.update(json.dumps(config, sort_keys=True).encode())
-    for name in (WEIGHTS, TOKENIZER):
-        with (checkpoint / name).open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
+    return hash_of_files([checkpoint / WEIGHTS, checkpoint / TOKENIZER], json.dumps(config, sort_keys=True).encode())
 
 
 def known_fingerprint(checkpoint: Path) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.data.faq import Entry, have_questions
-from ap_ranker.data.wordings import WordingFiles
+from ap_ranker.data.wordings import wordings_of
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.leave_one_out import leave_one_out
@@ -55,12 +55,9 @@ def diagnose(setup: SearchSetup) -> list[Finding]:
     if setup.documents is None or setup.checkpoint is None:
         raise InputError("Expected a FAQ or documents with a checkpoint to examine, found a pipeline or a store.")
     entries = setup.documents.entries
-    files = WordingFiles().now([str(path) for path in setup.wordings])
-    answers = []
-    for row, entry in enumerate(entries):
-        text = entry.text(setup.match)
-        known = files.of(entry.other.get("aid", ""), text, entry.answer)
-        answers.append(Answer(str(row), text, tuple(dict.fromkeys((*entry.questions, *known))), entry.answer))
+    texts = [entry.text(setup.match) for entry in entries]
+    rows = zip(entries, texts, wordings_of(entries, texts, setup.wordings), strict=True)
+    answers = [Answer(str(row), text, known, entry.answer) for row, (entry, text, known) in enumerate(rows)]
     data = Dataset(str(setup.documents.path), answers, [])
     ranker = Ranker.from_pretrained(setup.checkpoint.model, cache=EncodingCache(CACHE_BYTES))
     source = f"{setup.wordings[0]} --answers {data.name}" if setup.wordings else data.name
@@ -139,8 +136,8 @@ def _wordings(entries: Sequence[Entry], data: Dataset) -> Iterator[Finding]:
 
 def _cut(ranker: Ranker, data: Dataset) -> Iterator[Finding]:
     """Texts that are longer than the model reads."""
-    most, lengths = ranker.tokenizer.max_tokens, ranker.tokenizer.encode([answer.text for answer in data.answers])
-    if cut := lengths[1]:
+    most, (_, cut) = ranker.tokenizer.max_tokens, ranker.tokenizer.encode([answer.text for answer in data.answers])
+    if cut:
         yield Finding(
             f"{cut:,} of {len(data.answers):,} texts are longer than the {most} tokens that are read.",
             "Put what is asked for first, or split them into several entries.",
@@ -151,15 +148,15 @@ def _cut(ranker: Ranker, data: Dataset) -> Iterator[Finding]:
 
 def _calibration(ranker: Ranker) -> Iterator[Finding]:
     """What the decision between answer, maybe and none rests on."""
-    basis, calibration = ranker.decider().basis, ranker.decider().calibration(fused=ranker.decider().weights.bm25 != 0)
-    if basis in (Basis.QUESTIONS, Basis.WORDINGS) and calibration is not None:
+    calibration = ranker.decider().served
+    if calibration is not None and calibration.basis in (Basis.QUESTIONS, Basis.WORDINGS):
         reached = ", ".join(key(float(target)) for target in calibration.thresholds)
-        yield Finding(f"Calibrated on {basis}: --precision may be {reached}.")
+        yield Finding(f"Calibrated on {calibration.basis}: --precision may be {reached}.")
         return
     source = "checkpoints/faq" if _is_untrained(ranker) else ranker.source
     yield Finding(
         "What is an answer and what a maybe rests on other FAQs."
-        if basis is Basis.PRIOR
+        if calibration is not None
         else "Nothing is calibrated: every answer but that to a known question is a maybe.",
         f"Calibrate on questions of users: ap-ranker calibrate {source} QUESTIONS.csv",
     )

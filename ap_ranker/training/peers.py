@@ -8,7 +8,6 @@ by a name on the hub or a folder. Only weights in safetensors are read, and code
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import json
 import time
@@ -24,7 +23,7 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError, check_known, extra_for, library_errors
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
-from ap_ranker.files import atomic_directory
+from ap_ranker.files import atomic_directory, hash_of_files
 from ap_ranker.models.pretrained import find_encoder, refuse_code
 from ap_ranker.models.transformer_encoder import multiplies_bfloat16
 from ap_ranker.text.reading import question_key
@@ -187,11 +186,9 @@ def ready_peer(text: str, device: torch.device) -> Peer:
 
 def fingerprint(text: str) -> str:
     """A hash of all that KIND:NAME scores by."""
-    digest, folder = hashlib.sha256(text.partition(":")[0].encode()), find_encoder(text.partition(":")[2])
-    for path in sorted(path for path in folder.rglob("*") if path.suffix in (".json", ".safetensors", ".txt")):
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
+    kind, _, name = text.partition(":")
+    read = (path for path in find_encoder(name).rglob("*") if path.suffix in (".json", ".safetensors", ".txt"))
+    return hash_of_files(sorted(read), kind.encode())
 
 
 def _options(folder: Path) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""The website: page, API, owner's desk; nothing below imports it."""
+"""The website: page, API, owner's page; nothing below imports it."""

@@ -61,13 +61,14 @@ def measure(data: Dataset, language: str | None) -> Found:
 
 def rows(name: str, language: str, by_match: list[Dataset]) -> Iterator[list[str]]:
     """A row of the table without a stemmer, and one with that of the language, or with its words, if there is one."""
-    for stemmer in [None, language] if _is_there(language) else [None]:
+    for stemmer in [None, language] if is_usable(language) else [None]:
         cells = [cell for data in by_match for cell in measure(data, stemmer).cells]
         title = bm25_name(stemmer).removeprefix("BM25, ") if stemmer else "no stemmer"
         yield [f"{name}, {title}", f"{len(by_match[0].answerable)}", *cells]
 
 
-def _is_there(language: str) -> bool:
+def is_usable(language: str) -> bool:
+    """Whether BM25 has a stemmer or words of a language here."""
     try:
         check_language(language)
     except InputError:  # Chinese, Japanese and Korean; Thai without its extra

@@ -14,27 +14,20 @@ from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
+from bm25 import FAQS, is_usable
 
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.data.faq import Match, read_faq
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.languages import check_language
 from ap_ranker.training.untrained import write_untrained
-
-FAQS = Path(__file__).resolve().parent / "faqs"
 
 
 def measure(faq: Path, encoder: str, folder: Path) -> tuple[float, float, float]:
     """MRR on a FAQ's test questions of BM25, with a stemmer if there is one, of the cosine, and of `ap-transformer`."""
-    try:
-        check_language(faq.name)
-        language = faq.name
-    except InputError:  # Chinese, Japanese and Korean; Thai without its extra
-        language = None
+    language = faq.name if is_usable(faq.name) else None
     texts = [entry.text(Match.both) for entry in read_faq(faq / "answers.csv")]
     write_untrained(folder / faq.name, texts, language, encoder, faq.name)
     ranker = Ranker.from_pretrained(folder / faq.name, "cpu")

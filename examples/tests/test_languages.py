@@ -33,7 +33,8 @@ def test_a_faq_is_whole(folder: Path) -> None:
     assert len({question_key(question.text) for question in data.questions} - stored) == 60, "new to the FAQ"
 
 
-def test_an_encoder_beside_bm25(bm25: ModuleType, tmp_path: Path) -> None:
+def test_an_encoder_beside_bm25(bm25: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples" / "languages")
     texts = [answer.text for answer in read_dataset(FAQS[2], "test").answers]
     encoder = write_encoder(tmp_path / "encoder", texts, max_position_embeddings=512, vocab_size=2000)
     with imported(ROOT / "examples" / "languages" / "encoders.py") as module:

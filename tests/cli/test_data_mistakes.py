@@ -12,11 +12,11 @@ from pathlib import Path
 import openpyxl
 import pytest
 from command_line import run
+from exported import EXPORTS
 from handbook import pdf
 from refusals import absent
 
 pytest.importorskip("python_calamine")
-EXPORTS = Path(__file__).parent.parent / "data" / "exports"
 
 
 def workbook(*rows: Iterable[object], merged: str = "", hidden: bool = False) -> bytes:

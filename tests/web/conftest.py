@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from browser import find_browser
 from conftest import write_checkpoint
 from postgres import programs, running_postgres
 from searches import filled, write_pipeline
@@ -30,10 +30,7 @@ def blind_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def browser_path() -> str:
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        pytest.skip("no browser here (Debian: apt-get install chromium)")
-    return path
+    return find_browser()
 
 
 @pytest.fixture(scope="session")

@@ -105,8 +105,8 @@ class OwnersPage:
     Its threads are not those of searches, which never wait for the owner's page.
     """
 
-    def __init__(self, key: str, desk: OwnerService) -> None:
-        self._desk, self._sessions = desk, Sessions(key, desk.database)
+    def __init__(self, key: str, service: OwnerService) -> None:
+        self._service, self._sessions = service, Sessions(key, service.database)
         self._threads = ThreadPoolExecutor(4, "owner")  # an owner's browser sends four requests at once
 
     def add_to(self, app: FastAPI) -> tuple[str, ...]:
@@ -115,15 +115,15 @@ class OwnersPage:
         for path, media_type in ASSETS.items():
             content = (_PAGE / path.rpartition("/")[2]).read_bytes()
             app.add_route(path, partial(_send, content=content, media_type=media_type))
-        desk = self._desk
-        self._add(app, "counts", OwnerRequest, lambda *_: desk.counts())
-        self._add(app, "gaps", OwnerRequest, lambda *_: desk.gaps())
-        self._add(app, "feedback", OwnerRequest, lambda *_: desk.feedback_rows())
-        self._add(app, "history", OwnerRequest, lambda *_: desk.history())
-        self._add(app, "entries", EntriesRequest, lambda asked, _: desk.entries(asked.words))
+        service = self._service
+        self._add(app, "counts", OwnerRequest, lambda *_: service.counts())
+        self._add(app, "gaps", OwnerRequest, lambda *_: service.gaps())
+        self._add(app, "feedback", OwnerRequest, lambda *_: service.feedback_rows())
+        self._add(app, "history", OwnerRequest, lambda *_: service.history())
+        self._add(app, "entries", EntriesRequest, lambda asked, _: service.entries(asked.words))
         self._add(app, "change", ChangeRequest, self._change)
-        self._add(app, "decide", DecisionRequest, lambda asked, owner: desk.decide(**dict(asked), owner=owner))
-        self._add(app, "undo", UndoRequest, lambda asked, owner: asdict(desk.undo(asked.change, owner)))
+        self._add(app, "decide", DecisionRequest, lambda asked, owner: service.decide(**dict(asked), owner=owner))
+        self._add(app, "undo", UndoRequest, lambda asked, owner: asdict(service.undo(asked.change, owner)))
         return ROUTES
 
     def _add(self, app: FastAPI, name: str, model: type[R], work: Callable[[R, str], Any]) -> None:
@@ -144,7 +144,7 @@ class OwnersPage:
             raise HTTPException(422, f"{missing[0]}: expected a text, found none.")
         fields = asked.model_dump(include={"question", "answer", *NEEDED[action]}, exclude={"version"})
         wordings = tuple(dict.fromkeys(asked.wordings))
-        return asdict(self._desk.change(action, asked.version, owner=owner, **fields | {"wordings": wordings}))
+        return asdict(self._service.change(action, asked.version, owner=owner, **fields | {"wordings": wordings}))
 
     async def _run(self, work: Callable[..., T], *given: Any) -> T:
         """Run `work` in a thread; that the database fails is the server's fault, not the client's."""

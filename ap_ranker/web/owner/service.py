@@ -60,7 +60,7 @@ class _Found:
 
 
 class OwnerService:
-    """The owner's desk. Threads may share it. Without `documents`, the page cannot change what is searched."""
+    """What the owner's page shows and changes; without `documents`, not what is searched. Threads may share it."""
 
     def __init__(
         self,
