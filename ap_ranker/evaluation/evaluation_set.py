@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import compress
@@ -14,8 +14,9 @@ from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.leave_one_out import leave_one_out
-from ap_ranker.evaluation.metrics import Levels, means, measure_each
+from ap_ranker.evaluation.metrics import means, measure_each
 from ap_ranker.evaluation.scoring import CandidateScores, ignored, score_candidates, score_wordings
+from ap_ranker.evaluation.weight_fit import fit_weight
 from ap_ranker.ranking.bm25 import BM25, best_rows
 from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
@@ -30,11 +31,6 @@ RANK_ALL = 1000
 """Maximum number of answers that are all candidates: so few need no first stage, which would cost recall."""
 
 ALONE = Weights()  # the model's score alone
-
-RATIOS = np.geomspace(0.02, 50, 35)
-"""The weights to try, as multiples of the spread of the ranked scores over that of the added ones."""
-
-FOLDS = 5
 
 
 class EvaluationSet:
@@ -249,35 +245,3 @@ def easy_warnings(dataset: Dataset, seen: Sequence[bool] | None) -> list[str]:
         known = f"{sum(seen):,} of the {len(seen):,} questions were seen in training, which makes them easy."
     shown = [dataset.own_answers or mean < 20, seen is None or any(seen)]
     return [*compress([few, known], shown)]
-
-
-def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], weights: Weights, added: str) -> Weights:
-    """The weights with the one of `added`, `wording` or `bm25`, that has the best MRR, or 0 if it does not help.
-
-    It helps if, in five-fold cross-validation, weights chosen on four folds raise the MRR of the held-out folds. Fewer
-    than ten questions show nothing: the weights stay as they are.
-    """
-    without = replace(weights, **{added: 0.0})
-    values = (each.best_wording if added == "wording" else each.bm25 for each in signals)
-    spread = _spread(rank(each, without).scores for each in signals)
-    added_spread = _spread(each for each in values if each is not None)
-    if len(signals) < 2 * FOLDS or not spread or not added_spread:
-        return weights
-    tried = [replace(weights, **{added: float(each)}) for each in (0.0, *RATIOS * spread / added_spread)]
-    pairs = list(zip(signals, right, strict=True))
-
-    def reciprocal_ranks(weights: Weights) -> list[float]:
-        return [Levels.of(-rank(each, weights).levels, relevant).reciprocal_rank() for each, relevant in pairs]
-
-    ranks = np.array([reciprocal_ranks(each) for each in tried])  # (weights, questions)
-    fold = np.arange(len(signals)) % FOLDS
-    gain = 0.0
-    for held_out in range(FOLDS):
-        best = ranks[:, fold != held_out].mean(axis=1).argmax()
-        gain += (ranks[best] - ranks[0])[fold == held_out].sum()
-    return tried[ranks.mean(axis=1).argmax()] if gain > 0 else without
-
-
-def _spread(scores: Iterable[NDArray[np.float64]]) -> float:
-    """Standard deviation of the scores of a question's candidates, averaged over the questions."""
-    return float(np.mean([values.std() for values in scores] or [0.0]))

@@ -8,12 +8,14 @@ import pytest
 from conftest import TEXTS, write_checkpoint
 from haystack import Document
 from haystack.utils import ComponentDevice
+from scipy.optimize import minimize_scalar
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation.calibration_fit import rank
 from ap_ranker.evaluation.evaluate import evaluate
-from ap_ranker.evaluation.evaluation_set import EvaluationSet, fit_weight
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.metrics import measure_each
+from ap_ranker.evaluation.weight_fit import fit_weight, log_likelihood
 from ap_ranker.ranking import rule
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
@@ -61,6 +63,27 @@ def test_noise_has_hardly_ever_a_weight() -> None:
     weights = [fitted(*planted(seed, 2.0, 0.0)) for seed in range(16)]
     assert sum(weight > 0 for weight in weights) <= 5
     assert max(weights) * 7 < 0.5
+
+
+def test_a_small_but_steady_help_is_hardly_ever_missed() -> None:
+    """That of known wordings beside a trained model is as small, and a few questions more or less decide its MRR."""
+    assert sum(fitted(*planted(seed, 2.0, 0.4, 300)) > 0 for seed in range(16)) >= 12
+
+
+@pytest.mark.parametrize("sharpness", [0.01, 1.0, 40.0])
+def test_the_likelihood_is_that_at_the_best_scale(sharpness: float) -> None:
+    """Of ragged candidates with several right ones, against the plain formula and a search by scipy."""
+    rng = np.random.default_rng(3)
+    sizes, rights = rng.integers(4, 12, 60), rng.integers(1, 4, 60)
+    right = [rng.permutation(size) < number for size, number in zip(sizes, rights, strict=True)]
+    scores = [(rng.normal(size=len(each)) + 1.2 * each) * sharpness + 5 for each in right]
+
+    def loss(scale: float) -> float:
+        chances = [np.exp(scale * (one - one.max())) for one in scores]
+        return -sum(float(np.log(one[each].sum() / one.sum())) for one, each in zip(chances, right, strict=True))
+
+    best = minimize_scalar(loss, bounds=(0, 10 / sharpness), method="bounded", options={"xatol": 1e-9})
+    assert log_likelihood(scores, right) == pytest.approx(-best.fun, abs=1e-4)
 
 
 def test_a_model_that_knows_nothing_leaves_the_order_to_bm25() -> None:
