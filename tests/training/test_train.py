@@ -247,17 +247,6 @@ def test_chinese(segmenter: str | None, tmp_path: Path) -> None:
     assert evaluate(loaded, data).model == result.dev.model
 
 
-def test_phrases(tmp_path: Path) -> None:
-    """Two words that are rare apart and frequent together, among many others, are one token."""
-    others = " ".join(f"w{i}" for i in range(400))
-    answers = [Answer(str(i), f"{topic} in new york") for i, topic in enumerate([*TOPICS, "sun", "moon", others])]
-    data = replace(DATA, answers=answers)
-    train(data, DATA, tmp_path / "c", settings("qa-cnn", epochs=1, phrases=True), device="cpu")
-    tokenizer = Ranker.from_pretrained(tmp_path / "c", "cpu").tokenizer
-    [tokens], _ = tokenizer.encode(["the new york parcel"])
-    assert "new_york" in [tokenizer.words[token] for token in tokens]
-
-
 def with_encoder(encoder: str, size: int = 0, *, frozen: bool = False, **other: Any) -> TrainingConfig:
     options = {"encoder": encoder, "size": size, "frozen": frozen, "dropout": 0.1}
     # Four questions of an answer in a batch of eight would leave one negative.
