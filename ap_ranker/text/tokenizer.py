@@ -95,6 +95,7 @@ class Vocabulary:
     """The common base of the tokenizers of words and of subwords."""
 
     _tokenizer: Tokenizer
+    told_of_cuts = False  # whether anybody said that it cuts texts
 
     @property
     def words(self) -> list[str]:

@@ -198,16 +198,13 @@ def train(
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if process_number() == 0:
             # What tells new questions from known ones; the user has no file of dev questions that were set aside.
-            files = {TRAINED_QUESTIONS: trained_lines(each.text for each in data.questions)} | _held_out(data, dev)
+            files = {TRAINED_QUESTIONS: trained_lines(each.text for each in data.questions)}
+            files |= {DEV: question_lines(dev)} if data.withheld else {}
             card = model_card(ranker.config, report, _machine(place), batches, about)
             save_checkpoint(output, ranker.config, model, tokenizer, card, files)
             ranker.config = _calibrated(output, dev, data, device)
             states.remove()
         return TrainingResult(ranker, report, best_epoch, seconds)
-
-
-def _held_out(data: Dataset, dev: Dataset) -> dict[str, str]:
-    return {DEV: question_lines(dev)} if data.withheld else {}
 
 
 def _calibrated(folder: Path, dev: Dataset, data: Dataset, device: str | None) -> CheckpointConfig:
