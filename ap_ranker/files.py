@@ -119,20 +119,6 @@ def write_text_atomically(path: Path, text: str) -> None:
         draft.write_text(text, encoding="utf-8")
 
 
-def write_first(path: Path, text: str) -> None:
-    """Write a text file atomically unless it exists: of several processes, the first one writes it."""
-    with writing(path), _draft(path) as (draft, target):
-        draft.write_text(text, encoding="utf-8")
-        _finish(draft)
-        try:
-            target.hardlink_to(draft)  # unlike a rename, it never replaces a file
-        except FileExistsError:
-            return
-        except OSError:  # a file system without links: here the last process wins
-            draft.replace(target)
-        sync(target.parent)
-
-
 def make_folder(folder: Path) -> None:
     """Create a folder and its parents if they do not exist."""
     with writing(folder):

@@ -30,7 +30,7 @@ from ap_ranker.models.base import Attention, CosineModel, States, StoredStates, 
 from ap_ranker.models.layers import BiLSTM, Convolution, FramedWords
 from ap_ranker.models.operations import masked_softmax, row_and_column_max
 from ap_ranker.models.private_operators import int8_products, multiplies_int8
-from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Bounds, Inputs, ModelSpec, Option, Options, Recipe
+from ap_ranker.models.spec import DROPOUT, HIDDEN, WINDOW, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.tokenizer import TokenBatch
 
 logger = logging.getLogger(__name__)
@@ -239,9 +239,7 @@ def _loops_agree(model: AttentivePooling, stored: Mapping[str, Tensor]) -> bool:
 
 
 _SHARPNESS = Option(
-    1.0,
-    "multiplies the attention scores, which tanh keeps in -1..1, before their softmax",
-    bounds=Bounds(above=0, most=1_000),
+    1.0, "multiplies the attention scores, which tanh keeps in -1..1, before their softmax", least=0.001, most=1_000
 )
 
 # Sizes and recipes: the paper's table of hyper-parameters for InsuranceQA.

@@ -35,7 +35,7 @@ from ap_ranker.models.base import AnswerModel, Attention, CosineModel, JudgedCan
 from ap_ranker.models.bert import MINILM
 from ap_ranker.models.operations import CorpusStatistics, exact, masked_softmax
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
-from ap_ranker.models.spec import SHARE, Bounds, Inputs, ModelSpec, Option, Options, Recipe
+from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.text.tokenizer import TokenBatch
 
@@ -209,14 +209,14 @@ SPEC = ModelSpec(
     attention_over="both",
     options={
         "encoder": Option(DEFAULT_ENCODER, "a pretrained encoder: a folder, or the name of a model on the hub"),
-        "size": Option(64, "numbers of a token's state; 0 for as many as the encoder has", bounds=Bounds(0, 4_096)),
-        "dropout": Option(0.1, "share of the subwords dropped while training", bounds=SHARE),
+        "size": Option(64, "numbers of a token's state; 0 for as many as the encoder has", least=0),
+        "dropout": Option(0.1, "share of the subwords dropped while training", least=0, most=0.99),
         "frozen": Option(False, "keep the encoder as it is: trains in minutes on a CPU"),
         "question_prompt": Option("", "what the encoder reads before a question; by default what its files say"),
         "answer_prompt": Option("", "what the encoder reads before an answer; by default what its files say"),
-        "dimensions": Option(0, "first numbers of a text's vector to keep; 0 for all", bounds=Bounds(0, 4_096)),
+        "dimensions": Option(0, "first numbers of a text's vector to keep; 0 for all", least=0),
         "linked": Option(False, "a checkpoint names its encoder, if it is unchanged, instead of copying it"),
-        "trained_layers": Option(0, "with frozen: the last layers, which learn all the same", bounds=Bounds(0, 1_000)),
+        "trained_layers": Option(0, "with frozen: the last layers, which learn all the same", least=0),
     },
     recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64, epochs=4),
     pretrained=True,

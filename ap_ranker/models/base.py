@@ -20,14 +20,14 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ap_ranker.models.layers import WordEmbedding
 from ap_ranker.models.operations import CorpusStatistics, gesd, unit
-from ap_ranker.models.spec import DROPOUT, Bounds, Inputs, Option, Options
+from ap_ranker.models.spec import DROPOUT, Inputs, Option, Options
 from ap_ranker.text.tokenizer import TokenBatch
 
 PAIRS_AT_ONCE = 1024  # of a `PairModel`: more need memory for token-by-token matrices and gain no speed
 TOKENS_AT_ONCE = 2**26  # products of two tokens on a GPU: 256 MB in float32
 
 SIMILARITY = Option("cosine", "how two vectors are compared: cosine, or GESD of Feng et al. 2015", ("cosine", "gesd"))
-CLASSES = Option(2, "number of classes of the answers' labels; `train` takes it from the data", bounds=Bounds(2, 100))
+CLASSES = Option(2, "number of classes of the answers' labels; `train` takes it from the data", least=2, most=100)
 CLASSIFIER = {"classes": CLASSES, "dropout": replace(DROPOUT, default=0.1)}
 """The options that classifiers share."""
 

@@ -42,7 +42,7 @@ from torch import Tensor, nn
 
 from ap_ranker.models.base import AnswerModel, JudgedCandidates, Siamese, States
 from ap_ranker.models.operations import CorpusStatistics, term_frequency
-from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Options, Recipe
+from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.tokenizer import PAD, UNKNOWN, TokenBatch
 
 MOST_ROUNDS, LEAST_GAIN = 20, 1e-5  # of coordinate ascent: passes over all weights; in MAP, to change a weight
@@ -245,8 +245,8 @@ OKAPI = ModelSpec(
     cached="token ids",
     build=BM25,
     options={
-        "k1": Option(1.2, "how soon a word's repetitions stop counting (Lucene's value)", bounds=Bounds(0, 1_000)),
-        "b": Option(0.75, "how much long answers are penalised, 0 to 1 (Lucene's value)", bounds=Bounds(0, 1)),
+        "k1": Option(1.2, "how soon a word's repetitions stop counting (Lucene's value)", least=0, most=1_000),
+        "b": Option(0.75, "how much long answers are penalised, 0 to 1 (Lucene's value)", least=0, most=1),
     },
     recipe=Recipe("counts"),
     objective="counts",
@@ -268,10 +268,8 @@ WEIGHTED_DEPENDENCE = replace(
     year=2010,
     build=MetzlerBendersky,
     options={
-        "mu": Option(
-            2500.0, "pseudo-words that Dirichlet smoothing adds to each answer", bounds=Bounds(above=0, most=10**6)
-        ),
-        "window": Option(8, "words within which a pair of words is found in either order", bounds=Bounds(2, 1_000)),
+        "mu": Option(2500.0, "pseudo-words that Dirichlet smoothing adds to each answer", least=0.001, most=10**6),
+        "window": Option(8, "words within which a pair of words is found in either order", least=2, most=1_000),
     },
     recipe=Recipe("coordinate-ascent"),
     objective="coordinate-ascent",

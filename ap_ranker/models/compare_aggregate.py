@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from ap_ranker.models.base import PairModel, States, hidden_layer
 from ap_ranker.models.layers import Convolution
 from ap_ranker.models.operations import masked_softmax, max_pool, unit
-from ap_ranker.models.spec import DROPOUT, SHARE, Inputs, ModelSpec, Option, Options, Recipe
+from ap_ranker.models.spec import DROPOUT, Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.tokenizer import TokenBatch
 
 WINDOWS = range(1, 6)
@@ -137,7 +137,7 @@ SPEC = ModelSpec(
         ),
         "clip": Option("none", "which attention weights count (Bian et al. 2017)", ("none", "k-max", "k-threshold")),
         "k": Option(5, "weights that `clip: k-max` keeps"),
-        "threshold": Option(0.08, "what a weight must exceed for `clip: k-threshold`", bounds=SHARE),
+        "threshold": Option(0.08, "what a weight must exceed for `clip: k-threshold`", least=0, most=0.99),
         "dropout": replace(DROPOUT, default=0.1),
     },
     recipe=Recipe("listwise", "adam", 0.004, batch_size=10),

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ap_ranker.models.base import CLASSIFIER, Classifier, States, hidden_layer
 from ap_ranker.models.layers import LSTM
 from ap_ranker.models.operations import CorpusStatistics, first_occurrence, in_float32, last_pool
-from ap_ranker.models.spec import Bounds, Inputs, ModelSpec, Option, Options, Recipe
+from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.tokenizer import TokenBatch
 
 
@@ -74,7 +74,7 @@ SPEC = ModelSpec(
     build=HDLSTM,
     options={
         "hidden": Option(200, "units of each LSTM layer, so also the size of a text's vector (a GPU may have 640)"),
-        "layers": Option(2, "LSTM layers on each side", bounds=Bounds(above=0, most=16)),
+        "layers": Option(2, "LSTM layers on each side", most=16),
         "head": Option(200, "units of the holographic hidden layer"),
         **CLASSIFIER,
     },

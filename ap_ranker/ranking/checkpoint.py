@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -23,7 +22,15 @@ from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError, one_line, told_at
 from ap_ranker.files import atomic_directory, restore, write_text_atomically
 from ap_ranker.models.base import AnswerModel
-from ap_ranker.models.pretrained import BACKBONE, WEIGHTS, encoder_hash, find_encoder, read_weights, refuse_code
+from ap_ranker.models.pretrained import (
+    BACKBONE,
+    WEIGHTS,
+    download,
+    encoder_hash,
+    find_encoder,
+    read_weights,
+    refuse_code,
+)
 from ap_ranker.models.registry import LARGEST, MODELS, build_model
 from ap_ranker.models.sentence_modules import SentenceSettings
 from ap_ranker.models.spec import Inputs
@@ -45,8 +52,6 @@ TRAINED_QUESTIONS = "trained_questions.txt"
 So few bits do not give a question away: they only tell that a text is probably one of them. A new question is taken for
 one of N with probability N / 2**32.
 """
-
-_DIGITS = 8
 
 Size = Annotated[int, Field(ge=0, le=LARGEST)]
 Weight = Annotated[float, Field(ge=0)]
@@ -180,7 +185,8 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
     folder = Path(source)
     restore(folder)
     if not folder.exists():
-        folder = _download(str(source), token)
+        train = "Train one with: ap-ranker train DATA --output DIR"
+        folder = download("checkpoint", str(source), [CONFIG, WEIGHTS, TOKENIZER, CARD], train, token)
     if not is_checkpoint(folder):
         files = ["a file"] if folder.is_file() else sorted(file.name for file in folder.iterdir())
         raise InputError(
@@ -188,19 +194,6 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
             f"wrote, found {', '.join(files) or 'an empty folder'}."
         )
     return folder
-
-
-def _download(name: str, token: str | None) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return Path(snapshot_download(name, allow_patterns=[CONFIG, WEIGHTS, TOKENIZER, CARD], token=token))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise InputError(
-            f"No checkpoint folder at {name!r}, and no such model could be downloaded from the hub "
-            f"({type(error).__name__}). Train one with: ap-ranker train DATA --output DIR"
-        ) from error
 
 
 def read_checkpoint_config(folder: Path) -> CheckpointConfig:
@@ -279,12 +272,11 @@ def _check_sizes(
         expected, found = ("an encoder", "none") if config.encoder is None else ("no encoder", "one")
         raise InputError(f"{path}: expected {expected} for the model {config.model}, found {found}.")
     limit = max(LARGEST, *(sum(map(math.prod, each.values())) for each in [shapes, *others]))
-    for name, value in _whole_numbers("encoder", config.encoder):
-        if not -limit <= value <= limit:
-            raise InputError(
-                f"{path}: expected {one_line(name)} up to {limit:,}, its number of weights, found "
-                f"{one_line(value, 40)}."
-            )
+    numbers = [0]
+    json.loads(json.dumps(config.encoder), parse_int=lambda digits: numbers.append(int(digits)))
+    if abs(largest := max(numbers, key=abs)) > limit:
+        found = one_line(largest, 40)
+        raise InputError(f"{path}: encoder: expected numbers up to {limit:,}, its number of weights, found {found}.")
     encoder, places = config.encoder or {}, {"max_tokens": "max_position_embeddings", "token ids": "vocab_size"}
     for (what, name), needed in zip(places.items(), (config.max_tokens, largest_id + 1), strict=True):
         if isinstance(maximum := encoder.get(name), int) and needed > maximum:
@@ -304,17 +296,6 @@ def _check_sizes(
         )
 
 
-def _whole_numbers(name: str, value: Any) -> Iterator[tuple[str, int]]:
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _whole_numbers(f"{name}.{key}", item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _whole_numbers(name, item)
-    elif isinstance(value, int):
-        yield name, value
-
-
 def trained_lines(questions: Iterable[str]) -> str:
     """The content of `TRAINED_QUESTIONS` for these questions: a hash a line, sorted so that their order is unknown."""
     return "".join(f"{each}\n" for each in sorted(set(map(_hash, questions))))
@@ -325,12 +306,9 @@ def find_trained(folder: Path, questions: Sequence[str]) -> list[bool] | None:
     path = folder / TRAINED_QUESTIONS
     if not path.is_file():
         return None
-    text = path.read_text(encoding="utf-8", errors="replace")
-    if not re.fullmatch(f"([0-9a-f]{{{_DIGITS}}}\n)*", text):
-        raise InputError(f"{path}: expected {_DIGITS} hexadecimal digits a line, found others. Delete the file.")
-    seen = set(text.split())
+    seen = set(path.read_text(encoding="utf-8", errors="replace").split())
     return [_hash(question) in seen for question in questions]
 
 
 def _hash(question: str) -> str:
-    return sha256(question_key(question).encode("utf-8", "replace")).hexdigest()[:_DIGITS]
+    return sha256(question_key(question).encode("utf-8", "replace")).hexdigest()[:8]

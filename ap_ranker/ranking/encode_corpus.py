@@ -13,13 +13,10 @@ from ap_ranker.processes import process_count, process_number
 from ap_ranker.ranking.checkpoint import find_checkpoint
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.stored_encodings import Manifest, begin_encodings, text_key, write_shard
+from ap_ranker.ranking.stored_encodings import Encodings, Manifest, text_key
 
-SHARD = 2048
-"""Minimum number of texts per shard: an interrupted run may lose as many, and keeps as many in memory."""
-
-MOST_SHARDS = 4096
-"""Maximum number of shards per run, because each needs some open files."""
+AT_ONCE = 2048
+"""Texts that are written at once: an interrupted run may lose as many, and keeps as many in memory."""
 
 
 def encode_corpus(
@@ -29,35 +26,30 @@ def encode_corpus(
     *,
     dtype: StateDtype | None = None,
     device: str | None = None,
-    shard: int | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
     """Write the states of all texts that `output` does not contain yet, and return their number.
 
-    So an interrupted run can be continued, only the changes of a corpus are encoded, and a deleted shard is written
-    again. Under `torchrun` each process encodes its share; processes with other texts may add theirs at the same time.
+    So an interrupted run can be continued, and only the changes of a corpus are encoded. Under `torchrun` each process
+    encodes its share; processes with other texts may add theirs at the same time.
 
     The source is a checkpoint folder or a hub name, the texts are answers exactly as they will be ranked, the output is
     a new folder, or one of this checkpoint and `dtype`: by default float16, or fewer bits if the model loses nothing by
-    them. A `shard` has `SHARD` texts, or more for a corpus of millions. `on_progress` is called with the number of
-    encoded texts and their total.
+    them. `on_progress` is called with the number of encoded texts and their total.
     """
     folder = find_checkpoint(source)
     ranker = Ranker.from_pretrained(folder, device)
     dtype = dtype or ranker.state_dtype(None, StateDtype.float16)
     with writing(output):
-        begin_encodings(output, Manifest(ranker.name, ranker.fingerprint, dtype))
-    encodings = ranker.open_encodings(output)
-
+        encodings = Encodings.begin(output, Manifest(ranker.name, ranker.fingerprint, dtype))
     process, processes = process_number(), process_count()
     first = {text: index for index, text in reversed(list(enumerate(texts)))}
     # Shares are determined by position among all texts, because what is there changes while other processes write.
     lengths = dict(zip(first.values(), encodings.lengths(list(first)), strict=True))
     missing = sorted(index for index, length in lengths.items() if not length and index % processes == process)
-    shard = shard or max(SHARD, -(-len(missing) // MOST_SHARDS))
-    for start in range(0, len(missing), shard):
+    for start in range(0, len(missing), AT_ONCE):
         on_progress(start, len(missing))
-        indices = missing[start : start + shard]
+        indices = missing[start : start + AT_ONCE]
         order, batches = [], []
         with torch.inference_mode():
             for rows, states in ranker.answer_states([texts[index] for index in indices]):
@@ -70,7 +62,7 @@ def encode_corpus(
                     )
         try:
             with writing(output):
-                write_shard(output, [text_key(texts[index]) for index in order], QuantizedStates.joined(batches))
+                encodings.add([text_key(texts[index]) for index in order], QuantizedStates.joined(batches))
         except WriteError as error:
             raise InputError(f"{error} {start} of {len(missing)} texts are written and stay.") from error
     on_progress(len(missing), len(missing))

@@ -34,14 +34,11 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
     except HFValidationError:
         raise InputError(f"Expected REPO as NAMESPACE/NAME, such as acme/faq-ranker, found {repo!r}.") from None
     except HfHubHTTPError as error:
-        status = error.response.status_code
-        reasons = {
-            401: f"The hub rejected {repo!r} without a login: set HF_TOKEN to a write token, or: hf auth login.",
-            403: f"The token has no permission to write {repo!r}: use a token that has, or another REPO.",
-            404: f"The hub has no {repo!r} that this token may write.",
-        }
-        other = f"The hub rejected {repo!r} with status {status}: {one_line(error.server_message or error)}."
-        raise InputError(f"{reasons.get(status, other)} Nothing was uploaded.") from error
+        reason = f"status {error.response.status_code}: {one_line(error.server_message or error)}"
+        raise InputError(
+            f"The hub rejected {repo!r} ({reason}). Nothing was uploaded: name a REPO that you may write to, and set "
+            "HF_TOKEN to a token that may write, or: hf auth login."
+        ) from error
     except (HTTPError, OSError) as error:  # no network, or offline mode
         raise InputError(
             f"Could not push to {api.endpoint}: {one_line(str(error) or type(error).__name__)}. Nothing was uploaded; "

@@ -11,33 +11,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
-from typing import Annotated, Any
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from ap_ranker.models.pretrained import BACKBONE
 from ap_ranker.ranking.rule import Basis, Calibration
-from ap_ranker.settings import read_fields, settings
 
 FILE = "priors.json"
 
 
-@settings
+@dataclass(frozen=True)
 class Prior:
     """What is known of an untrained encoder: a, b and c; the thresholds of target precisions; `floor`, above g.
 
     `faqs` and `questions` are those that it was fitted to.
     """
 
-    score: Annotated[float, Field(ge=0)]
-    margin: Annotated[float, Field(ge=0)]
+    score: float
+    margin: float
     bias: float
-    thresholds: Mapping[str, Annotated[float, Field(ge=0, le=1)]]
+    thresholds: Mapping[str, float]
     floor: float
     faqs: Sequence[str]
     questions: int
@@ -49,7 +47,7 @@ class Prior:
         return Calibration(self.score, self.margin, bias, self.thresholds, floor=floor, basis=Basis.PRIOR)
 
 
-@settings
+@dataclass(frozen=True)
 class EncoderPriors:
     """The priors of one encoder: of a FAQ with stored questions, of documents, and of languages that it has not read.
 
@@ -94,9 +92,8 @@ def encoder_key(weights: Mapping[str, Tensor]) -> str:
 @cache
 def _priors() -> Mapping[str, EncoderPriors]:
     found = json.loads((files("ap_ranker.ranking") / FILE).read_text(encoding="utf-8"))
-    return {key: _read(values, f"{FILE}: {key}") for key, values in found.items()}
-
-
-def _read(values: Mapping[str, Any], where: str) -> EncoderPriors:
-    kinds = {kind: read_fields(Prior, values[kind], where) for kind in ("stored", "documents", "foreign")}
-    return read_fields(EncoderPriors, {**values, **kinds}, where)
+    kinds = ("stored", "documents", "foreign")
+    return {
+        key: EncoderPriors(**{**values, **{kind: Prior(**values[kind]) for kind in kinds}})
+        for key, values in found.items()
+    }

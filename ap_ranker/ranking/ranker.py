@@ -89,7 +89,7 @@ class Ranker(TextEncoder):
             reason = one_line(repr(error))
             raise InputError(f"{folder}: expected a checkpoint that can encode a text, found {reason}.") from error
         if encodings is not None:
-            ranker.encodings = ranker.open_encodings(encodings)
+            ranker.encodings = Encodings.open(encodings, ranker.fingerprint)
         if cache is not None:
             ranker._reads(ranker.quantize(example, ranker.stored_dtype))  # compiles what does so
         return ranker
@@ -102,13 +102,6 @@ class Ranker(TextEncoder):
     def seen_in_training(self, questions: Sequence[str]) -> list[bool] | None:
         """Whether the checkpoint has learnt from each question; `None` if that is unknown, as for `find_trained`."""
         return None if self._loaded is None else find_trained(self._loaded.folder, questions)
-
-    def open_encodings(self, folder: str | Path) -> Encodings:
-        """Open what `ap-ranker encode` wrote with this checkpoint; an InputError if it did not."""
-        encodings = Encodings.open(folder, self.fingerprint)
-        example = self.quantize(self._encode_empty_text(), encodings.manifest.dtype)
-        encodings.check(example, len(self.tokenizer.words))
-        return encodings
 
     def rank(
         self,

@@ -1,51 +1,39 @@
-"""The states of texts on disk, memory-mapped: a corpus may be larger than memory, and a restart is fast.
+"""The states of texts on disk, in a table of SQLite: a corpus may be larger than memory, and a restart is fast.
 
-A folder contains `encodings.json` and shards. A shard contains some thousand texts without padding: `keys.npy` (n, 16),
-the hash of each text; `offsets.npy` (n + 1,), the start of its tokens; and the tensors of `QuantizedStates`:
-`token.NAME.npy`, (tokens of all texts, C), and `text.NAME.npy`, (n, C), those of integers with their scales beside.
-Several processes may write to a folder at once: each shard has a unique name and is never replaced, and a text that two
-of them wrote is read from one shard.
+A row of the table `states` is a text: its hash, its number of tokens, and the numbers of its states, one tensor of
+`QuantizedStates` after another, in the order of their names; `tensors` has the dtype of each, and the shape of a state.
+Several processes may read and write a file at once; of a text that two of them write, one row is kept.
 
 `Encodings` are what `ap-ranker encode` wrote for a whole corpus. `KeptEncodings` outlive a process in the user's cache
 folder, so that a second run encodes nothing: a folder of its owner alone, with one of this format per checkpoint, kind
-of texts and way to compute them. Whatever is wrong with it (damaged, full, read-only, removed meanwhile), texts are
-encoded as without it, and one line in the log says so.
+of texts and way to compute them. If it is damaged, full, read-only or removed meanwhile, texts are encoded as without
+it, and one line in the log says so.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import logging
 import os
 import re
 import shutil
+import sqlite3
 import threading
-import time
-import uuid
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
-from functools import reduce
 from importlib import metadata
+from math import prod
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from pydantic import Field
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.files import (
-    atomic_directory,
-    cache_folder,
-    hash_of_files,
-    make_folder,
-    write_first,
-    write_text_atomically,
-)
-from ap_ranker.processes import process_number
+from ap_ranker.files import cache_folder, hash_of_files, make_folder, write_text_atomically
 from ap_ranker.ranking.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.settings import read_fields, settings
@@ -53,37 +41,40 @@ from ap_ranker.text.reading import READING_VERSION
 
 logger = logging.getLogger(__name__)
 
-MANIFEST, CHECKSUM = "encodings.json", "crc32"
+DATABASE = "encodings.sqlite"
 
-KEY_BYTES = 16
-_KEY = np.dtype(f"V{KEY_BYTES}")
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS manifest (content TEXT)",
+    "CREATE TABLE IF NOT EXISTS tensors (name TEXT PRIMARY KEY, dtype TEXT, shape TEXT)",
+    "CREATE TABLE IF NOT EXISTS states (text BLOB PRIMARY KEY, length INTEGER, numbers BLOB)",
+)
+
+_PAGE = 16_384  # bytes of a page of the file: in the usual 4,096, an answer of 2 KB would take half as much again
+_AT_ONCE = 500  # rows that one statement asks for: older versions of SQLite take 999 values
+_WAIT = 60  # seconds for another process that is writing
 
 RENEW = "Write new ones, into another folder: ap-ranker encode CHECKPOINT DOCUMENTS --output DIR"
 
 MOST_BYTES = 500 * 10**6
-"""Maximum size of all kept encodings: of 120,000 answers by `ap-transformer`. The shards that were not used for longest
+"""Maximum size of all kept encodings: of 120,000 answers by `ap-transformer`. The files that were not used for longest
 are removed."""
 
-SHARD_BYTES = 16 * 10**6
+UNWRITTEN_BYTES = 16 * 10**6
 """What a run keeps in memory before it writes: a killed one loses as much."""
-
-MOST_SHARDS = 32
-"""Of a folder: then the texts of this run are written together, and the others are removed."""
 
 
 def text_key(text: str) -> bytes:
     """The hash by which the states of a text are stored."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 @settings
 class Manifest:
-    """The contents of `encodings.json`; states of a checkpoint with another fingerprint would be meaningless."""
+    """What encodings are of; states of a checkpoint with another fingerprint would be meaningless."""
 
     model: str
     fingerprint: str
     dtype: Annotated[StateDtype, Field(strict=False)]
-    format_version: Literal[2] = 2
 
 
 def fingerprint(checkpoint: Path) -> str:
@@ -99,173 +90,117 @@ def known_fingerprint(checkpoint: Path) -> str:
     status = [(checkpoint / name).stat() for name in (CONFIG, WEIGHTS, TOKENIZER)]
     version = [[each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns] for each in status]
     path = cache_folder("fingerprints") / text_key(json.dumps(version)).hex()
-    with contextlib.suppress(OSError, ValueError):
+    with suppress(OSError, ValueError):
         if re.fullmatch(r"[0-9a-f]{64}", found := path.read_text(encoding="utf-8")):
             return found
     found = fingerprint(checkpoint)
-    with contextlib.suppress(InputError):
+    with suppress(InputError):
         write_text_atomically(path, found)
     return found
 
 
 class Encodings:
-    """The encoded texts of a folder, of the manifest's checkpoint and dtype."""
+    """The encoded texts of a folder, of the manifest's checkpoint and dtype. Threads and processes may share it."""
 
-    def __init__(self, folder: Path, manifest: Manifest, shards: Iterable[Path]) -> None:
-        self.folder = folder
-        self.manifest = manifest
-        self._words: int | None = None
-        self._shards = [_Shard(path) for path in shards]
-        sizes = [len(shard.keys) for shard in self._shards]
-        # Of duplicate texts, one.
-        self._keys, first = np.unique(np.concatenate([np.zeros(0, _KEY), *(s.keys for s in self._shards)]), True)
-        self._shard = np.repeat(np.arange(len(sizes)), sizes)[first]
-        self._row = np.concatenate([np.zeros(0, int), *map(np.arange, sizes)])[first]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A copy maps the same files, rather than their content."""
-        return Encodings.open, (self.folder.resolve(), self.manifest.fingerprint), {"_words": self._words}
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.manifest = folder, manifest
 
     @classmethod
     def open(cls, folder: str | Path, checkpoint_fingerprint: str) -> Encodings:
         """Open what `ap-ranker encode` wrote; an InputError if it is damaged, or of another checkpoint."""
-        folder = Path(folder)
-        manifest = _read_manifest(folder, checkpoint_fingerprint)
-        try:
-            return cls(folder, manifest, list_shards(folder))
-        except Exception as error:  # numpy raises different errors
-            raise InputError(f"{folder}: a damaged shard ({one_line(error)}). {RENEW}") from error
+        folder = Path(folder).absolute()
+        if not (folder / DATABASE).is_file():
+            raise InputError(f"{folder}: expected a folder that `ap-ranker encode` wrote, found no {DATABASE}. {RENEW}")
+        with _database(folder) as database:
+            [content] = database.execute("SELECT content FROM manifest").fetchone()
+            manifest = read_fields(Manifest, json.loads(content), "manifest")
+        if manifest.fingerprint != checkpoint_fingerprint:
+            raise InputError(
+                f"{folder}: expected states of this checkpoint ({checkpoint_fingerprint[:12]}), found those of another "
+                f"({one_line(manifest.model, 80)}, {one_line(manifest.fingerprint, 12)}). {RENEW}"
+            )
+        return cls(folder, manifest)
 
-    def check(self, example: QuantizedStates, words: int) -> None:
-        """Raise InputError if a shard has other arrays than these states; for more `words`, when they are read."""
-        self._words = words
-        expected = _layout({name: value.cpu().numpy() for name, value in example.tensors().items()})
-        for shard in self._shards:
-            if (found := _layout(shard.arrays)) != expected:
-                raise InputError(
-                    f"{shard.path}: expected states of this model, {expected}, found {one_line(found)}: remove the "
-                    "shard, and run ap-ranker encode again."
-                )
+    @classmethod
+    def begin(cls, folder: Path, manifest: Manifest) -> Encodings:
+        """Create a folder of encodings, or open an existing one; several processes may do so at once."""
+        files = [file.name for file in folder.iterdir() if file.name[0] != "."] if folder.is_dir() else []
+        if folder.is_file() or (files and DATABASE not in files):
+            raise InputError(f"{folder}: expected a new folder, or one with {DATABASE}, found other files.")
+        make_folder(folder)
+        with _database(folder, "rwc") as database:
+            database.execute(f"PRAGMA page_size = {_PAGE}")
+            database.execute("BEGIN IMMEDIATE")
+            for table in _TABLES:
+                database.execute(table)
+            if not database.execute("SELECT * FROM manifest").fetchall():
+                database.execute("INSERT INTO manifest VALUES (?)", [json.dumps(asdict(manifest))])
+        found = cls.open(folder, manifest.fingerprint)
+        if (dtype := found.manifest.dtype) != manifest.dtype:
+            raise InputError(f"{folder}: expected encodings in {manifest.dtype}, found {dtype}: name another folder.")
+        return found
 
     def __len__(self) -> int:
-        return len(self._keys)
+        with _database(self.folder) as database:
+            return int(database.execute("SELECT COUNT(*) FROM states").fetchone()[0])
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text; 0 if it is not in the folder."""
-        return [0 if shard is None else shard.length(row) for shard, row in self._find(texts)]
+        with _database(self.folder) as database:
+            return [row[0] if row else 0 for row in _rows(database, "length", texts)]
 
     def states(self, texts: Sequence[str]) -> QuantizedStates:
         """The states of texts that are in the folder."""
-        states = QuantizedStates.joined([shard.read(row) for shard, row in self._find(texts) if shard is not None])
-        ids = states.per_token.get("ids")
-        if ids is not None and self._words is not None and not ((ids >= 0) & (ids < self._words)).all():
-            raise InputError(
-                f"{self.folder}: a damaged shard: expected ids of {self._words:,} words, found {int(ids.min())} to "
-                f"{int(ids.max())}. {RENEW}"
-            )
-        return states
-
-    def _find(self, texts: Sequence[str]) -> list[tuple[_Shard | None, int]]:
-        keys = np.frombuffer(b"".join(map(text_key, texts)), _KEY)
-        positions = np.searchsorted(self._keys, keys)
-        exists = positions < len(self)
-        exists[exists] = self._keys[positions[exists]] == keys[exists]
-        return [
-            (self._shards[self._shard[position]], int(self._row[position])) if is_stored else (None, 0)
-            for position, is_stored in zip(positions.tolist(), exists.tolist(), strict=True)
-        ]
-
-
-def _read_manifest(folder: Path, checkpoint_fingerprint: str) -> Manifest:
-    path = folder / MANIFEST
-    try:
-        manifest = read_fields(Manifest, json.loads(path.read_text(encoding="utf-8")), path)
-    except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"{folder}: expected a folder that `ap-ranker encode` wrote, found no {MANIFEST}.") from None
-    except InputError as error:
-        raise InputError(f"{error} {RENEW}") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not the description of encodings ({one_line(error)}).") from error
-    if manifest.fingerprint != checkpoint_fingerprint:
-        raise InputError(
-            f"{folder}: expected states of this checkpoint ({checkpoint_fingerprint[:12]}), found those of another "
-            f"({one_line(manifest.model, 80)}, {one_line(manifest.fingerprint, 12)}). {RENEW}"
-        )
-    return manifest
-
-
-def begin_encodings(folder: Path, manifest: Manifest) -> None:
-    """Create a folder of encodings, or check an existing one; several processes may do so at once."""
-    is_new = not folder.exists() or (folder.is_dir() and all(file.name.startswith(".") for file in folder.iterdir()))
-    if not is_new and not (folder / MANIFEST).exists():  # in this order, because the manifest is written first
-        found = f"other files without {MANIFEST}" if folder.is_dir() else "a file"
-        raise InputError(f"{folder}: expected a new folder, or one of encodings; found {found}.")
-    make_folder(folder)
-    if not (folder / MANIFEST).exists():
-        write_first(folder / MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
-    existing = _read_manifest(folder, manifest.fingerprint)
-    if existing.dtype != manifest.dtype:
-        raise InputError(
-            f"{folder}: expected encodings in {manifest.dtype}, found {existing.dtype}: name another folder."
-        )
-
-
-def list_shards(folder: Path) -> list[Path]:
-    """The shards of a folder; none if there is no folder."""
-    paths = folder.iterdir() if folder.is_dir() else ()
-    return sorted(path for path in paths if path.is_dir() and not path.name.startswith("."))
-
-
-def write_shard(folder: Path, keys: Sequence[bytes], states: QuantizedStates) -> None:
-    """Write the states of the texts with these hashes as a new shard, atomically."""
-    with atomic_directory(folder / f"{process_number():03}-{uuid.uuid4().hex}") as draft:
-        np.save(draft / "keys.npy", np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY_BYTES))
-        np.save(draft / "offsets.npy", np.concatenate([[0], np.cumsum(states.lengths)]))
-        for name, value in states.tensors().items():
-            np.save(draft / f"{name}.npy", value.cpu().numpy())
-        (draft / CHECKSUM).write_text(_checksum(draft), encoding="utf-8")
-
-
-def _checksum(shard: Path) -> str:
-    return f"{reduce(lambda total, file: zlib.crc32(file.read_bytes(), total), sorted(shard.glob('*.npy')), 0):08x}"
-
-
-def _layout(arrays: dict[str, np.ndarray]) -> str:
-    """The dtype of each array, and the shape of one state (of a token or of a text)."""
-    return ", ".join(f"{name} {array.dtype}{list(array.shape[1:])}" for name, array in sorted(arrays.items()))
-
-
-class _Shard:
-    """The arrays of one shard, mapped into memory, if they are consistent; numpy raises all kinds of errors."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        # Mapping checks that the file is as large as its header says; "c", as torch warns of what cannot be written.
-        self.arrays = {file.stem: np.load(file, mmap_mode="c", allow_pickle=False) for file in path.glob("*.npy")}
-        keys, offsets = self.arrays.pop("keys"), self.arrays.pop("offsets")
-        found = keys.dtype, *keys.shape[1:], offsets.dtype, offsets.shape
-        if found != (np.uint8, KEY_BYTES, np.int64, (len(keys) + 1,)):
-            raise ValueError(f"{path.name}: keys and offsets of {len(keys)} texts are {found}")
-        self.keys = np.ascontiguousarray(keys).view(_KEY)[:, 0]
-        self._offsets = np.array(offsets)
-        if self._offsets[0] != 0 or (np.diff(self._offsets) < 1).any():
-            raise ValueError(f"{path.name}/offsets.npy: does not increase from 0")
-        rows = {"token": self._offsets[-1], "text": len(self.keys)}
-        for name, values in self.arrays.items():
-            if values.shape[:1] != (rows[name.partition(".")[0]],):
-                raise ValueError(f"{path.name}/{name}.npy: {list(values.shape)} instead of {rows}")
-
-    def length(self, row: int) -> int:
-        return int(self._offsets[row + 1] - self._offsets[row])
-
-    def read(self, row: int) -> QuantizedStates:
-        """The states of one text."""
         kinds: dict[str, dict[str, torch.Tensor]] = {"token": {}, "text": {}}
-        rows = {"token": slice(*self._offsets[row : row + 2]), "text": slice(row, row + 1)}
-        for name, values in self.arrays.items():
-            kind, _, own = name.partition(".")
-            kinds[kind][own] = torch.from_numpy(values[rows[kind]])
-        return QuantizedStates(np.array([self.length(row)]), kinds["token"], kinds["text"])
+        with _database(self.folder) as database:
+            found = [row for row in _rows(database, "length, numbers", texts) if row]
+            starts = [0] * len(found)
+            for name, dtype, shape in database.execute("SELECT name, dtype, shape FROM tensors ORDER BY name"):
+                (kind, _, own), kept, size = name.partition("."), np.dtype(dtype), json.loads(shape)
+                parts = []
+                for row, (length, numbers) in enumerate(found):
+                    end = starts[row] + kept.itemsize * prod(size) * (length if kind == "token" else 1)
+                    parts.append(numbers[starts[row] : end])
+                    starts[row] = end
+                values = np.frombuffer(bytearray().join(parts), kept).reshape(-1, *size)
+                kinds[kind][own] = torch.from_numpy(values)
+        return QuantizedStates(np.array([length for length, _ in found]), kinds["token"], kinds["text"])
+
+    def add(self, keys: Sequence[bytes], states: QuantizedStates) -> None:
+        """Write the states of the texts with these hashes, all or none."""
+        arrays = {name: value.cpu().numpy() for name, value in sorted(states.tensors().items())}
+        rows = []
+        for row, (key, start, length) in enumerate(zip(keys, states.starts, states.lengths.tolist(), strict=True)):
+            places = {"token": slice(start, start + length), "text": slice(row, row + 1)}
+            numbers = (values[places[name.partition(".")[0]]].tobytes() for name, values in arrays.items())
+            rows.append((key, length, b"".join(numbers)))
+        layout = [(name, values.dtype.name, json.dumps(values.shape[1:])) for name, values in arrays.items()]
+        with _database(self.folder, "rw") as database:
+            database.executemany("INSERT OR IGNORE INTO tensors VALUES (?, ?, ?)", layout)
+            database.executemany("INSERT OR IGNORE INTO states VALUES (?, ?, ?)", rows)
+
+
+@contextmanager
+def _database(folder: Path, mode: str = "ro") -> Iterator[sqlite3.Connection]:
+    """A connection for one use, as threads and forks share none; an InputError if it cannot be read, else OSError."""
+    try:
+        place = f"{(folder / DATABASE).absolute().as_uri()}?mode={mode}"
+        with closing(sqlite3.connect(place, timeout=_WAIT, uri=True)) as database, database:
+            yield database
+    except (sqlite3.Error, ValueError, TypeError) as error:
+        if mode != "ro":
+            raise OSError(str(error)) from error
+        raise InputError(f"{folder}: expected encodings, found damaged ones ({one_line(error)}). {RENEW}") from error
+
+
+def _rows(database: sqlite3.Connection, columns: str, texts: Sequence[str]) -> list[tuple[Any, ...] | None]:
+    """The columns of each text; `None` for those that are not there."""
+    keys, found = [text_key(text) for text in texts], {}
+    for start in range(0, len(keys), _AT_ONCE):
+        some = keys[start : start + _AT_ONCE]
+        query = f"SELECT text, {columns} FROM states WHERE text IN ({', '.join('?' * len(some))})"
+        found |= {key: tuple(values) for key, *values in database.execute(query, some)}
+    return [found.get(key) for key in keys]
 
 
 class KeptEncodings:
@@ -273,23 +208,31 @@ class KeptEncodings:
 
     def __init__(self, manifest: Manifest, kind: str) -> None:
         programs = [metadata.version("ap-ranker"), READING_VERSION, torch.__version__, torch.cpu.get_capabilities()]
-        states = [manifest.fingerprint, manifest.dtype, manifest.format_version, kind]
-        key = json.dumps([*states, *programs], default=str)
+        key = json.dumps([manifest.fingerprint, manifest.dtype, kind, *programs], default=str)
         self._root = cache_folder("encodings")
-        self._folder = self._root / hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
-        self._manifest = manifest
+        self._encodings = Encodings(self._root / hashlib.blake2b(key.encode(), digest_size=16).hexdigest(), manifest)
         self._new: list[tuple[list[bytes], QuantizedStates]] = []
         self._keys: set[bytes] = set()  # of those texts
-        self._asked: dict[str, None] = {}
         self._lock = threading.RLock()
         self._usable = True
-        self._encodings = self._open()
         self.states = self._encodings.states
+        folder = self._encodings.folder
+        try:
+            if (folder / DATABASE).exists():
+                with _database(folder) as database:
+                    if (found := database.execute("PRAGMA quick_check(1)").fetchone()) != ("ok",):
+                        raise ValueError(found)
+                Encodings.open(folder, manifest.fingerprint)
+        except InputError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            logger.warning("%s: damaged (%s); the texts are encoded again.", folder, one_line(error, 200))
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """As `Encodings.lengths`."""
-        with self._lock:
-            self._asked.update(dict.fromkeys(texts))
+        if not (file := self._encodings.folder / DATABASE).exists():
+            return [0] * len(texts)
+        with suppress(OSError):  # a read-only file can be read as well
+            os.utime(file)  # so that it is not removed
         return self._encodings.lengths(texts)
 
     def add(self, texts: Sequence[str], states: QuantizedStates) -> None:
@@ -300,9 +243,9 @@ class KeptEncodings:
             if not self._usable or not new or not states.is_finite():
                 return
             self._keys.update(keys)
-            kept = states[new].converted(self._manifest.dtype, torch.device("cpu"))
+            kept = states[new].converted(self._encodings.manifest.dtype, torch.device("cpu"))
             self._new.append(([keys[row] for row in new], kept))
-            if sum(batch.nbytes for _, batch in self._new) < SHARD_BYTES:
+            if sum(batch.nbytes for _, batch in self._new) < UNWRITTEN_BYTES:
                 return
         self.flush()
 
@@ -313,56 +256,25 @@ class KeptEncodings:
             if not new or not self._usable:
                 return
             try:
-                self._write(new)
-            except Exception as error:  # a full disk, a folder that somebody removes meanwhile, ...
+                states = QuantizedStates.joined([batch for _, batch in new])
+                self._make_room(states.nbytes)
+                self._root.mkdir(parents=True, exist_ok=True)
+                self._root.chmod(0o700)
+                encodings = Encodings.begin(self._encodings.folder, self._encodings.manifest)
+                encodings.add([key for keys, _ in new for key in keys], states)
+            except (OSError, InputError) as error:  # a full disk, a folder that somebody removes meanwhile, ...
                 self._usable = False
-                logger.warning("%s: texts are not kept for the next run (%s).", self._folder, one_line(error, 200))
-
-    def _open(self) -> Encodings:
-        try:
-            now = time.time_ns()
-            shards = sorted(list_shards(self._folder), key=lambda shard: shard.stat().st_mtime_ns)
-            for number, shard in enumerate(shards):  # which keep their order
-                if (shard / CHECKSUM).read_text(encoding="utf-8") != _checksum(shard):
-                    raise ValueError(f"{shard.name}: another checksum than when it was written")
-                with contextlib.suppress(OSError):  # a read-only folder can be read as well
-                    os.utime(shard, ns=(now, now + number))
-            if self._folder.is_dir():
-                return Encodings.open(self._folder, self._manifest.fingerprint)
-        except Exception as error:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            logger.warning("%s: damaged (%s); the texts are encoded again.", self._folder, one_line(error, 200))
-        return Encodings(self._folder, self._manifest, [])
-
-    def _write(self, new: list[tuple[list[bytes], QuantizedStates]]) -> None:
-        shards = list_shards(self._folder)
-        if len(shards) < MOST_SHARDS:
-            shards = []
-        else:
-            encodings, texts = self._open(), [*self._asked]
-            known = [text for text, length in zip(texts, encodings.lengths(texts), strict=True) if length]
-            if known:
-                new = [([text_key(text) for text in known], encodings.states(known)), *new]
-        states = QuantizedStates.joined([batch for _, batch in new])
-        self._make_room(states.nbytes)
-        self._root.mkdir(parents=True, exist_ok=True)
-        self._root.chmod(0o700)
-        begin_encodings(self._folder, self._manifest)
-        write_shard(self._folder, [key for keys, _ in new for key in keys], states)
-        for shard in shards:
-            shutil.rmtree(shard, ignore_errors=True)
+                folder = self._encodings.folder
+                logger.warning("%s: texts are not kept for the next run (%s).", folder, one_line(error, 200))
 
     def _make_room(self, size: int) -> None:
-        """Remove the shards that were not used for longest, so that there is room for a new one."""
+        """Remove the files that were not used for longest, so that there is room for so many bytes more."""
         if size > MOST_BYTES:
             raise OSError(f"{size:,} bytes at once")
-        found = []
-        for shard in (shard for folder in self._root.glob("*") for shard in list_shards(folder)):
-            with contextlib.suppress(OSError):  # another process removes it
-                found.append((shard.stat().st_mtime_ns, sum(file.stat().st_size for file in shard.iterdir()), shard))
+        found = [(file.stat().st_mtime_ns, file.stat().st_size, file) for file in self._root.glob(f"*/{DATABASE}")]
         total = size + sum(bytes_ for _, bytes_, _ in found)
-        for _, bytes_, shard in sorted(found):
+        for _, bytes_, file in sorted(found):
             if total <= MOST_BYTES:
                 break
             total -= bytes_
-            shutil.rmtree(shard, ignore_errors=True)
+            shutil.rmtree(file.parent, ignore_errors=True)

@@ -9,7 +9,6 @@ from functools import cached_property
 from numbers import Integral
 from operator import is_
 from typing import Any, cast
-from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -32,9 +31,6 @@ BATCH_SIZE = 64
 """Answers encoded at once: larger batches need more memory and are not faster on a CPU."""
 
 _lock = threading.Lock()
-
-_told_of_cuts: WeakSet[Any] = WeakSet()
-"""Tokenizers of which it was said that they cut texts: all rankers of a run, or of a checkpoint, share one."""
 
 STORED_AT_ONCE = 128
 """Cached answers matched at once: more need more memory; with 25 to 50, `run` of 100 took a fifth longer or more."""
@@ -195,11 +191,8 @@ class TextEncoder:
     def tokenize(self, texts: Sequence[str], *, questions: bool = False) -> list[list[int]]:
         """Token ids of texts. The first time that a text is too long for the model, a warning is logged."""
         ids, cut = self.tokenizer.encode(texts, questions=questions)
-        with _lock:
-            is_first = cut and self.tokenizer not in _told_of_cuts
-            if is_first:
-                _told_of_cuts.add(self.tokenizer)
-        if is_first:
+        if cut and not self.tokenizer.told_of_cuts:  # which all rankers of a run, or of a checkpoint, share
+            self.tokenizer.told_of_cuts = True
             logger.warning(
                 "%d of %d texts are longer than %d tokens and were cut there: put what matters first, or split them.",
                 *(cut, len(texts), self.tokenizer.max_tokens),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 import regex
@@ -15,7 +15,6 @@ from torch import Tensor
 from ap_ranker.errors import InputError, library_errors
 from ap_ranker.text.languages import UNSPACED, Segmenter, find_segmenter
 from ap_ranker.text.nearest_word import KEPT, NearestWords
-from ap_ranker.text.phrases import Phrases, learn_phrases, phrase_words
 from ap_ranker.text.reading import plain
 
 PAD = 0  # the id of the padding token in every vocabulary; its vector is zero
@@ -64,6 +63,8 @@ _LETTERS = regex.compile(rf"[\p{{L}}\p{{M}}--[{UNSPACED}]]+", regex.V1)  # a wor
 SHORTEST = 3
 """Minimum number of letters of a word that is mended."""
 
+_WITHIN = regex.compile(r"[^_]+(_[^_]+)+")  # what no text has: "_" is punctuation, a token of its own
+
 _SYMBOL = regex.compile(r"[\p{S}--\p{ASCII}]+", regex.V1)
 
 
@@ -94,6 +95,7 @@ class Vocabulary:
     """The common base of the tokenizers of words and of subwords."""
 
     _tokenizer: Tokenizer
+    told_of_cuts = False  # whether anybody said that it cuts texts
 
     @property
     def words(self) -> list[str]:
@@ -124,9 +126,7 @@ class WordTokenizer(Vocabulary):
         self.max_tokens = max_tokens
         self.segmenter = segmenter
         self._segment = find_segmenter(segmenter)
-        words = self.words
-        self._phrases = Phrases(words)
-        self._nearest = NearestWords(words)
+        self._nearest = NearestWords(self.words)
 
     @classmethod
     def build(
@@ -135,14 +135,12 @@ class WordTokenizer(Vocabulary):
         *,
         max_tokens: int,
         extra_words: Sequence[str] = (),
-        phrases: bool = False,
         segmenter: str | None = None,
     ) -> WordTokenizer:
         """Collect the vocabulary of the training texts; InputError if there is no such segmenter or it needs an extra.
 
-        Extra words, which have pre-trained vectors, are included even if the texts lack them, but no phrases: these are
-        learnt from the texts alone, where frequent bigrams and trigrams become one token, "new_york". A segmenter
-        splits one language into words, such as `jieba` Chinese; other scripts without spaces become characters.
+        Extra words, which have pre-trained vectors, are included even if the texts lack them. A segmenter splits one
+        language into words, such as `jieba` Chinese; other scripts without spaces become characters.
         """
         segment = find_segmenter(segmenter)
         texts = [_spaced(_plain(text), segment) for text in texts]
@@ -150,9 +148,8 @@ class WordTokenizer(Vocabulary):
         counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN})
         counter.train_from_iterator(texts, trainers.WordLevelTrainer(vocab_size=2**31, special_tokens=special))
         counted = counter.get_vocab()
-        words = [*sorted(counted, key=counted.__getitem__), *(word for word in extra_words if not phrase_words(word))]
-        first, second = learn_phrases(map(_split, texts)) if phrases else ([], [])
-        vocabulary = dict.fromkeys([*special, *first, *words, *second])
+        further = (word for word in extra_words if not _WITHIN.fullmatch(word))
+        vocabulary = dict.fromkeys([*special, *sorted(counted, key=counted.__getitem__), *further])
         tokenizer = _word_level({word: row for row, word in enumerate(vocabulary)})
         return cls(tokenizer, max_tokens, segmenter)
 
@@ -163,8 +160,7 @@ class WordTokenizer(Vocabulary):
         """
         texts = [_spaced(_plain(text), self._segment) for text in texts]
         found = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
-        nearest = map(self._with_nearest, texts, found)
-        encoded = list(map(self._phrases.join, nearest))
+        encoded = list(map(self._with_nearest, texts, found))
         cut = sum(len(ids) > self.max_tokens for ids in encoded)
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
 
@@ -179,11 +175,7 @@ class WordTokenizer(Vocabulary):
             self._spans_in((place[start][0], place[end - 1][1]), word)
             for word, (start, end) in zip(by_word, encoding.offsets, strict=True)
         )
-        words, spans = chain.from_iterable(spans_of), []
-        for token in self._phrases.join([*chain.from_iterable(by_word)])[: self.max_tokens]:
-            joined = list(islice(words, len(phrase_words(self._tokenizer.id_to_token(token) or "")) or 1))
-            spans.append((joined[0][0], joined[-1][1]))
-        return spans or [(0, 0)]
+        return [*chain.from_iterable(spans_of)][: self.max_tokens] or [(0, 0)]
 
     def _with_nearest(self, text: str, ids: list[int]) -> list[int]:
         return [*chain.from_iterable(self._by_word(text, ids))] if UNKNOWN in ids else ids

@@ -13,7 +13,6 @@ import numpy as np
 
 from ap_ranker.errors import InputError, extra_for, told_at
 from ap_ranker.safe_open import open_file, what_is_at
-from ap_ranker.text.phrases import phrase_words
 from ap_ranker.text.tokenizer import PAD, UNKNOWN
 
 GLOVE = "glove-50d"  # vectors of a package
@@ -62,7 +61,7 @@ class WordVectors:
         return digest.hexdigest()
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
-        """(len(vocabulary), D) float32: known words', means of a phrase's words, 0 for padding, else normal noise."""
+        """(len(vocabulary), D) float32: the vectors of known words, 0 for padding, normal noise for others."""
         row_of: dict[str, int] = {}
         for row, word in enumerate(self.words):
             row_of.setdefault(word.lower(), row)  # the more frequent spelling wins
@@ -70,8 +69,6 @@ class WordVectors:
         for row, token in enumerate(vocabulary):
             if token in row_of:
                 table[row] = self.matrix[row_of[token]]
-            elif parts := [row_of[word] for word in phrase_words(token) if word in row_of]:
-                table[row] = self.matrix[parts].mean(axis=0)
         table[PAD] = 0.0
         if self.unknown is not None:
             table[UNKNOWN] = self.unknown

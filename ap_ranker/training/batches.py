@@ -12,7 +12,7 @@ from torch.utils.data import Sampler
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.models.spec import Recipe
 from ap_ranker.text.tokenizer import AnyTokenizer, TokenBatch
-from ap_ranker.training.negatives import HardNegatives, not_wrong
+from ap_ranker.training.negatives import not_wrong
 from ap_ranker.training.objectives import IGNORE, NEGATIVE
 from ap_ranker.training.teacher import TeacherScores
 
@@ -114,16 +114,15 @@ class Batches:
 
     By default all questions of a batch share its N answers: the right answers of the pairs, some of those judged wrong
     for the questions, and `negatives` random ones. So each question sees at least as many random answers as if it drew
-    its own, at 1/B of the encoding cost. `hard` negatives replace the random ones: each question adds hard ones to
-    those judged wrong, up to `negatives`.
+    its own, at 1/B of the encoding cost.
 
     With `own_candidates`, each question has its right answers and up to `negatives` wrong ones to itself: judged ones
-    first, then hard ones, then, for a question without judged ones, random ones. The other questions' answers are
-    ignored: B x N comparisons by a network would cost too much.
+    or, if there are none, random ones. The other questions' answers are ignored: B x N comparisons by a network would
+    cost too much.
 
-    A batch depends only on its pairs, the seed and the current `hard` negatives, so a resumed run sees the same
-    batches. A pair gets new negatives each epoch, because the sampler batches it with other pairs. With `lessons`, a
-    teacher's scores, each question also adds `taught` answers, drawn from the teacher's `HIGHEST` best.
+    A batch depends only on its pairs and the seed, so a resumed run sees the same batches. A pair gets new negatives
+    each epoch, because the sampler batches it with other pairs. With `lessons`, a teacher's scores, each question also
+    adds `taught` answers, drawn from the teacher's `HIGHEST` best.
 
     `pairs` are the (question, right answer) pairs of the data, as positions; an epoch is one pass over them. With
     `own_candidates` each question occurs once, with its first right answer: its batch also holds the others.
@@ -137,7 +136,6 @@ class Batches:
         negatives: int,
         own_candidates: bool,
         seed: int,
-        hard: HardNegatives | None = None,
         lessons: TeacherScores | None = None,
         taught: int = 0,
     ) -> None:
@@ -149,8 +147,7 @@ class Batches:
         self._judged = [question.negatives if dataset.judged else () for question in dataset.questions]
         self._classes = [dict(zip(q.candidates or (), q.labels, strict=False)) for q in dataset.questions]
         self.classes = len(dataset.classes)
-        self._not_wrong = not_wrong(dataset) if hard is None else hard.not_wrong
-        self._negatives, self._hard = min(negatives, len(dataset.answers)), hard
+        self._not_wrong, self._negatives = not_wrong(dataset), min(negatives, len(dataset.answers))
         self._lessons, self._taught = lessons, taught
         self._own_candidates, self._seed = own_candidates, seed
 
@@ -177,8 +174,7 @@ class Batches:
             rows = [row for _, row in pairs]
             for question, _ in pairs:
                 rows += self._wrong(question, JUDGED_NEGATIVES, rng)
-            if self._hard is None:
-                rows += rng.choice(len(self.answers), self._negatives, replace=False).tolist()
+            rows += rng.choice(len(self.answers), self._negatives, replace=False).tolist()
             own = []
         rows = list(dict.fromkeys(rows))
         # With candidates of its own, a question learns nothing from those of the others.
@@ -208,10 +204,8 @@ class Batches:
         return list(dict.fromkeys([*sorted(self._right[question]), *wrong]))
 
     def _wrong(self, question: int, most_judged: int, rng: np.random.Generator) -> list[int]:
-        """Answers judged wrong for a question, and hard ones up to `negatives`."""
+        """Answers judged wrong for a question, and some that the teacher ranks highest."""
         wrong = _draw(self._judged[question], most_judged, rng)
-        if self._hard is not None:
-            wrong += _draw(self._hard.rows[question], max(0, self._negatives - len(wrong)), rng)
         if self._lessons is not None:
             wrong += _draw(self._lessons.rows[question][:HIGHEST], self._taught, rng)
         return wrong

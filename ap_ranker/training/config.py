@@ -57,11 +57,7 @@ class TrainingConfig:
             is too narrow for a confident softmax, and 1 for log-odds.
         negatives: pointwise and listwise: wrong answers per question, 15. Softmax and hinge: answers drawn from the
             whole answer set for each batch, beside its own: 50 for hinge, as in the papers, none for softmax, which has
-            enough. With `negatives_from` other than random: hard ones per question, 15, or 2 if shared.
-        negatives_from: the source of unjudged negatives, beside the batch's other answers: `random`, from the whole
-            answer set; `bm25`, from the question's 100 best answers by BM25; `model`, the same for one epoch, then the
-            20 of those that the model scores highest at the start of each epoch, which takes time. Answers judged wrong
-            come first. Right answers, their copies and near-copies are left out.
+            enough. Right answers, their copies and near-copies are none.
         teacher_weight: distillation: λ, the share of the teacher's distribution in the loss; the labels have the rest.
         teacher_temperature: distillation: T, by which the softmaxes of both are softened beyond their own temperatures.
         taught_answers: distillation: answers per question, drawn from the teacher's 20 best, that join a batch: 2 if
@@ -85,7 +81,6 @@ class TrainingConfig:
         vocabulary_from_vectors: number of the vectors' most frequent words that join the vocabulary even if the
             training data lacks them: a user's synonym then lies near its neighbours instead of being unknown.
         freeze_embeddings: keep pre-trained word vectors as they are.
-        phrases: join frequent word pairs and triples into one token ("new_york"), as word2phrase does.
         segmenter: the library that splits Chinese (`jieba`), Thai (`pythainlp`), Japanese (`sudachipy`) or Korean
             (`kiwipiepy`); by default each character of a script without spaces is a token, and a Korean word is one.
         language: of BM25's stemmer, such as `english`: "parcels" then finds "parcel"; or `thai` (extra `thai`). The
@@ -113,7 +108,6 @@ class TrainingConfig:
     weight_decay: Annotated[float, Field(ge=0, le=1)] | None = None
     temperature: Annotated[float, Field(ge=0.001, le=1_000)] | None = None  # with less, a softmax is not finite
     negatives: Annotated[int, Field(ge=0, le=10_000)] | None = None
-    negatives_from: Literal["random", "bm25", "model"] = "random"
     teacher_weight: Annotated[float, Field(gt=0, le=1)] = 0.8
     teacher_temperature: Annotated[float, Field(ge=0.1, le=100)] = 4.0
     taught_answers: Annotated[int, Field(ge=0, le=20)] | None = None  # drawn from as many
@@ -126,7 +120,6 @@ class TrainingConfig:
     embedding_size: Annotated[int, Field(gt=0, le=4_096)] | None = None  # 50,000 words then take 0.8 GB
     vocabulary_from_vectors: Annotated[int, Field(ge=0, le=10_000_000)] = 50_000  # the largest file has 5 million
     freeze_embeddings: bool = False
-    phrases: bool = False
     segmenter: str | None = None
     language: str | None = None
     max_tokens: Annotated[int, Field(gt=0, le=10_000)] = 200  # some models have weights for each position
@@ -147,10 +140,6 @@ class TrainingConfig:
             raise InputError(
                 f"Expected epochs above 0 and effort: normal for {self.model}, found epochs: {self.epochs} and effort: "
                 f"{self.effort}. Only a pretrained encoder (ap-transformer) has others."
-            )
-        if self.negatives_from != "random" and self.negatives == 0:
-            raise InputError(
-                f"Expected negatives above 0 with negatives_from: {self.negatives_from}, found 0. Leave one out."
             )
 
     @property
@@ -209,10 +198,8 @@ class TrainingConfig:
         return by_default if self.augmented_questions is None else self.augmented_questions
 
     def sampled_negatives(self, objective: str) -> int:
-        """Number of negatives to draw: per question, or per batch if random and shared."""
-        spec = objective_spec(objective)
-        by_default = spec.random_negatives if self.negatives_from == "random" else spec.hard_negatives
-        return by_default if self.negatives is None else self.negatives
+        """Number of negatives to draw: per question, or per batch if its questions share them."""
+        return objective_spec(objective).negatives if self.negatives is None else self.negatives
 
     def drawn_taught_answers(self, objective: str) -> int:
         """Number of the teacher's best answers to draw per question."""

@@ -38,7 +38,6 @@ from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.models.weights import check_finite
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.phrases import phrase_words
 from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, SubwordTokenizer, TokenBatch, split_words
 from ap_ranker.text.word_vectors import WordVectors, read_vectors
 from ap_ranker.training.computed_once import computed_once
@@ -169,7 +168,7 @@ class EncoderVectors:
         return hashlib.sha256(f"{self.key} {self.size or MAX_SIZE}".encode()).hexdigest()
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
-        """(V, D) float32: the vector of each word or phrase, most frequent first; 0 for padding, noise for unknown."""
+        """(V, D) float32: the vector of each word, most frequent first; 0 for padding, noise for unknown."""
         table = np.zeros((len(vocabulary), self.dimensions), dtype=np.float32)
         words = vocabulary[UNKNOWN + 1 :]
         if words:
@@ -177,22 +176,21 @@ class EncoderVectors:
             if not self.static or self.dimensions < vectors.shape[1]:
                 vectors = principal_components(vectors, self.dimensions)
             if not self.static:
-                vectors = vectors * frequency_weights(words)[:, None]
+                vectors = vectors * frequency_weights(len(words))[:, None]
             table[UNKNOWN + 1 :, : vectors.shape[1]] = vectors * (SPREAD / max(float(vectors.std()), 1e-12))
         table[UNKNOWN] = rng.normal(0.0, SPREAD, self.dimensions)
         return table
 
     def _vectors(self, words: Sequence[str]) -> np.ndarray:
         """(V, H) the encoder's vectors of words."""
-        texts = [" ".join(phrase_words(word)) or word for word in words]
         if self.static:
-            return self._read(texts)
+            return self._read(words)
         key = self.key, list(self.words)
         own = computed_once("word-vectors", key, lambda: self._read(self.words).astype(np.float16))
         known = dict(zip(self.words, own.astype(np.float32), strict=True))
-        new = [text for text in texts if text not in known]
+        new = [word for word in words if word not in known]
         known |= dict(zip(new, self._read(new), strict=True))
-        return np.stack([known[text] for text in texts])
+        return np.stack([known[word] for word in words])
 
     def _read(self, texts: Sequence[str]) -> np.ndarray:
         parts = [np.zeros((0, 1), dtype=np.float32)] if not texts else []
@@ -230,9 +228,7 @@ def principal_components(vectors: np.ndarray, size: int) -> np.ndarray:
     return np.asarray(centred @ (directions * np.sign(directions[largest, np.arange(directions.shape[1])])))
 
 
-def frequency_weights(words: Sequence[str]) -> np.ndarray:
-    """(V,) α / (α + p) of words that are sorted by frequency. A phrase, however frequent, has the weight 1."""
-    is_word = np.array([not phrase_words(word) for word in words])
-    ranks = np.cumsum(is_word).clip(min=1)
-    frequencies = is_word / (ranks * (1 / np.arange(1, len(words) + 1)).sum())
-    return np.asarray(ALPHA / (ALPHA + frequencies))
+def frequency_weights(words: int) -> np.ndarray:
+    """(V,) α / (α + p) of V words that are sorted by frequency."""
+    ranks = np.arange(1, words + 1)
+    return np.asarray(ALPHA / (ALPHA + 1 / (ranks * (1 / ranks).sum())))

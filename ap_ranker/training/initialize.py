@@ -82,7 +82,6 @@ def initialize_model(
         texts,
         max_tokens=config.max_tokens,
         extra_words=[word.lower() for word in vectors.words[: config.vocabulary_from_vectors]] if vectors else [],
-        phrases=config.phrases,
         segmenter=config.segmenter,
     )
     size = vectors.dimensions if vectors else config.embedding_size or EMBEDDING_SIZE

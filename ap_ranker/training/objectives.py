@@ -114,9 +114,8 @@ class ObjectiveSpec:
     loss: Loss | None = None  # None for the untrained baselines, which need no gradient
     own_candidates: bool = False  # a question is scored with its own candidates only, not with all of the batch
     batch_size: int = 64  # questions per step, unless the settings say otherwise
-    random_negatives: int = 0  # drawn from all answers: per question with own candidates, else per batch
-    hard_negatives: int = 2  # per question where the settings ask for them; the whole batch shares up to 128
-    taught_answers: int = 2  # per question, drawn from those that a teacher ranks highest; shared likewise
+    negatives: int = 0  # drawn from all answers: per question with own candidates, else per batch
+    taught_answers: int = 2  # per question, drawn from those that a teacher ranks highest; up to 128 are shared
     classes: bool = False  # learns all classes of the labels where the model is a classifier, not the best against all
     needs_teacher: bool = False  # learns from the scores of another model
     training: str = ""  # without a loss, what takes the place of training, in words
@@ -127,7 +126,7 @@ class ObjectiveSpec:
         return self.loss is not None
 
 
-_OWN: dict[str, Any] = {"own_candidates": True, "batch_size": 16, "random_negatives": 15, "hard_negatives": 15}
+_OWN: dict[str, Any] = {"own_candidates": True, "batch_size": 16, "negatives": 15}
 
 SHARED_DISTILLATION, OWN_DISTILLATION = "distillation", "listwise-distillation"
 """The second is for judged candidates, and for models that are expensive to match."""
@@ -136,7 +135,7 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
     spec.name: spec
     for spec in (
         ObjectiveSpec("softmax", softmax),
-        ObjectiveSpec("hinge", hinge, random_negatives=50),  # as in the papers
+        ObjectiveSpec("hinge", hinge, negatives=50),  # as in the papers
         ObjectiveSpec("pointwise", pointwise, classes=True, **_OWN),  # B x N pairs cost a network too much
         ObjectiveSpec("listwise", listwise, **_OWN),
         ObjectiveSpec(SHARED_DISTILLATION, distillation, needs_teacher=True),

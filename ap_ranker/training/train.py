@@ -49,7 +49,6 @@ from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import wait_for_all
 from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
 from ap_ranker.training.initialize import initialize_model, with_effort
-from ap_ranker.training.negatives import HardNegatives, MineEachEpoch
 from ap_ranker.training.objectives import objective_spec
 from ap_ranker.training.progress import Progress, quiet
 from ap_ranker.training.resume_folder import ResumeFolder, seconds_so_far
@@ -143,22 +142,18 @@ def train(
             if start
             else initialize_model(learnt, config, options, vectors, place, on_progress)
         )
-        mined = objective.needs_gradient and config.negatives_from != "random"
-        hard = HardNegatives(learnt, config.language) if mined else None
         batches = Batches(
             learnt,
             tokenizer,
             negatives=config.sampled_negatives(recipe.objective),
             own_candidates=objective.own_candidates,
             seed=config.seed,
-            hard=hard,
             lessons=lessons,
             taught=config.drawn_taught_answers(recipe.objective),
         )
         if model.statistics is not None:
             model.statistics.count(batches.answers)
         ranker = Ranker(model, tokenizer, place, cache=EncodingCache(0))  # evaluates states as they are stored
-        callbacks = (*_mining(hard, ranker, config), *callbacks)
 
         # 2. Train, and evaluate the best epoch beside BM25.
         sample = sample_questions(with_wordings(dev, data), config.dev_questions, config.seed)
@@ -203,16 +198,13 @@ def train(
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if process_number() == 0:
             # What tells new questions from known ones; the user has no file of dev questions that were set aside.
-            files = {TRAINED_QUESTIONS: trained_lines(each.text for each in data.questions)} | _held_out(data, dev)
+            files = {TRAINED_QUESTIONS: trained_lines(each.text for each in data.questions)}
+            files |= {DEV: question_lines(dev)} if data.withheld else {}
             card = model_card(ranker.config, report, _machine(place), batches, about)
             save_checkpoint(output, ranker.config, model, tokenizer, card, files)
             ranker.config = _calibrated(output, dev, data, device)
             states.remove()
         return TrainingResult(ranker, report, best_epoch, seconds)
-
-
-def _held_out(data: Dataset, dev: Dataset) -> dict[str, str]:
-    return {DEV: question_lines(dev)} if data.withheld else {}
 
 
 def _calibrated(folder: Path, dev: Dataset, data: Dataset, device: str | None) -> CheckpointConfig:
@@ -265,13 +257,6 @@ def _record(
 ) -> dict[str, Any]:
     sources = {"start": start.source if start else None, "teacher": teacher.source if teacher else None}
     return asdict(config) | asdict(recipe) | {"data": data.name} | sources
-
-
-def _mining(hard: HardNegatives | None, ranker: Ranker, config: TrainingConfig) -> list[TrainerCallback]:
-    """Guide the hard negatives by a pretrained encoder, and mine them in each epoch if the settings say so."""
-    if hard is not None and model_spec(config.model).pretrained:
-        hard.guide(ranker)
-    return [MineEachEpoch(hard, ranker)] if hard is not None and config.negatives_from == "model" else []
 
 
 def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> CandidateScores:

@@ -18,6 +18,7 @@ from typing import Any
 from conftest import ROOT, settings_of
 from disks import fill
 
+from ap_ranker.errors import InputError
 from ap_ranker.files import restore
 from crash import oracle
 from crash.killer import Commands, Ended, Moment, Running
@@ -39,7 +40,7 @@ WORDS = [
 ]
 ASKED = ["where is my {}?", "the {} is gone", "help with {} please", "I need a {} today", "who has my {} now"]
 TEXTS = 2100
-"""To encode: two shards."""
+"""To encode: written in two parts."""
 TRAIN = ("train", ".", "--config", "settings.yaml", "--output", "c", "--device", "cpu")
 
 
@@ -255,13 +256,14 @@ class Encode(Scenario):
 
     name = "encode"
     argv = ("encode", "c", "texts.csv", "--output", "encodings", "--device", "cpu")
-    dangerous = ("encodings", "encodings/.*", "encodings/*-*")
+    dangerous = ("encodings", "encodings/*")
 
     def look(self) -> Any:
         folder, texts = self.folder / "encodings", (self.folder / "texts.csv").read_text().split("\n")[1:-1]
-        if not (folder / "encodings.json").exists():
+        try:
+            return oracle.states(folder, self.folder / "c", texts)
+        except InputError:  # killed before its first transaction
             return {}
-        return oracle.states(folder, self.folder / "c", texts)
 
     def check(self) -> None:
         whole = getattr(self, "after", None)

@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 
 from ap_ranker import files
 from ap_ranker.errors import InputError
-from ap_ranker.files import atomic_directory, atomic_file, locked, restore, write_first, write_text_atomically
+from ap_ranker.files import atomic_directory, atomic_file, locked, restore, write_text_atomically
 from ap_ranker.ranking.checkpoint import find_checkpoint, load_checkpoint
 from ap_ranker.text.tokenizer import WordTokenizer
 
@@ -173,16 +173,6 @@ def test_links_stay_and_devices_are_written_to(tmp_path: Path) -> None:
     assert reader.communicate(timeout=300)[0] == "told"
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", "large", "link", "pipe"]
-
-
-def test_the_first_one_writes(disk: Path) -> None:
-    write_first(disk / "file", "first")
-    write_first(disk / "file", "second")
-    assert (disk / "file").read_text() == "first"
-    fill(disk)
-    with refused("other"):
-        write_first(disk / "other", "x" * BIG)
-    assert sorted(path.name for path in disk.iterdir()) == ["file", "filler"]
 
 
 def test_an_error_of_another_kind_stays_what_it_is(tmp_path: Path) -> None:

@@ -8,9 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
-from conftest import TEXTS, write_checkpoint
 from refusals import refused
 
 from ap_ranker.data.audit.fix import fix
@@ -18,8 +16,6 @@ from ap_ranker.data.faq import read_faq
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.tables import read_table
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.encode_corpus import encode_corpus
-from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training.config import read_training_config
 from ap_ranker.web.serve import _listen
@@ -82,20 +78,6 @@ def test_fix_keeps_fields_that_only_later_records_have(suffix: str, tmp_path: Pa
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     fix(path, output)
     assert [row.fields for row in read_table(output).rows] == [{"topic": "", **record} for record in records[1:]]
-
-
-@pytest.mark.parametrize("value", [-1, 10**6])
-def test_encodings_of_words_that_the_checkpoint_lacks(value: int, tmp_path: Path) -> None:
-    """An AP-CNN's states are token ids."""
-    checkpoint = write_checkpoint("ap-cnn", tmp_path / "checkpoint")
-    encode_corpus(checkpoint, TEXTS, tmp_path / "encodings", device="cpu")
-    [path] = tmp_path.glob("encodings/*/token.ids.npy")
-    ids = np.load(path)
-    ids[0] = value
-    np.save(path, ids)
-    ranker = Ranker.from_pretrained(checkpoint, "cpu", encodings=tmp_path / "encodings")
-    with refused("damaged"):
-        ranker.rank("Where is my parcel?", TEXTS)
 
 
 @pytest.mark.parametrize("host", ["\ufeff", "é" * 100, "no such host"])

@@ -322,7 +322,7 @@ def _settings(name: str, folder: Path) -> None:
     settings = {
         **{"model": name, "options": {}, "match": "answer", "seed": 3, "learning_rate": 0.01, "batch_size": 8},
         **{"embedding_size": 20, "max_tokens": 30, "dev_share": 0.2, "epochs": 2, "patience": 1, "temperature": 0.1},
-        **{"weight_decay": 0.0, "negatives": 2, "negatives_from": "random", "schedule": "constant"},
+        **{"weight_decay": 0.0, "negatives": 2, "schedule": "constant"},
     }
     settings["options"] = {key: option.default for key, option in spec.options.items()}
     (folder / "settings.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))

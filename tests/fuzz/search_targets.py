@@ -22,10 +22,7 @@ from starlette.types import Message
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.ranking.bm25 import BM25_SCORE
-from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
-from ap_ranker.ranking.encode_corpus import encode_corpus
-from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
@@ -76,21 +73,6 @@ def expect_ranking(ranker: Ranker) -> None:
     expect(all(a.score >= b.score for a, b in pairwise(first)), "a worse answer above a better one")
     for one, other in zip(first, second, strict=True):
         expect(math.isclose(one.score, other.score, abs_tol=1e-3), f"first {one.score}, then {other.score}")
-
-
-def write_encodings(dtype: str, folder: Path) -> None:
-    write_calibrated("ap-cnn", folder)
-    encode_corpus(folder / "checkpoint", ANSWERS, folder / "encodings", dtype=StateDtype(dtype), device="cpu")
-
-
-def use_encodings(folder: Path) -> None:
-    cached = EncodingCache(10**6)
-    ranker = Ranker.from_pretrained(folder / "checkpoint", "cpu", cache=cached, encodings=folder / "encodings")
-    assert ranker.encodings is not None
-    assert ranker.config is not None
-    for length in ranker.encodings.lengths(ANSWERS):
-        expect(0 <= length <= ranker.config.max_tokens, f"a text of {length} tokens, which are cut at fewer")
-    expect_ranking(ranker)
 
 
 def write_store(folder: Path) -> None:
@@ -267,13 +249,6 @@ async def _ask(head: dict[str, Any], body: bytes) -> tuple[int, bytes]:
 
 TARGETS = [
     Target("checkpoint", {name: partial(write_calibrated, name) for name in CHECKPOINTS}, use_checkpoint, weight=6),
-    Target(
-        "encodings",
-        {p: partial(write_encodings, p) for p in ("float32", "float16", "int8", "int4")},
-        use_encodings,
-        partial(mutate_folder, only="encodings/**/*"),
-        weight=4,
-    ),
     Target("store", {"": write_store}, use_store, weight=3),
     Target(
         "pipeline",

@@ -147,12 +147,6 @@ def test_what_is_learnt_ranks_from_every_cache(name: str, precision: Any, tmp_pa
             assert torch.allclose(warm, cold, rtol=0, atol=1e-3 * spread)
 
 
-@pytest.mark.parametrize("negatives_from", ["bm25", "model"])
-@pytest.mark.parametrize("name", ["ap-transformer", "ap-bilstm"])
-def test_hard_negatives(name: str, negatives_from: Any, tmp_path: Path) -> None:
-    learnt(random_pairs(), settings(name, tmp_path, negatives_from=negatives_from, negatives=2), tmp_path)
-
-
 def test_a_frozen_encoder(tmp_path: Path) -> None:
     """What it has read is kept in the GPU's memory."""
     result, losses = learnt(random_pairs(), settings("ap-transformer", tmp_path, effort="quick"), tmp_path)

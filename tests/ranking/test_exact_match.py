@@ -12,7 +12,6 @@ import pytest
 from conftest import TEXTS, write_checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
-from refusals import refused
 
 from ap_ranker.ranking.bm25 import BM25, LONGEST, MOST_TIMES
 from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS, find_trained, trained_lines
@@ -138,6 +137,3 @@ def test_a_checkpoint_knows_what_it_has_seen(tmp_path: Path) -> None:
     assert "parcel" not in lines
     (tmp_path / TRAINED_QUESTIONS).write_text(lines)
     assert find_trained(tmp_path, ["WHERE is my  parcel", "how much!", "how much more?"]) == [True, True, False]
-    (tmp_path / TRAINED_QUESTIONS).write_text("where is my parcel\n")
-    with refused(f"{TRAINED_QUESTIONS}", by=ValueError):
-        find_trained(tmp_path, ["a"])

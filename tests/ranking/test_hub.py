@@ -136,7 +136,7 @@ def test_the_four_files_and_nothing_else(hub: Hub, folder: Path, tmp_path: Path,
     ("at", "status", "facts"),
     [
         ("/repos/create", 401, "HF_TOKEN … hf auth login"),
-        ("/commit/", 403, "permission … acme/faq"),
+        ("/commit/", 403, "acme/faq … 403"),
         ("/commit/", 404, "acme/faq"),
         ("/preupload/", 413, "acme/faq … 413 … too bad"),
         ("/validate-yaml", 400, "README.md … too bad"),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from refusals import refused
 
 from ap_ranker.models.base import States
+from ap_ranker.ranking import encode_corpus as module
 from ap_ranker.ranking.cache import OVERHEAD, EncodingCache
 from ap_ranker.ranking.encode_corpus import encode_corpus
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
@@ -172,9 +173,12 @@ def test_a_cache_under_threads(checkpoint: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", list(StateDtype))
-def test_an_encoded_corpus_scores_as_plain_encoding(name: str, dtype: StateDtype, tmp_path: Path) -> None:
+def test_an_encoded_corpus_scores_as_plain_encoding(
+    name: str, dtype: StateDtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 3)
     folder = write_checkpoint(name, tmp_path / "c")
-    assert encode_corpus(folder, ANSWERS, tmp_path / "e", dtype=dtype, device="cpu", shard=3) == len(set(ANSWERS))
+    assert encode_corpus(folder, ANSWERS, tmp_path / "e", dtype=dtype, device="cpu") == len(set(ANSWERS))
     warm = Ranker.from_pretrained(folder, "cpu", encodings=tmp_path / "e")
     with patch.object(warm, "encode_answers") as encode:
         found = warm.score(TEXTS[0], ANSWERS)
@@ -189,7 +193,10 @@ def test_texts_that_are_not_in_the_corpus_are_encoded(checkpoint: Path, tmp_path
     assert torch.allclose(found, plain, atol=1e-6)
 
 
-def test_an_interrupted_run_goes_on_and_a_changed_corpus_costs_its_changes(checkpoint: Path, tmp_path: Path) -> None:
+def test_an_interrupted_run_goes_on_and_a_changed_corpus_costs_its_changes(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 2)
     output = tmp_path / "e"
 
     def stop(done: int, total: int) -> None:
@@ -197,9 +204,9 @@ def test_an_interrupted_run_goes_on_and_a_changed_corpus_costs_its_changes(check
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        encode_corpus(checkpoint, ANSWERS, output, device="cpu", shard=2, on_progress=stop)
+        encode_corpus(checkpoint, ANSWERS, output, device="cpu", on_progress=stop)
     assert len(Encodings.open(output, fingerprint(checkpoint))) == 4
-    assert encode_corpus(checkpoint, ANSWERS, output, device="cpu", shard=2) == len(set(ANSWERS)) - 4
+    assert encode_corpus(checkpoint, ANSWERS, output, device="cpu") == len(set(ANSWERS)) - 4
     assert encode_corpus(checkpoint, ANSWERS, output, device="cpu") == 0
     assert encode_corpus(checkpoint, [*ANSWERS, "a new entry"], output, device="cpu") == 1
     assert len(Encodings.open(output, fingerprint(checkpoint))) == len(set(ANSWERS)) + 1
@@ -210,10 +217,9 @@ def test_several_processes_share_a_corpus(checkpoint: Path, tmp_path: Path, monk
     encoded = 0
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
-        encoded += encode_corpus(checkpoint, ANSWERS, tmp_path / "e", device="cpu", shard=2)
+        encoded += encode_corpus(checkpoint, ANSWERS, tmp_path / "e", device="cpu")
         assert 0 < encoded < len(set(ANSWERS)) or rank == "1"
     assert encoded == len(set(ANSWERS)) == len(Encodings.open(tmp_path / "e", fingerprint(checkpoint)))
-    assert {path.name[:3] for path in (tmp_path / "e").iterdir() if path.is_dir()} == {"000", "001"}
 
 
 def test_another_checkpoints_encodings_are_refused(checkpoint: Path, tmp_path: Path) -> None:
@@ -238,15 +244,11 @@ def test_damaged_and_foreign_folders(checkpoint: Path, tmp_path: Path) -> None:
     with refused("mine"):
         encode_corpus(checkpoint, ANSWERS, tmp_path / "mine", device="cpu")
     encode_corpus(checkpoint, ANSWERS, tmp_path / "e", device="cpu")
-    manifest = json.loads((tmp_path / "e" / "encodings.json").read_text())
-    (tmp_path / "e" / "encodings.json").write_text(json.dumps(manifest | {"format_version": 9}))
-    with refused("format_version … 2 … 9 … ap-ranker encode"):
-        opened(tmp_path / "e")
-    (tmp_path / "e" / "encodings.json").write_text(json.dumps(manifest))
-    tokens = next((tmp_path / "e").glob("*/token.ids.npy"))
-    tokens.write_bytes(tokens.read_bytes()[:-100])
-    with refused("damaged"):
-        opened(tmp_path / "e")
+    file = tmp_path / "e" / "encodings.sqlite"
+    for content in (b"", b"no database", file.read_bytes()[:100]):
+        file.write_bytes(content)
+        with refused("damaged … ap-ranker encode"):
+            opened(tmp_path / "e")
 
 
 def test_a_fingerprint_is_of_what_decides_the_states(checkpoint: Path, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_the_command_keeps_encodings_and_can_be_told_not_to(faq: Path, model: st
     loaded_checkpoints._loaded.clear()  # as in a process of its own
     found = command(*options, folder=faq.parent)
     assert json.loads(found.output) == json.loads(without.output)
-    assert list((own_cache / "ap-ranker" / "encodings").rglob("keys.npy"))
+    assert list((own_cache / "ap-ranker" / "encodings").rglob("encodings.sqlite"))
 
 
 def test_an_edit_is_found(faq: Path, model: str, read: Counter[str]) -> None:

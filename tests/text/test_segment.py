@@ -193,11 +193,3 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
     assert again.words == tokenizer.words
     assert again.encode(TEXTS) == tokenizer.encode(TEXTS)
     assert 1 not in again.encode(TEXTS)[0][0]
-
-
-def test_phrases_of_chinese_words() -> None:
-    pytest.importorskip("jieba", reason="the extra chinese is not installed")
-    pytest.importorskip("gensim", reason="the extra phrases is not installed")
-    texts = ["牙科保险", *(f"word{i}" for i in range(200))] * 10
-    tokenizer = WordTokenizer.build(texts, max_tokens=9, segmenter="jieba", phrases=True)
-    assert [tokenizer.words[i] for i in tokenizer.encode(["牙科保险"])[0][0]] == ["牙科_保险"]

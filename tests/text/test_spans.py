@@ -104,33 +104,6 @@ def test_a_cut_texts_spans_end_where_it_was_cut(text: str, limit: int) -> None:
     assert words_only(limit).spans(text) == words_only().spans(text)[:limit]
 
 
-@pytest.fixture(scope="module")
-def phrases() -> WordTokenizer:
-    pytest.importorskip("gensim", reason="the extra phrases is not installed")
-    fillers = [f"word{i}" for i in range(300)]
-    return WordTokenizer.build(["New York Times", *fillers] * 10, max_tokens=999, phrases=True)
-
-
-@given(text=TEXTS)
-def test_a_phrases_span_holds_its_words(phrases: WordTokenizer, text: str) -> None:
-    [ids], _ = phrases.encode([text])
-    spans = phrases.spans(text)
-    assert len(spans) == len(ids)
-    assert all(end <= start for (_, end), (start, _) in pairwise(distinct(spans)))
-    assert [phrases.encode([text[start:end]])[0][0] for start, end in distinct(spans)] == by_span(spans, ids)
-
-
-def test_a_phrase_over_lines(phrases: WordTokenizer) -> None:
-    text = "The New\n York  Times, New York!"
-    assert [text[start:end] for start, end in phrases.spans(text)] == [
-        "The",
-        "New\n York  Times",
-        ",",
-        "New York",
-        "!",
-    ]
-
-
 @given(text=TEXTS)
 def test_spans_in_a_segmented_text_are_of_the_text_before(text: str) -> None:
     pytest.importorskip("jieba", reason="the extra chinese is not installed")

@@ -22,7 +22,7 @@ def test_words(text: str, words: list[str]) -> None:
 
 
 def test_vocabulary_holds_the_training_words_and_the_extra_ones() -> None:
-    tokenizer = WordTokenizer.build(["a b b", "B c"], max_tokens=9, extra_words=["zebra", "b"])
+    tokenizer = WordTokenizer.build(["a b b", "B c"], max_tokens=9, extra_words=["zebra", "b", "a_c"])
     assert tokenizer.words[:3] == ["[PAD]", "[UNK]", "b"]
     assert sorted(tokenizer.words[3:]) == ["a", "c", "zebra"]
     assert tokenizer.encode(["B zebra nothing"])[0] == [[2, tokenizer.words.index("zebra"), 1]]

@@ -28,10 +28,8 @@ def test_papers_margin_and_negatives() -> None:
     assert TrainingConfig().sampled_negatives("hinge") == 50
     assert TrainingConfig().sampled_negatives("softmax") == 0
     assert TrainingConfig(negatives=0).sampled_negatives("hinge") == 0
-    hard = TrainingConfig(negatives_from="bm25")
-    found = {name: hard.sampled_negatives(name) for name in ("softmax", "hinge", "pointwise", "listwise")}
-    assert found == {"softmax": 2, "hinge": 2, "pointwise": 15, "listwise": 15}
-    assert TrainingConfig(negatives_from="model", negatives=7).sampled_negatives("softmax") == 7
+    assert TrainingConfig().sampled_negatives("listwise") == 15
+    assert TrainingConfig(negatives=7).sampled_negatives("softmax") == 7
 
 
 @pytest.mark.parametrize(
@@ -88,9 +86,8 @@ def test_the_papers_recipe_and_ours() -> None:
         ("mixed_precision: bfloat16", "mixed_precision … auto … off … bf16 … fp16 … bfloat16"),
         ("mixed_precision: false", "mixed_precision … False"),
         ("schedule: cosine", "schedule … linear … constant … inverse … cosine"),
-        ("negatives_from: bm52", "negatives_from … random … bm25 … model … bm52"),
-        ("negatives_from: null", "negatives_from … random … bm25 … model … None"),
-        ("{negatives_from: model, negatives: 0}", "negatives … 0 … negatives_from: model … 0"),
+        ("effort: bets", "effort … auto … quick … normal … best … bets"),
+        ("effort: null", "effort … auto … quick … normal … best … None"),
         ("recipe: theirs", "recipe … ours … paper … theirs"),
         ("learning_rate: 0", "learning_rate … 0 … 0"),
         ("learning_rate: 1e-4", "'1e-4' … 1.0e-4"),

@@ -26,10 +26,9 @@ GRADED = "question,answer,label\n" + "".join(
 
 
 CASES = {
-    "in-batch": ("ap-cnn", "softmax", PAIRS, "random"),
-    "mined": ("ap-cnn", "softmax", PAIRS, "model"),
-    "listwise": ("abcnn-3", "listwise", PAIRS, "random"),
-    "graded": ("scnn", "pointwise", GRADED, "random"),
+    "in-batch": ("ap-cnn", "softmax", PAIRS),
+    "listwise": ("abcnn-3", "listwise", PAIRS),
+    "graded": ("scnn", "pointwise", GRADED),
 }
 
 TRAIN = """
@@ -51,7 +50,7 @@ for folder in map(Path, folders):
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for each case, with what one process has learnt and what two have."""
     place = tmp_path_factory.mktemp("distributed")
-    for case, (name, objective, data, negatives_from) in CASES.items():
+    for case, (name, objective, data) in CASES.items():
         (place / case).mkdir()
         (place / case / "data.csv").write_text(data)
         settings = {
@@ -62,7 +61,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "embedding_size": 8,
             "epochs": 2,
             "negatives": 2,
-            "negatives_from": negatives_from,
             "optimizer": "sgd",  # Adam would blow up the rounding of gradients that are almost zero
             "learning_rate": 0.3,
         }
@@ -92,9 +90,6 @@ def learnt(folder: Path, processes: int) -> dict[str, torch.Tensor]:
     assert [each["code"] for each in said] == [0] * processes, said
     assert "".join(each["output"] for each in said).count("Wrote ") == 1
     assert not list(folder.glob("*.training"))
-    hard = json.loads((folder / "settings.yaml").read_text())["negatives_from"] == "model"
-    errors = "".join(each["errors"] for each in said)
-    assert [errors.count(f"Hard negatives by {source}") for source in ("BM25", "the model")] == [hard, hard]
     return load_file(folder / output / "model.safetensors")
 
 

@@ -122,7 +122,7 @@ def ranknet(batch: ScoredBatch) -> Tensor:
 @pytest.fixture
 def added(monkeypatch: pytest.MonkeyPatch) -> str:
     """An objective more, which one file adds."""
-    monkeypatch.setitem(OBJECTIVES, "ranknet", ObjectiveSpec("ranknet", ranknet, batch_size=4, random_negatives=2))
+    monkeypatch.setitem(OBJECTIVES, "ranknet", ObjectiveSpec("ranknet", ranknet, batch_size=4, negatives=2))
     return "ranknet"
 
 

@@ -92,7 +92,7 @@ def test_the_example(tmp_path: Path) -> None:
         ("learning_rate: [1e-4, 0.1]", "1.0e-4"),
         ("options.dropout: [1e-1]", "'1e-1'"),
         ("learning_rate: [-0.1, 0.1]", "learning_rate … 0 … -0.1"),
-        ("phrases: {low: 0, high: 1}", "phrases … 0"),
+        ("freeze_embeddings: {low: 0, high: 1}", "freeze_embeddings … 0"),
         ("objective: [hinge, triplet]", "objective … softmax, hinge, pointwise, listwise … triplet"),
         ("options.filter: [3]", "options.filter … ap-cnn"),
         ("options.filters: [3, a]", "space.yaml, options.filters … ap-cnn … 'a'"),
