@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -88,17 +87,7 @@ def evaluate(
     if plot:
         plot_lengths(report.by_length(), report.model_name, plot)
     if json_file:
-        found = report.as_json() | {"peak_bytes": peak_bytes()} | ({"pipeline": asdict(served)} if served else {})
-        write_json(json_file, found)
-
-
-def peak_bytes() -> int | None:
-    """Peak memory of this process; `None` if unknown."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        write_json(json_file, report.as_json() | ({"pipeline": asdict(served)} if served else {}))
 
 
 def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -> None:
@@ -137,8 +126,6 @@ def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -
         f"Time: {report.seconds_per_question * 1000:.2f} ms per question, "
         f"after {report.encode_seconds:.1f} s to encode the answers once."
     )
-    if peak := peak_bytes():
-        console.say(f"Peak memory: {peak / 1e6:,.0f} MB, libraries included.")
     if report.unanswerable:
         console.say(f"Left out: {report.unanswerable:,} questions without a right answer.")
 

@@ -6,14 +6,12 @@ Columns of questions and answers are recognized, whatever their case or language
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import json
 import logging
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -24,7 +22,7 @@ from ap_ranker.data.json_tables import read_json, read_jsonl
 from ap_ranker.data.parquet import read_parquet
 from ap_ranker.data.rows import Row, check_columns
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.files import csv_text, guarded, unguarded
+from ap_ranker.files import unguarded
 from ap_ranker.safe_open import decode, open_file, require_file, save_as
 
 logger = logging.getLogger(__name__)
@@ -199,28 +197,6 @@ FORMATS: dict[str, Callable[[bytes, Path], Iterator[Row]]] = {
     **dict.fromkeys((".xlsx", ".xls", ".ods"), read_spreadsheet),
 }
 """Ending of a table's name -> its reader."""
-
-
-def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]], ending: str) -> None:
-    """Write a file that `read_table` reads; its final name, `ending`, decides the format: `path` may be a draft.
-
-    InputError if the format cannot be written, or cannot hold a text: tab-separated fields have no tabs or line ends.
-    """
-    format_ = file_format(Path(ending))
-    if format_ == ".jsonl":
-        content = "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
-    elif format_ == ".csv":
-        content = csv_text(columns, ([row[column] for column in columns] for row in rows))
-    elif format_ == ".tsv":
-        lines = [columns, *([guarded(row[column]) for column in columns] for row in rows)]
-        content = "".join("\t".join(values) + "\n" for values in lines)
-        if any(re.search(r"[\t\r\n]", value) for values in lines for value in values) or _has_quoted_fields(content):
-            expected = "texts without tabs and line ends and not in quotation marks, as the format needs"
-            raise InputError(f"{ending}: expected {expected}, found some: name a .csv or .jsonl file.")
-    else:
-        raise InputError(f"{ending}: expected a name ending in .csv, .tsv or .jsonl (or with .gz) to write.")
-    encoded = content.encode("utf-8")
-    path.write_bytes(gzip.compress(encoded, mtime=0) if ending.endswith(".gz") else encoded)
 
 
 def read_named_table(path: Path, columns: tuple[str, str] | None = None) -> Table:

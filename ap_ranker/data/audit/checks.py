@@ -50,7 +50,6 @@ CHECKS = {
         WARNING, "questions without a right answer, which teach nothing", "add one, unless intended"
     ),
     "only-right-answers": Check(NOTE, "questions whose candidates are all right", "add wrong ones"),
-    "unbalanced": Check(NOTE, "classes far from balanced", "collect more of what is rare"),
     "repeated-row": Check(WARNING, "rows that repeat an earlier one of the file", "keep the first", fixed=True),
     "repeated-question": Check(WARNING, "questions that repeat one of the file, as another entry", "keep one"),
     "several-answers": Check(WARNING, "questions with another right answer elsewhere", "keep the right one"),
@@ -70,12 +69,6 @@ CHECKS = {
 }
 """Name of a kind of fault -> what it means, in the order of the report."""
 
-RARE, FREQUENT = 0.02, 0.8
-"""The classes are unbalanced if the share of right candidates lies outside; public benchmarks lie inside."""
-
-FAVOURITE, ENOUGH = 0.2, 50
-"""Maximum share of the questions that one answer should be right for, and the minimum number of questions to say so."""
-
 _NOTHING = re.compile(
     r"[\W_]*(?:n\W?a|none|null|nan|tbd|tba|todo|to do|xxx+|test|lorem ipsum\b.*|#ref!?|#value!?|#name\??)?[\W_]*",
     re.IGNORECASE | re.DOTALL,
@@ -87,7 +80,7 @@ Fault = tuple[str, str, str]
 
 def find_faults(data: Data, on_progress: Callable[[str, int, int], None], *, near_answers: bool) -> Iterator[Fault]:
     """All faults of data, those of a kind in the order of the files; nearly equal answers only if asked for."""
-    finders = [_texts, _rows, _ids, _answers_by_id, _labels, _balance, _copies, _near_questions, _leaks]
+    finders = [_texts, _rows, _ids, _answers_by_id, _labels, _copies, _near_questions, _leaks]
     finders += [_near_answers] if near_answers else []
     for done, find in enumerate(finders):
         on_progress(f"looking for faults in {len(data.questions):,} questions", done, len(finders))
@@ -237,22 +230,6 @@ def _labels(data: Data) -> Iterator[Fault]:
             yield "no-right-answer", asked.place, quote(asked.text)
         elif asked.layout == Layout.judged and asked.right >= asked.wrong:
             yield "only-right-answers", asked.place, quote(asked.text)
-
-
-def _balance(data: Data) -> Iterator[Fault]:
-    """Files with few right candidates, or with an answer that is right for many questions."""
-    for file in data.files:
-        place = str(file.table.path)
-        asked = [one for one in data.asked if one.split == file.split]
-        if file.layout == Layout.judged:
-            n = len(file.judgements)
-            share = sum(best for _, _, best in file.judgements) / max(1, n)
-            if n >= ENOUGH and not RARE <= share <= FREQUENT:
-                yield "unbalanced", place, f"{share:.1%} of {n:,} candidates are right"
-        elif len(asked) >= ENOUGH:
-            for answer, count in Counter(answer for one in asked for answer in one.right).most_common(1):
-                if count > FAVOURITE * len(asked):
-                    yield "unbalanced", place, f"{quote(answer)} is right for {count / len(asked):.0%}"
 
 
 def row_key(row: Row) -> str:
