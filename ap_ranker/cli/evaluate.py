@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any
-
-from rich.text import Text
 
 from ap_ranker.cli import options
 from ap_ranker.cli.console import ProgressBars, cells, console, numbers, write_json
@@ -157,6 +156,4 @@ def _print_change(title: str, change: Mapping[str, Any]) -> None:
     if change["first_before"] != change["first_after"]:
         lines |= {"  first before": change["first_before"], "  first now": change["first_after"]}
     for name, text in lines.items():
-        line = Text(" ".join(text.split()))
-        line.truncate(WIDTH, overflow="ellipsis")
-        console.print(Text(f"{name}: ").append_text(line))
+        console.say(f"{name}: {shorten(text, WIDTH, placeholder=' …')}")

@@ -225,7 +225,7 @@ def name_columns(table: Table, columns: tuple[str, str] | None = None, *, guess:
         return _with_questions(table.renamed(dict(zip(named, PAIR, strict=True))))
     written = {name: column for name in KNOWN if (column := _find(table, name))}
     if not set(PAIR) <= written.keys():
-        in_other_words = ([_find_first(table, names) for names in pair] for pair in PAIRS)
+        in_other_words = ([_find(table, *names) for names in pair] for pair in PAIRS)
         pair = next(filter(all, in_other_words), None) or _only_two(table, written, guess=guess)
         written |= dict(zip(PAIR, pair, strict=True)) if pair else {}
     return _with_questions(table.renamed({column: name for name, column in written.items()}))
@@ -243,19 +243,21 @@ def _with_questions(table: Table) -> Table:
 _NUMBERS = re.compile(r"[\d\s.,:/+-]+")
 
 
-def _find(table: Table, name: str) -> str:
-    """The column of this name, else the one that differs in case or in marks around it only, else nothing."""
-    if name in table.columns:
-        return name
-    similar = [column for column in table.columns if plain(column) == plain(name)]
-    if len(similar) > 1:
-        advice = f"Rename one, or choose: {OPTION}."
-        raise InputError(f"{table.path}: expected one column {name!r}, found {_listed(similar)}. {advice}")
-    return similar[0] if similar else ""
+def _find(table: Table, *names: str) -> str:
+    """The column of the first of these names that there is, but for case and marks around it; empty if there is none.
 
-
-def _find_first(table: Table, names: Iterable[str]) -> str:
-    return next(filter(None, (_find(table, name) for name in names)), "")
+    Of several that differ only so, that with exactly the name; without one, InputError.
+    """
+    for name in names:
+        if name in table.columns:
+            return name
+        similar = [column for column in table.columns if plain(column) == plain(name)]
+        if len(similar) > 1:
+            advice = f"Rename one, or choose: {OPTION}."
+            raise InputError(f"{table.path}: expected one column {name!r}, found {_listed(similar)}. {advice}")
+        if similar:
+            return similar[0]
+    return ""
 
 
 def _only_two(table: Table, written: dict[str, str], *, guess: bool) -> tuple[str, str] | None:
@@ -268,7 +270,6 @@ def _only_two(table: Table, written: dict[str, str], *, guess: bool) -> tuple[st
     question, answer = columns
     if written.get("question") == answer:
         question, answer = answer, question
-    is_form = len(columns) < len(table.columns)  # whose columns are called as the form asks
     if not is_form and any(
         question.endswith(mark) and len(question) > length for mark, length in LONGEST_NAMES.items()
     ):

@@ -21,7 +21,7 @@ from ap_ranker.documents import read_documents
 from ap_ranker.documents.convert import convert
 from ap_ranker.documents.extract import extract
 from ap_ranker.documents.passages import split
-from ap_ranker.documents.question_headings import asks
+from ap_ranker.documents.sections import asks
 from ap_ranker.errors import InputError
 
 GUIDE = """# Help center
