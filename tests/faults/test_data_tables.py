@@ -40,7 +40,7 @@ def refused_file(path: Path, facts: str) -> None:
         ("a.jsonl", '{"answer": [{"text": "a"}]}\n', "line 1 … answer … object"),
         ("a.jsonl", '{"answer": [["a"]]}\n', "line 1 … answer"),
         ("a.jsonl", '{"answer": NaN}\n', "line 1 … nan"),
-        ("a.jsonl", '{"answer": -Infinity}\n', "line 1 … -Infinity"),
+        ("a.jsonl", '{"answer": -Infinity}\n', "line 1 … -inf"),
         ("a.jsonl", '{"answer": "a"}\n{"answer": "\\ud800"}\n', "line 2 … answer"),
         ("a.jsonl", '{"answer": "a\\u0000b"}\n', "line 1 … answer … \\x00"),
         ("a.jsonl", DEEP, "line 1 … JSON … deeply"),
