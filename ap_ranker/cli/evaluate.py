@@ -34,9 +34,6 @@ class Conditions:
     clean: Annotated[bool, option("Leave out questions whose candidates are all right.", "--clean")] = False
     match: options.MatchText = None
     wordings: options.KnownWordings = None
-    hybrid: Annotated[
-        bool, option("Of more than 1,000 answers, rank the best by the model's vectors, too.", "--hybrid")
-    ] = False
     dtype: options.StoredDtype = None
     sample: Annotated[
         int | None, option("Ask at most this many of the questions, drawn at random: always the same.", min=1)
