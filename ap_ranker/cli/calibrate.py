@@ -11,7 +11,6 @@ from ap_ranker.cli import options
 from ap_ranker.cli.console import console, numbers, write_json
 from ap_ranker.cli.options import argument, option
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.plots import check_plotting, plot_reliability
 
 if TYPE_CHECKING:
     from ap_ranker.training.calibrate import CalibrationReport, SplitReport
@@ -46,16 +45,12 @@ def calibrate(
         str | None,
         option("Target precisions: shares of returned answers that are right; by default 0.8,0.9,0.95 if possible."),
     ] = None,
-    plot: Annotated[Path | None, option("Write a reliability diagram (PNG) to this file.")] = None,
     json_file: options.JsonFile = None,
 ) -> None:
     """Fit the probability that an answer is right, and thresholds below which no answer is returned."""
     from ap_ranker.ranking.rule import key
-    from ap_ranker.training.calibrate import SCORES
     from ap_ranker.training.calibrate import calibrate as run
 
-    if plot:
-        check_plotting()
     try:
         precisions = None if precision is None else [float(part) for part in precision.split(",")]
     except ValueError as error:
@@ -67,13 +62,6 @@ def calibrate(
         console.warn(warning)
     for split in report.splits.values():
         _print(split, ["-", *map(key, report.precisions)])
-    if plot:
-        measured = list(report.splits.values())[-1]
-        curves = {
-            f"{SCORES[kind]}, ECE {score['calibration_error']:.3f}": score["reliability"]
-            for kind, score in measured.scores.items()
-        }
-        plot_reliability(curves, measured.title, plot)
     if json_file:
         write_json(json_file, report.as_json())
     for sentence in advice(report):

@@ -134,11 +134,8 @@ def _print(report: AuditReport) -> None:
     console.say(f"{report.data}: {report.questions:,} question texts, {report.answers:,} answer texts")
     for severity in Severity:
         for name, finding in report.of(severity).items():
-            share = "" if finding.share is None else f" ({finding.share:.1%})"
-            console.print(
-                f"[{STYLES[severity]}]{severity:<8}[/] [bold]{name}[/]: {finding.count:,}{share} "
-                f"{escape(finding.check.meaning)}",
-            )
+            head = f"[{STYLES[severity]}]{severity:<8}[/] [bold]{name}[/]"
+            console.print(f"{head}: {finding.count:,} {escape(finding.check.meaning)}")
             for place, found in finding.examples:
                 console.say(f"         {place}: {found}")
             advice = finding.check.advice + ("; --fix does so for pairs and judged data" if finding.check.fixed else "")

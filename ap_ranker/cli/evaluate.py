@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any
-
-from rich.text import Text
 
 from ap_ranker.cli import options
 from ap_ranker.cli.console import ProgressBars, cells, console, numbers, write_json
@@ -36,9 +34,6 @@ class Conditions:
     clean: Annotated[bool, option("Leave out questions whose candidates are all right.", "--clean")] = False
     match: options.MatchText = None
     wordings: options.KnownWordings = None
-    hybrid: Annotated[
-        bool, option("Of more than 1,000 answers, rank the best by the model's vectors, too.", "--hybrid")
-    ] = False
     dtype: options.StoredDtype = None
     sample: Annotated[
         int | None, option("Ask at most this many of the questions, drawn at random: always the same.", min=1)
@@ -88,17 +83,7 @@ def evaluate(
     if plot:
         plot_lengths(report.by_length(), report.model_name, plot)
     if json_file:
-        found = report.as_json() | {"peak_bytes": peak_bytes()} | ({"pipeline": asdict(served)} if served else {})
-        write_json(json_file, found)
-
-
-def peak_bytes() -> int | None:
-    """Peak memory of this process; `None` if unknown."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        write_json(json_file, report.as_json() | ({"pipeline": asdict(served)} if served else {}))
 
 
 def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -> None:
@@ -137,8 +122,6 @@ def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -
         f"Time: {report.seconds_per_question * 1000:.2f} ms per question, "
         f"after {report.encode_seconds:.1f} s to encode the answers once."
     )
-    if peak := peak_bytes():
-        console.say(f"Peak memory: {peak / 1e6:,.0f} MB, libraries included.")
     if report.unanswerable:
         console.say(f"Left out: {report.unanswerable:,} questions without a right answer.")
 
@@ -170,6 +153,4 @@ def _print_change(title: str, change: Mapping[str, Any]) -> None:
     if change["first_before"] != change["first_after"]:
         lines |= {"  first before": change["first_before"], "  first now": change["first_after"]}
     for name, text in lines.items():
-        line = Text(" ".join(text.split()))
-        line.truncate(WIDTH, overflow="ellipsis")
-        console.print(Text(f"{name}: ").append_text(line))
+        console.say(f"{name}: {shorten(text, WIDTH, placeholder=' …')}")

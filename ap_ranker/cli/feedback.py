@@ -61,7 +61,6 @@ def delete(
     ] = None,
     identity: Annotated[str | None, option("All of a person, as the header of serve's --identity-header says.")] = None,
     sentence: Annotated[str | None, option("This sentence, whoever said it, also in the owner's changes.")] = None,
-    question_log: Annotated[bool, option("Delete the sentences from the log of questions, too.")] = True,
 ) -> None:
     """Delete what a visitor left, or a sentence, so that the database's files do not hold it any more.
 
@@ -71,6 +70,6 @@ def delete(
     from ap_ranker.web.traces import delete_traces
 
     who = {"visit": visit, "address": address, "identity": identity, "sentence": sentence}
-    deleted = delete_traces(open_existing(database), **who, question_log=question_log)
+    deleted = delete_traces(open_existing(database), **who)
     found = ", ".join(f"{count:,} {what}" for what, count in deleted.items() if count)
     console.say(f"Deleted: {found or 'nothing'}.")

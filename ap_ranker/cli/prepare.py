@@ -8,38 +8,28 @@ from typing import Annotated
 from rich.text import Text
 
 from ap_ranker.cli.console import console
-from ap_ranker.cli.options import ColumnNames, Columns, Language, Overwrite, argument, option
-from ap_ranker.errors import InputError
+from ap_ranker.cli.options import Columns, Language, Overwrite, argument, option
 
 SHOWN = 20
 """Maximum number of files, or of questions, that are named."""
 
 
 def extract(
-    documents: Annotated[Path, argument("A document, or a folder of documents; with --titles also a FAQ.")],
-    output: Annotated[Path, option("The CSV file to write: question, answer and source.")],
-    titles: Annotated[
-        bool,
-        option("Write pairs to train with instead: titles, or stored questions, and their texts.", "--titles"),
-    ] = False,
-    columns: Columns = None,
+    documents: Annotated[Path, argument("A document, or a folder of documents.")],
+    output: Annotated[Path, option("The CSV file to write: source, question, answer and wordings.")],
     overwrite: Overwrite = False,
 ) -> None:
     """Find the questions that documents ask themselves, and write them with their answers as a FAQ to edit.
 
     These are headings that ask a question, details with a summary, definition lists, and a FAQPage of schema.org.
     """
-    if columns is not None and not titles:
-        raise InputError("Expected --columns with --titles only: without it, tables are not read.")
-    from ap_ranker.documents.extract import COLUMNS, KINDS, check_output, write_table
+    from ap_ranker.data.faq import write_entries
+    from ap_ranker.documents.extract import KINDS, check_output
     from ap_ranker.documents.extract import extract as find
 
     check_output(output, overwrite=overwrite)  # before the documents are read, which may take minutes
-    if titles:
-        _write_titles(documents, output, columns)
-        return
     found = find(documents)
-    write_table(output, COLUMNS, found.rows)
+    write_entries(found.faq, output)
     lines = [f"{count:,} {KINDS[kind]}" for kind, count in found.kinds.most_common()]
     lines += [f"{name}: {count:,}" for name, count in found.by_file.most_common(SHOWN)]
     if (more := len(found.by_file) - SHOWN) > 0:
@@ -53,19 +43,6 @@ def extract(
     console.say(f"Wrote {output}: {len(found.entries):,} questions with answers.")
     if documents.resolve() in output.resolve().parents:
         console.warn(f"a search of {documents} would find each answer twice, as the file is in it.", "Note")
-
-
-def _write_titles(documents: Path, output: Path, columns: ColumnNames | None) -> None:
-    from ap_ranker.documents.extract import MOST, title_pairs, write_table
-
-    found = title_pairs(documents, columns)
-    write_table(output, ("question", "answer"), found.pairs)
-    if found.too_general:
-        console.say(f"  {found.too_general:,} titles left out that stand over more than {MOST} texts")
-    console.say(
-        f"Wrote {output}: {len(found.pairs):,} pairs. Train with them: "
-        f"ap-ranker train {output} --output checkpoints/titles"
-    )
 
 
 def split(

@@ -100,12 +100,10 @@ class Dataset:
         The answerable questions that remain are the "clean" ones of TREC-QA (Rao, He & Lin 2016). All answers stay, so
         that BM25's statistics do not change; `notes` has the number of questions left out.
         """
-
-        def is_clean(question: Question) -> bool:
-            candidates = range(len(self.answers)) if question.candidates is None else question.candidates
-            return not question.positives or not set(question.positives).issuperset(candidates)
-
-        kept = list(filter(is_clean, self.questions))
+        every = range(len(self.answers))
+        candidates = [every if question.candidates is None else question.candidates for question in self.questions]
+        pairs = zip(self.questions, candidates, strict=True)
+        kept = [q for q, rows in pairs if not q.positives or not set(q.positives).issuperset(rows)]
         left_out = {"questions whose candidates are all right left out": len(self.questions) - len(kept)}
         return replace(self, questions=kept, notes=self.notes + Counter(left_out))
 
@@ -142,6 +140,30 @@ def sample_questions(dataset: Dataset, size: int, seed: int) -> Dataset:
     questions = dataset.answerable
     drawn = questions if len(questions) <= size else random.Random(seed).sample(questions, size)
     return replace(dataset, questions=drawn)
+
+
+MOST_QUESTIONS = 200
+"""Number of wordings that are asked: with more, a calibration and the weight of wordings hardly change."""
+
+
+def leave_one_out(data: Dataset) -> Dataset:
+    """The data with a sample of its wordings as questions, those of entries that have another wording left.
+
+    Evaluation takes each question as a new one, so an entry is found by its others. An entry's first wording, its
+    stored question, is part of the text that is matched, and is never asked. All entries with a wording are right.
+    """
+    import numpy as np  # the command line imports this module before it knows what to do
+
+    stored = {text for answer in data.answers for text in answer.wordings[:1]}
+    further = dict.fromkeys(text for answer in data.answers for text in answer.wordings[1:])
+    known = [text for text in further if text not in stored]
+    drawn = [known[place] for place in np.sort(np.random.default_rng(0).permutation(len(known))[:MOST_QUESTIONS])]
+    rows: dict[str, list[int]] = {text: [] for text in drawn}
+    for row, answer in enumerate(data.answers):
+        for text in rows.keys() & set(answer.wordings):
+            rows[text].append(row)
+    questions = [Question(str(place), text, tuple(rows[text])) for place, text in enumerate(drawn)]
+    return replace(data, questions=questions)
 
 
 QUESTION_MARKS = ("?", "\uff1f", "\u061f")

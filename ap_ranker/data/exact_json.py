@@ -27,17 +27,11 @@ _KINDS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
 
 def to_json(value: Any) -> str:
     """
-    Write a value as text that UTF-8 can hold; a TypeError if it has a part that JSON cannot hold, not even so.
+    Write a value as ASCII, which holds lone surrogates, too; a TypeError if it has a part that JSON cannot hold.
 
     Dictionaries and lists of plain values stay as they are, as in other JSON.
     """
-    encoded = _encoded(value)
-    text = json.dumps(encoded, ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate
-        return json.dumps(encoded)
-    return text
+    return json.dumps(_encoded(value))
 
 
 def from_json(text: str) -> Any:

@@ -7,12 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ap_ranker.data.dataset import Dataset, Question
+from ap_ranker.data.reader import read_label
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import read_table
-from ap_ranker.errors import InputError, one_line
-
-COLUMNS = ("question", "answer", "label")
-"""The columns of a feedback file, which can also be read as judged candidates."""
 
 
 def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
@@ -39,7 +36,7 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
         elif question in held_out:
             notes["judgements for dev questions left out"] += 1
         else:
-            votes[question, answer] += 1 if helped(row) else -1
+            votes[question, answer] += 1 if read_label(row, training.classes) == 1 else -1
     right: defaultdict[str, list[int]] = defaultdict(list)
     for text, answer in +votes:
         right[text].append(answer)
@@ -57,14 +54,5 @@ def read_feedback(path: Path) -> list[Row]:
     if path.is_file() and not path.stat().st_size:
         return []
     table = read_table(path)
-    table.require(*COLUMNS)
+    table.require("question", "answer", "label")
     return table.rows
-
-
-def helped(row: Row) -> bool:
-    """Whether a row of a feedback file says that the answer helped; raises `InputError` for any other label."""
-    label = row.need("label")
-    if label not in ("0", "1"):
-        found = one_line(repr(label))
-        raise InputError(f"{row.place}: expected a label 1 (helped) or 0 (did not help), found {found}.")
-    return label == "1"

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from ap_ranker.data.column_names import PAIRS, plain
 from ap_ranker.data.rows import Row, as_text, check_columns, rows_of
@@ -84,12 +84,8 @@ def _json_object(line: str, place: str) -> dict[str, Any]:
 
 
 def _loads(text: str) -> Any:
-    """Numbers stay texts: Python does not parse an id of 5,000 digits."""
-    return json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_number, object_pairs_hook=_no_name_twice)
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name}, which JSON does not have: write null where there is no value")
+    """Numbers stay texts: Python does not parse an id of 5,000 digits. NaN is refused by `as_text`."""
+    return json.loads(text, parse_int=str, parse_float=str, object_pairs_hook=_no_name_twice)
 
 
 def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

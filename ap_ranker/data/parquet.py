@@ -51,15 +51,11 @@ def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:
     kind = column.type
     listed = types.is_list(kind) or types.is_large_list(kind)
     inner = kind.value_type if listed else kind
-    numbers = [types.is_boolean, types.is_integer, types.is_floating, types.is_decimal]
-    plain_kinds = [types.is_null, *numbers, types.is_binary, types.is_large_binary, types.is_fixed_size_binary]
     if types.is_date(inner) or types.is_timestamp(inner) or types.is_time(inner):
-        target = pyarrow.string()
+        inner = pyarrow.string()
     elif types.is_string(inner) or types.is_large_string(inner):
-        target = pyarrow.large_binary()
-    elif any(is_kind(inner) for is_kind in plain_kinds):
-        target = inner
-    else:
+        inner = pyarrow.large_binary()
+    elif types.is_nested(inner) or types.is_duration(inner):
         raise InputError(f"{path}: expected texts, numbers or lists of them in column {name!r}, found {inner}.")
-    values: list[Any] = column.cast(pyarrow.large_list(target) if listed else target).to_pylist()
+    values: list[Any] = column.cast(pyarrow.large_list(inner) if listed else inner).to_pylist()
     return values

@@ -6,14 +6,12 @@ Columns of questions and answers are recognized, whatever their case or language
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import json
 import logging
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -24,7 +22,7 @@ from ap_ranker.data.json_tables import read_json, read_jsonl
 from ap_ranker.data.parquet import read_parquet
 from ap_ranker.data.rows import Row, check_columns
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.files import csv_text, guarded, unguarded
+from ap_ranker.files import unguarded
 from ap_ranker.safe_open import decode, open_file, require_file, save_as
 
 logger = logging.getLogger(__name__)
@@ -201,28 +199,6 @@ FORMATS: dict[str, Callable[[bytes, Path], Iterator[Row]]] = {
 """Ending of a table's name -> its reader."""
 
 
-def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]], ending: str) -> None:
-    """Write a file that `read_table` reads; its final name, `ending`, decides the format: `path` may be a draft.
-
-    InputError if the format cannot be written, or cannot hold a text: tab-separated fields have no tabs or line ends.
-    """
-    format_ = file_format(Path(ending))
-    if format_ == ".jsonl":
-        content = "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
-    elif format_ == ".csv":
-        content = csv_text(columns, ([row[column] for column in columns] for row in rows))
-    elif format_ == ".tsv":
-        lines = [columns, *([guarded(row[column]) for column in columns] for row in rows)]
-        content = "".join("\t".join(values) + "\n" for values in lines)
-        if any(re.search(r"[\t\r\n]", value) for values in lines for value in values) or _has_quoted_fields(content):
-            expected = "texts without tabs and line ends and not in quotation marks, as the format needs"
-            raise InputError(f"{ending}: expected {expected}, found some: name a .csv or .jsonl file.")
-    else:
-        raise InputError(f"{ending}: expected a name ending in .csv, .tsv or .jsonl (or with .gz) to write.")
-    encoded = content.encode("utf-8")
-    path.write_bytes(gzip.compress(encoded, mtime=0) if ending.endswith(".gz") else encoded)
-
-
 def read_named_table(path: Path, columns: tuple[str, str] | None = None) -> Table:
     """Read a table as `read_table` does; `columns` and errors as for `name_columns`."""
     return name_columns(read_table(path), columns)
@@ -249,7 +225,7 @@ def name_columns(table: Table, columns: tuple[str, str] | None = None, *, guess:
         return _with_questions(table.renamed(dict(zip(named, PAIR, strict=True))))
     written = {name: column for name in KNOWN if (column := _find(table, name))}
     if not set(PAIR) <= written.keys():
-        in_other_words = ([_find_first(table, names) for names in pair] for pair in PAIRS)
+        in_other_words = ([_find(table, *names) for names in pair] for pair in PAIRS)
         pair = next(filter(all, in_other_words), None) or _only_two(table, written, guess=guess)
         written |= dict(zip(PAIR, pair, strict=True)) if pair else {}
     return _with_questions(table.renamed({column: name for name, column in written.items()}))
@@ -267,19 +243,21 @@ def _with_questions(table: Table) -> Table:
 _NUMBERS = re.compile(r"[\d\s.,:/+-]+")
 
 
-def _find(table: Table, name: str) -> str:
-    """The column of this name, else the one that differs in case or in marks around it only, else nothing."""
-    if name in table.columns:
-        return name
-    similar = [column for column in table.columns if plain(column) == plain(name)]
-    if len(similar) > 1:
-        advice = f"Rename one, or choose: {OPTION}."
-        raise InputError(f"{table.path}: expected one column {name!r}, found {_listed(similar)}. {advice}")
-    return similar[0] if similar else ""
+def _find(table: Table, *names: str) -> str:
+    """The column of the first of these names that there is, but for case and marks around it; empty if there is none.
 
-
-def _find_first(table: Table, names: Iterable[str]) -> str:
-    return next(filter(None, (_find(table, name) for name in names)), "")
+    Of several that differ only so, that with exactly the name; without one, InputError.
+    """
+    for name in names:
+        if name in table.columns:
+            return name
+        similar = [column for column in table.columns if plain(column) == plain(name)]
+        if len(similar) > 1:
+            advice = f"Rename one, or choose: {OPTION}."
+            raise InputError(f"{table.path}: expected one column {name!r}, found {_listed(similar)}. {advice}")
+        if similar:
+            return similar[0]
+    return ""
 
 
 def _only_two(table: Table, written: dict[str, str], *, guess: bool) -> tuple[str, str] | None:
@@ -292,7 +270,6 @@ def _only_two(table: Table, written: dict[str, str], *, guess: bool) -> tuple[st
     question, answer = columns
     if written.get("question") == answer:
         question, answer = answer, question
-    is_form = len(columns) < len(table.columns)  # whose columns are called as the form asks
     if not is_form and any(
         question.endswith(mark) and len(question) > length for mark, length in LONGEST_NAMES.items()
     ):

@@ -5,19 +5,21 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ap_ranker.child_process import ChildProcess
 from ap_ranker.data.faq import Entry, read_faq
+from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import FORMATS as TABLES
-from ap_ranker.data.tables import file_format
+from ap_ranker.data.tables import PAIR, file_format, name_columns, read_table
 from ap_ranker.documents.convert import FORMATS, convert_file
 from ap_ranker.documents.exports import is_export
 from ap_ranker.documents.folder import FileReading, LeftOut, find_files
-from ap_ranker.documents.passages import passages_of
+from ap_ranker.documents.html import Converted
+from ap_ranker.documents.passages import passages_of, split
 from ap_ranker.documents.sections import marked_up, of_headings, sections
-from ap_ranker.documents.table_rows import read_rows
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 from ap_ranker.safe_open import save_as, what_is_at
@@ -128,7 +130,7 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
 
 def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: ChildProcess) -> FileReading:
     if file_format(file) in TABLES and not is_export(file):
-        return read_rows(file, name, columns)
+        return _read_rows(file, name, columns)
     if file.suffix.lower() not in FORMATS:
         raise InputError(f"{file}: expected {READABLE}, found another kind of file.{save_as(file)}")
     converted = convert_file(file, child)
@@ -139,3 +141,39 @@ def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: Ch
         raise InputError(f"{file}: expected text, found none{converted.advice}.")
     faults = [LeftOut(name, fault) for fault in converted.faults]
     return FileReading(entries, faults, [*of_headings(parts), *stated])
+
+
+TRAINING = ("answer_ids", "candidate_ids", "label")
+"""Columns of questions to train with or to measure by, which are not to be found."""
+
+
+def _read_rows(path: Path, name: str, columns: tuple[str, str] | None) -> FileReading:
+    """Read a table of a folder; `name` is its path in the folder, which becomes the source of its entries."""
+    raw = read_table(path)
+    table = name_columns(raw, guess=False)
+    if training := [column for column in TRAINING if column in table.columns and "question" in table.columns]:
+        raise InputError(f"{path}: its column {training[0]!r} belongs to training data, not to texts to search.")
+    chosen = False
+    if columns:
+        with suppress(InputError):  # another table of the folder may have them
+            table, chosen = name_columns(raw, columns), True
+    source = {"file_path": name}
+    if not set(PAIR) <= set(table.columns):
+        if path.suffix.lower() == ".json":  # such as the settings of a program
+            raise InputError(f"{path}: expected articles, or questions with answers, found {table.header}.")
+        return FileReading([each for row in table.rows for each in _passages(row, name)], has_columns=chosen)
+    entries: list[Entry] = []
+    left_out: list[LeftOut] = []
+    for row in table.rows:
+        try:
+            entry = Entry.of(row)
+        except InputError:
+            left_out.append(LeftOut(name + row.place.removeprefix(str(path)), "it has no answer."))
+        else:
+            entries.append(replace(entry, other=source | entry.other))
+    return FileReading(entries, left_out, has_columns=chosen)
+
+
+def _passages(row: Row, name: str) -> list[Entry]:
+    text = "\n".join(f"{column}: {value.strip()}" for column, value in row.fields.items() if value.strip())
+    return split(Converted(text), name, row.place)

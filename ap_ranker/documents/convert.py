@@ -15,7 +15,6 @@ from typing import Any
 from ap_ranker.child_process import ChildProcess
 from ap_ranker.documents.exports import convert_export
 from ap_ranker.documents.html import Converted, read_page, slugs
-from ap_ranker.documents.markup_questions import StatedEntry
 from ap_ranker.errors import InputError, extra_for, library_errors
 from ap_ranker.safe_open import check_growth, check_zip, decode, open_file, parse_yaml, require_ending, require_file
 
@@ -51,12 +50,9 @@ def convert_file(path: Path, child: ChildProcess) -> Converted:
     kind = path.suffix.lower()
     if kind == ".txt" or (kind in QUICK and path.stat().st_size <= QUICK_BYTES):
         return _read(path)
-    found = child.call(as_dictionary, path)
-    stated = []
-    for each in found.pop("stated"):
-        tuples: dict[str, Any] = {name: tuple(each[name]) for name in ("headings", "wordings")}
-        stated.append(StatedEntry(**each | tuples))
-    return Converted(**found, stated=stated)
+    from pydantic import TypeAdapter  # the child does without
+
+    return TypeAdapter(Converted).validate_python(child.call(as_dictionary, path))
 
 
 def _read(path: Path) -> Converted:

@@ -1,23 +1,20 @@
-"""Makes a FAQ of the questions that documents ask themselves, and training pairs of titles with their texts."""
+"""Makes a FAQ of the questions that documents ask themselves."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ap_ranker.data.faq import Entry
-from ap_ranker.documents import is_faq, read_documents, read_entries
+from ap_ranker.documents import is_faq, read_documents
 from ap_ranker.documents.folder import LeftOut
 from ap_ranker.documents.markup_questions import DEFINITION, DETAILS, JSON_LD, MICRODATA, StatedEntry
 from ap_ranker.documents.sections import HEADING
 from ap_ranker.errors import InputError
-from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.safe_open import require_ending, require_file
-from ap_ranker.text.reading import normalized, question_key
-
-COLUMNS = ("question", "answer", "source", "wordings")
+from ap_ranker.text.reading import question_key
 
 KINDS = {
     HEADING: "headings that ask",
@@ -41,9 +38,9 @@ class Extracted:
     without: int  # number of documents that ask nothing
 
     @property
-    def rows(self) -> list[tuple[str, str, str, str]]:
-        """Question, answer, source and further wordings, for a table that a person can edit."""
-        return [(each.question, each.answer, source, "\n".join(each.wordings)) for each, source in self.entries]
+    def faq(self) -> list[Entry]:
+        """The same as entries of a FAQ, for a table that a person can edit."""
+        return [Entry(each.question, each.answer, {"source": at}, at, each.wordings) for each, at in self.entries]
 
 
 def extract(path: Path) -> Extracted:
@@ -90,44 +87,3 @@ def check_output(output: Path, *, overwrite: bool) -> None:
     require_ending(output, ".csv")
     if output.exists() and not overwrite:
         raise InputError(f"{output}: expected no file there yet, found one. Choose another --output, or --overwrite.")
-
-
-def write_table(output: Path, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Write a CSV file, without columns that would be empty."""
-    used = [i for i in range(len(columns)) if any(row[i] for row in rows)]
-    kept, *lines = ([line[i] for i in used] for line in (columns, *rows))
-    write_text_atomically(output, csv_text(kept, lines))
-
-
-MOST = 10
-"""Maximum number of different texts of a title: one over more of them says little about each."""
-
-
-@dataclass(frozen=True)
-class TitlePairs:
-    """Pairs to train with: titles or stored questions, and texts that they stand over."""
-
-    pairs: list[tuple[str, str]]
-    too_general: int  # number of titles left out because they stand over more than `MOST` texts
-
-
-def title_pairs(path: Path, columns: tuple[str, str] | None = None) -> TitlePairs:
-    """Pair each title path and stored question with its text, which does not contain it; InputError if there is none.
-
-    Arguments are those of `read_documents`.
-    """
-    texts: defaultdict[str, dict[str, str]] = defaultdict(dict)  # by the normalized title: text -> title
-    for entry in read_entries(path, columns):
-        for title in _titles(entry):
-            texts[normalized(title)].setdefault(entry.answer, title)
-    pairs = [(title, text) for each in texts.values() if len(each) <= MOST for text, title in each.items()]
-    if not pairs:
-        raise InputError(f"{path}: expected texts with titles or stored questions to train with, found none.")
-    return TitlePairs(pairs, sum(len(each) > MOST for each in texts.values()))
-
-
-def _titles(entry: Entry) -> list[str]:
-    """Questions as they are, of a passage without one its title path as words; not those that its text repeats."""
-    asked = [entry.question, *entry.wordings] if entry.question else [entry.title.replace(" > ", " ")]
-    answer = normalized(entry.answer)
-    return [text for text in asked if text and normalized(text) not in answer]

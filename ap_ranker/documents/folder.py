@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,12 +13,6 @@ from ap_ranker.documents.convert import FORMATS
 from ap_ranker.documents.markup_questions import StatedEntry
 from ap_ranker.errors import one_line
 from ap_ranker.safe_open import save_as, what_is_at
-
-WRITTEN = frozenset({"question", "label", "time", "comment"})
-"""Fields of what `ap-ranker feedback export` writes: visitors' words are no FAQ."""
-
-_LONGEST_LINE = 64 * 2**20
-"""Bytes of a first line that are looked at: all that a file of feedback can hold, as an answer may be of any length."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +41,7 @@ def find_files(root: Path) -> tuple[list[Path], list[LeftOut]]:
     """The readable files of a folder and of all folders in it, by name; and the others.
 
     Links are not followed, so that nothing is read twice, endlessly, or from outside of the folder. Checkpoints are
-    left out: their model cards answer nobody's question. So are the files that `ap-ranker serve` writes: what users
-    ask must not become what they find.
+    left out: their model cards answer nobody's question.
     """
     files: list[Path] = []
     left_out: list[LeftOut] = []
@@ -88,16 +80,4 @@ def _reason(path: Path, root: Path, *, is_folder: bool) -> str:
         return f"{kind}, not a file."
     if file_format(path) not in TABLES and path.suffix.lower() not in FORMATS:
         return f"its ending is not that of a document or a table.{save_as(path)}"
-    return "a file that ap-ranker writes." if _is_ours(path) else ""
-
-
-def _is_ours(path: Path) -> bool:
-    if path.suffix not in (".jsonl", ".csv"):
-        return False
-    try:
-        with path.open(encoding="utf-8") as file:
-            line = file.readline(_LONGEST_LINE)
-        first = json.loads(line) if path.suffix == ".jsonl" else dict.fromkeys(line.strip().split(","))
-    except (OSError, ValueError, RecursionError):
-        return False  # who reads it as a table says what is wrong
-    return isinstance(first, dict) and first.keys() >= WRITTEN
+    return ""

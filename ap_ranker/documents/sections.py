@@ -1,27 +1,21 @@
-"""Divides a document at its headings or pages, with Haystack, and finds the questions that it asks itself."""
+"""Divides a document at its headings or pages, and finds the questions that it asks itself."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
+from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.documents.html import Converted, letters, without_marks
 from ap_ranker.documents.markup_questions import JSON_LD, StatedEntry
-from ap_ranker.documents.question_headings import asks
 from ap_ranker.text.reading import question_key
-
-if TYPE_CHECKING:
-    from haystack import Document
 
 HEADING = "heading"
 """The kind of a question that is a heading."""
 
-_HEADING = re.compile(r"#{1,6} (.+)")
-
-_EDGE = "\u2060"
-"""A heading before and behind the text: Haystack 3.0 leaves out text before the first and headings behind the last."""
+_HEADING = re.compile(r"^(#{1,6}) (.+)$", re.MULTILINE)
+_CODE = re.compile(r"^(?P<fence>`{3,}|~{3,})[^\n]*\n.*?^(?P=fence)\s*$", re.MULTILINE | re.DOTALL)
 
 _UNUSABLE = re.compile(r"[\0\ud800-\udfff]")
 """Characters of damaged fonts that UTF-8 text cannot or should not hold."""
@@ -44,60 +38,50 @@ def sections(converted: Converted) -> list[Section]:
     A heading that asks a question asks for the text up to the next heading of any level: what stands below another
     one is about another matter as often as not.
     """
-    from haystack import Document
-
-    document = Document(content=_UNUSABLE.sub("", converted.text).replace("\r\n", "\n"))
-    parts = _parts(document, converted.by)
-    paths = [_headings(part) for part in parts]
     anchors = [(letters(heading), anchor) for heading, anchor in converted.anchors]
     found: list[Section] = []
-    for part, path in zip(parts, paths, strict=True):
-        lines = [line.rstrip() for line in (part.content or "").replace("\f", "\n").split("\n")]
-        if converted.by == "headings":
-            lines = _without_title(lines, path)
-        text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines).replace(_EDGE, "")).strip()
+    for path, part, page in _parts(_UNUSABLE.sub("", converted.text).replace("\r\n", "\n"), converted.by):
+        lines = "\n".join(line.rstrip() for line in part.replace("\f", "\n").split("\n"))
         anchor = ""
         if path and (at := next((i for i, (text, _) in enumerate(anchors) if text == letters(path[-1])), -1)) >= 0:
             anchor = anchors[at][1]
             del anchors[: at + 1]  # headings without text have none either
-        if not text:
+        if not (text := re.sub(r"\n{3,}", "\n\n", lines).strip()):
             continue
         is_asked = bool(path) and (asks(path[-1]) or letters(path[-1]) in converted.articles)
         above, question = (path[:-1], path[-1]) if is_asked else (path, "")
-        page = part.meta["page_number"] if converted.by == "pages" else None
         titles = (converted.title, *above) if converted.title else above
         found.append(Section(titles, " ".join(question.split()), text, page, anchor))
     return found
 
 
-def _headings(part: Document) -> tuple[str, ...]:
-    headings = [*part.meta.get("parent_headers", ()), part.meta.get("header")]
-    return tuple(heading for heading in headings if heading and heading != _EDGE)
-
-
-def _parts(document: Document, by: str) -> Sequence[Document]:
-    from haystack.components.preprocessors import DocumentSplitter, MarkdownHeaderSplitter
-
-    if not (document.content or "").strip():
-        return []
+def _parts(text: str, by: str) -> Iterator[tuple[tuple[str, ...], str, int | None]]:
+    """The parts of a text: the headings above each, its own last; the part; and its page."""
     if by == "headings":
-        marked = replace(document, content=f"# {_EDGE}\n{document.content}\n\n# {_EDGE}\n{_EDGE}")
-        return MarkdownHeaderSplitter().run(documents=[marked])["documents"]
-    if by == "pages":
-        return DocumentSplitter(split_by="page", split_length=1).run(documents=[document])["documents"]
-    return [document]
+        yield from ((path, part, None) for path, part in _below_headings(text))
+    elif by == "pages":
+        yield from (((), page, number) for number, page in enumerate(text.split("\f"), start=1))
+    else:
+        yield (), text, None
 
 
-def _without_title(lines: list[str], headings: Sequence[str]) -> list[str]:
-    """The lines of a section without its own headings; one before them that has no text below it is text itself."""
-    kept: list[str] = []
-    for i, line in enumerate(lines):
-        heading = _HEADING.match(line)
-        if heading is None and line:
-            return [*kept, *lines[i:]]
-        if heading is not None and heading[1].strip() not in (*headings, _EDGE):
-            kept.append(heading[1].strip())
-    return kept
+def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What stands below each heading; one without text that is not above the next text is a part of that."""
+    code = [match.span() for match in _CODE.finditer(text)]
+    headings = [each for each in _HEADING.finditer(text) if not any(a <= each.start() < b for a, b in code)]
+    ends = [*(each.start() for each in headings), len(text)]
+    yield (), text[: ends[0]]
+    above: dict[int, str] = {}
+    waiting: list[str] = []
+    for heading, end in zip(headings, ends[1:], strict=True):
+        level, title = len(heading[1]), heading[2].strip()
+        above = {at: each for at, each in above.items() if at < level} | {level: title}
+        waiting.append(title)
+        if (part := text[heading.end() : end]).strip():
+            path = tuple(filter(None, above.values()))
+            yield path, "\n".join([*(each for each in waiting if each not in path), re.sub(r"\A\s*\n", "", part)])
+            waiting = []
+    yield (), "\n".join(waiting)
 
 
 def marked_up(converted: Converted, parts: Sequence[Section]) -> list[StatedEntry]:
@@ -111,3 +95,35 @@ def of_headings(parts: Sequence[Section]) -> Iterator[StatedEntry]:
     for part in parts:
         if part.question:
             yield StatedEntry(part.question, without_marks(part.text), HEADING, part.above, part.anchor)
+
+
+_WORDS = re.compile(
+    r"(how|what|when|where|which|who|whom|whose|why)(['\u2019]s|['\u2019]re)?"
+    r"|was|wann|warum|weshalb|weswegen|wieso|wie|wieviele?|wo|wer|wem|wen|wessen|welche[mnrs]?"
+    r"|wo(her|hin)|wo(r?(an|auf|aus|in|über|um|unter)|durch|für|gegen|mit|nach|von|vor|zu)",
+    re.IGNORECASE,
+)
+"""Words that begin a question, in English and in German."""
+
+_INVERTED = re.compile(
+    r"(am|are|can|could|did|do|does|has|have|is|may|must|should|was|were|will|would)"
+    r" (i|we|you|he|she|it|they|there|my|our|your|this|these|the|an?)"
+    r"|(bin|ist|sind|kann|können|darf|dürfen|muss|müssen|soll|sollen|sollte|hat|habe|haben|wird|werde|werden|brauche"
+    r"|brauchen|gibt|gilt|gelten|bekomme|erhalte|braucht)"
+    r" (ich|wir|sie|er|es|man|ihr|mein|meine|der|die|das|ein|eine)",
+    re.IGNORECASE,
+)
+"""A verb before its subject."""
+
+
+def asks(heading: str) -> bool:
+    """Whether a heading asks a question: by its mark, or by how it begins.
+
+    Statements that begin alike, such as "How it works", count, too: users ask for them in the same words.
+    """
+    text = heading.strip(" \t\"'*_»«„“”()[]").lstrip("0123456789. ")
+    if text.endswith(QUESTION_MARKS):
+        return any(map(str.isalpha, text))
+    first, _, rest = text.partition(" ")
+    second = rest.partition(" ")[0]
+    return bool((rest and _WORDS.fullmatch(first)) or _INVERTED.fullmatch(f"{first} {second}"))

@@ -37,7 +37,6 @@ def evaluate(
     clean: bool = False,
     match: Match | None = None,
     wordings: str | Path | None = None,
-    hybrid: bool = False,
     dtype: str | None = None,
     device: str | None = None,
     columns: tuple[str, str] | None = None,
@@ -52,9 +51,8 @@ def evaluate(
     The questions are a data set, a file, or a folder with `test.*`; `answers`, `pools`, `columns` and `match` (that of
     the training by default) are those of `read_dataset`; `wordings` is a file of known wordings, by default `train.*`
     of a folder. `no_pools` ignores the data's candidate pools, `clean` leaves out questions whose candidates are all
-    right, and of more than `RANK_ALL` answers, `hybrid` fetches candidates by the model's vectors, too. At most
-    `sample` questions, drawn at random but always the same, are asked. `on_progress` gets the number of answers read
-    and their total.
+    right. At most `sample` questions, drawn at random but always the same, are asked. `on_progress` gets the number of
+    answers read and their total.
 
     Raises:
         InputError: no such checkpoint or data, no question with a right answer, or scores that are not finite numbers.
@@ -63,8 +61,7 @@ def evaluate(
         raise InputError("Expected either --pools, which names the candidates, or --no-pools, found both.")
 
     def load(checkpoint: str | Path) -> Ranker:
-        # Quantizes the states even if it stores none; with `hybrid` they are needed twice.
-        cache = EncodingCache(2 * 10**9 if hybrid else 0, parse_dtype(dtype))
+        cache = EncodingCache(0, parse_dtype(dtype))  # it stores none, but quantizes the states
         return Ranker.from_pretrained(checkpoint, device, cache=cache)
 
     ranker = ranker if isinstance(ranker, Ranker) else load(ranker)
@@ -76,9 +73,7 @@ def evaluate(
     data = data.without_pools() if no_pools else data
     data = data.clean() if clean else data
     data = data if sample is None else sample_questions(data, sample, seed=0)
-    evaluation_set = EvaluationSet(
-        data, as_new=False, language=ranker.bm25_language, retriever=ranker if hybrid else None
-    )
+    evaluation_set = EvaluationSet(data, as_new=False, language=ranker.bm25_language)
     seen = ranker.seen_in_training([question.text for question in evaluation_set.questions])
     exact = np.array([rows.any() for rows in evaluation_set.exact])
     report = replace(

@@ -10,10 +10,9 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-from ap_ranker.data.dataset import Dataset, answerable
+from ap_ranker.data.dataset import Dataset, answerable, leave_one_out
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
-from ap_ranker.evaluation.leave_one_out import leave_one_out
 from ap_ranker.evaluation.metrics import means, measure_each
 from ap_ranker.evaluation.scoring import CandidateScores, ignored, score_candidates, score_wordings
 from ap_ranker.evaluation.weight_fit import fit_weight

@@ -11,7 +11,6 @@ from ap_ranker.files import atomic_file
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -29,7 +28,12 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 def plot_lengths(groups: Sequence[Mapping[str, float]], name: str, path: Path) -> None:
     """Plot P@1 of the model and of BM25 against the length of the right answers."""
-    figure, axes = _axes(7.5, 4.5)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 4.5), layout="constrained")
+    axes = figure.subplots()
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
     ranges = ["{shortest:.0f} - {longest:.0f}\n{n_questions:,} questions".format(**group) for group in groups]
     axes.plot([group["model"] for group in groups], color="tab:blue", marker="o", label=name)
     axes.plot([group["bm25"] for group in groups], color="tab:orange", marker="o", label="BM25")
@@ -37,28 +41,3 @@ def plot_lengths(groups: Sequence[Mapping[str, float]], name: str, path: Path) -
     axes.set(xlabel="mean length of a question's right answers, in words", ylabel="P@1")
     axes.legend(frameon=False)
     save_figure(figure, path)
-
-
-def plot_reliability(curves: Mapping[str, Sequence[Mapping[str, float]]], data: str, path: Path) -> None:
-    """Plot the share of right answers against their probability; the area of a point shows its number of questions."""
-    figure, axes = _axes(6, 5.5)
-    axes.plot([0, 1], [0, 1], color="grey", linestyle=":", label="perfect calibration")
-    for colour, (name, bins) in zip(("tab:blue", "tab:orange"), curves.items(), strict=False):
-        probabilities, right = ([group[name] for group in bins] for name in ("probability", "right"))
-        axes.plot(probabilities, right, color=colour, label=name)
-        axes.scatter(probabilities, right, s=[10 + 400 * group["share"] for group in bins], color=colour, alpha=0.5)
-    axes.set(xlabel="probability that the first answer is right, mean of each tenth", aspect="equal")
-    axes.set_ylabel("share of first answers that are right")
-    axes.legend(frameon=False)
-    figure.suptitle(data, fontsize=10)
-    save_figure(figure, path)
-
-
-def _axes(width: float, height: float) -> tuple[Figure, Axes]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots()
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
 from haystack import Document, Pipeline, tracing
-from haystack.core.errors import PipelineRuntimeError
 from haystack.document_stores.types import DuplicatePolicy
 
 from ap_ranker.data.faq import Entry, Match
@@ -30,8 +29,6 @@ from haystack_integrations.common.ap_ranker.query_data import query_key, with_qu
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-
-T = TypeVar("T")
 
 Limits = Mapping[str, float | None]  # `precision` or `score_threshold` of the ranker; `None` leaves it to the pipeline
 
@@ -183,7 +180,7 @@ class DeclaredPipeline:
         """
         if (search := self._search()) is not None:
             settings: dict[str, Any] = {**limits, "top_k": top_k}
-            return self._failing_as_haystack(search, lambda: search.search(question, offer=True, **settings))
+            return search.search(question, offer=True, **settings)
         if (ranker := self.ranker()) is None:
             documents = self.run(question, limits, top_k)
             return documents, Decision(Outcome.ANSWER if documents else Outcome.NONE, None, Basis.NOTHING)
@@ -231,21 +228,16 @@ class DeclaredPipeline:
         return documents
 
     def _outputs(self, data: dict[str, dict[str, Any]]) -> Mapping[str, Any]:
-        if (search := self._search()) is None:
-            return self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {})
-        return self._failing_as_haystack(search, lambda: cast(Mapping[str, Any], search.run(**data[self.last])))
+        if (search := self._search()) is not None:
+            found: Mapping[str, Any] = search.run(**data[self.last])
+            return found
+        return self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {})
 
     def _search(self) -> AnswerSearch | None:
         """The pipeline's one component, if it is ours: Haystack's bookkeeping would take as long as BM25."""
         search = self.pipeline.get_component(self.last)
         alone = len(self.pipeline.graph) == 1 and not tracing.is_tracing_enabled()
         return search if isinstance(search, AnswerSearch) and alone else None
-
-    def _failing_as_haystack(self, search: AnswerSearch, work: Callable[[], T]) -> T:
-        try:
-            return work()
-        except Exception as error:
-            raise PipelineRuntimeError.from_exception(self.last, type(search), error) from error
 
     def encode_ahead(self, questions: Sequence[str]) -> None:
         """Encode together some questions that `run` is about to be asked."""

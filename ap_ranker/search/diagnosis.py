@@ -6,12 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ap_ranker.data.dataset import Answer, Dataset
+from ap_ranker.data.dataset import Answer, Dataset, leave_one_out
 from ap_ranker.data.faq import Entry, have_questions
 from ap_ranker.data.wordings import wordings_of
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
-from ap_ranker.evaluation.leave_one_out import leave_one_out
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.priors import languages_read_by

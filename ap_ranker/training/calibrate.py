@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.dataset import Dataset, leave_one_out
 from ap_ranker.data.split import DEV
 from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.errors import InputError
@@ -27,7 +27,6 @@ from ap_ranker.evaluation.calibration_fit import (
 )
 from ap_ranker.evaluation.evaluate import trained_match
 from ap_ranker.evaluation.evaluation_set import easy_warnings
-from ap_ranker.evaluation.leave_one_out import leave_one_out
 from ap_ranker.files import restore, write_text_atomically
 from ap_ranker.ranking.checkpoint import CARD, read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.faq_sketch import FAQSketch

@@ -54,14 +54,13 @@ def delete_traces(
     address: str | None = None,
     identity: str | None = None,
     sentence: str | None = None,
-    question_log: bool = True,
 ) -> Counter[str]:
     """Delete what a visitor left, or a sentence whoever said it; nothing of it is left in the database's files.
 
     Of a `visit`, an `address`'s network, or an `identity` that a web server in front names: the judgements, and their
     questions if nobody else has judged these; the owner's changes lose only wordings that were accepted from visitors.
     Of a `sentence`: wherever it is a question, a wording or a comment, also in the owner's changes; case, white space
-    and punctuation do not count. The log of questions may stay, without `question_log`.
+    and punctuation do not count.
 
     Returns:
         What -> how many were deleted; of comments and changes, how many lost the sentence.
@@ -85,7 +84,7 @@ def delete_traces(
             of_owner = keys.intersection(connection.scalars(select(wordings.c.question_key)))
             deleted["judgements"] = connection.execute(delete(judgements).where(theirs)).rowcount
         for part, table in PARTS.items():
-            for key in keys if question_log or table is not questions else ():
+            for key in keys:
                 deleted[part] += connection.execute(delete(table).where(table.c.question_key == key)).rowcount
         commented = select(judgements.c.id, judgements.c.comment).where(judgements.c.comment != "")
         for row, comment in connection.execute(commented).all():

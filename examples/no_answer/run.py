@@ -20,10 +20,9 @@ from faqs import DOCUMENTS, WORDINGS, Faq, off_topic, read_faqs
 from numpy.typing import NDArray
 from rich.console import Console
 
-from ap_ranker.data.dataset import Dataset, Question
+from ap_ranker.data.dataset import Dataset, Question, leave_one_out
 from ap_ranker.evaluation.calibration_fit import Rankings, fit, top_answers, with_hidden
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
-from ap_ranker.evaluation.leave_one_out import leave_one_out
 from ap_ranker.files import write_text_atomically
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.ranking import rule

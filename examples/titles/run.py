@@ -18,15 +18,15 @@ from ap_ranker.cli.epoch_lines import EpochLines
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.data.faq import Match
+from ap_ranker.data.faq import Match, read_faq
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.documents.extract import title_pairs
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.evaluation.significance import holm, randomisation_test
 from ap_ranker.files import write_text_atomically
+from ap_ranker.text.reading import normalized
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train_or_load
 
@@ -80,8 +80,11 @@ def command(
 
 
 def read_titles(faq: Path) -> Dataset:
-    """The pairs of `ap-ranker extract FAQ --titles`, to train with."""
-    pairs = title_pairs(faq).pairs
+    """Each stored question of a FAQ with its answer, unless that repeats it."""
+    entries = [
+        each for each in read_faq(faq) if each.question and normalized(each.question) not in normalized(each.answer)
+    ]
+    pairs = [(entry.question, entry.answer) for entry in entries]
     rows = {answer: i for i, answer in enumerate(dict.fromkeys(answer for _, answer in pairs))}
     questions = [Question(f"title-{i}", title, (rows[answer],)) for i, (title, answer) in enumerate(pairs)]
     return Dataset(f"titles of {faq.name}", [Answer(str(i), answer) for answer, i in rows.items()], questions)

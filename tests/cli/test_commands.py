@@ -71,7 +71,6 @@ def test_evaluate(folder: Path) -> None:
     rounded = run("evaluate", "ranker", "faq.csv", "--dtype", "int8", "--json", "rounded.json", folder=folder)
     assert rounded.code == 0, rounded.errors
     assert json.loads((folder / "rounded.json").read_text())["bm25"] == report["bm25"]
-    assert 50e6 < report["peak_bytes"] < 4e9
 
 
 def test_evaluate_clean(folder: Path) -> None:

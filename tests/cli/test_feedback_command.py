@@ -129,15 +129,6 @@ def test_one_visitor_or_sentence_is_deleted(
     assert b"4711" not in b"".join(path.read_bytes() for path in folder.iterdir())
 
 
-def test_the_log_may_stay(folder: Path, website: Database) -> None:
-    judge(website, visit="v1")
-    ask(website, SECRET)
-
-    feedback(folder, "delete", "--visit", "v1", "--no-question-log")
-
-    assert (count(folder, "judgements"), count(folder, "questions")) == (0, 1)
-
-
 @pytest.mark.parametrize(
     "options", [(), ("--visit", "v", "--sentence", "x"), ("--address", "example.com"), ("--visit", "")]
 )

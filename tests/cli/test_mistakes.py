@@ -78,8 +78,6 @@ MISTAKES = {
     # Names and numbers
     "nonsense": "nonsense",
     "models bert": "'bert'",
-    "train FAQ.csv --output new --recipe my": "recipe … 'ours' … 'paper' … 'my'",
-    "train FAQ.csv --output new --objective mse": "objective … softmax, hinge … 'mse'",
     "train FAQ.csv --output new --resume": "new.training",
     "encode checkpoint FAQ.csv --output new --dtype int2": "float32, float16, int8, int4 … 'int2'",
     "evaluate checkpoint FAQ.csv --dtype int2": "float32, float16, int8, int4 … 'int2'",

@@ -21,7 +21,7 @@ from ap_ranker.documents import read_documents
 from ap_ranker.documents.convert import convert
 from ap_ranker.documents.extract import extract
 from ap_ranker.documents.passages import split
-from ap_ranker.documents.question_headings import asks
+from ap_ranker.documents.sections import asks
 from ap_ranker.errors import InputError
 
 GUIDE = """# Help center
@@ -234,7 +234,7 @@ def test_a_faq_to_edit(folder: Path, tmp_path: Path) -> None:
     ):
         assert line in result.output
     with (tmp_path / "FAQ.csv").open(newline="") as file:
-        assert next(csv.reader(file)) == ["question", "answer", "source", "wordings"]
+        assert next(csv.reader(file)) == ["source", "question", "answer", "wordings"]
     entries = read_faq(tmp_path / "FAQ.csv")
     assert {(entry.question, entry.answer) for entry in entries} == {each[:2] for each in FROM_GUIDE | FROM_PAGE}
 

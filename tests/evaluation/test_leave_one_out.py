@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from ap_ranker.data.dataset import Answer, Dataset
-from ap_ranker.evaluation.leave_one_out import MOST_QUESTIONS, leave_one_out
+from ap_ranker.data.dataset import MOST_QUESTIONS, Answer, Dataset, leave_one_out
 
 
 def test_each_further_wording_is_asked_for_its_entry() -> None:

@@ -66,15 +66,14 @@ def test_fields_that_are_long_are_shortened(content: str, tmp_path: Path) -> Non
     assert len(str(error.value)) < 1_000
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
-def test_fix_keeps_fields_that_only_later_records_have(suffix: str, tmp_path: Path) -> None:
+def test_fix_keeps_fields_that_only_later_records_have(tmp_path: Path) -> None:
     """Of the first record nothing is left, so the second one decides what a reader of the copy expects."""
     records = [
         {"question": "Where?", "answer": ""},
         {"question": "Where?", "answer": "There.", "topic": "places"},
         {"question": "When?", "answer": "Now."},
     ]
-    path, output = tmp_path / "a.jsonl", tmp_path / f"fixed{suffix}"
+    path, output = tmp_path / "a.jsonl", tmp_path / "fixed.csv"
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     fix(path, output)
     assert [row.fields for row in read_table(output).rows] == [{"topic": "", **record} for record in records[1:]]

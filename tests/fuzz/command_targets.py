@@ -42,10 +42,10 @@ COMMANDS = {
     "changes": "changes pairs.csv --database faq.db --columns question,answer --output new.csv",
     "feedback-list": "feedback list --database faq.db",
     "feedback-export": "feedback export said.csv --database faq.db",
-    "feedback-delete": "feedback delete --database faq.db --sentence parcel --question-log",
+    "feedback-delete": "feedback delete --database faq.db --sentence parcel",
     "train": "train pairs.csv --output trained --model bm25 --dev pairs.csv --feedback feedback.jsonl --match both "
-    "--config settings.yaml --recipe ours --seed 1 --license mit --device cpu",
-    "train-epoch": "train pairs.csv --output trained --model qa-cnn --dev pairs.csv --objective hinge --epochs 1 "
+    "--config settings.yaml --seed 1 --license mit --device cpu",
+    "train-epoch": "train pairs.csv --output trained --model qa-cnn --dev pairs.csv --epochs 1 "
     "--embeddings vectors.txt --seed 2 --device cpu",
     "tune": "tune pairs.csv --space space.yaml --output search --trials 1 --config settings.yaml --dev pairs.csv "
     "--seed 1 --device cpu --timeout 1",

@@ -211,15 +211,6 @@ def test_what_the_owner_wrote_stays_when_a_visitor_goes(website: Database) -> No
     assert read_changes(website) == [made]
 
 
-def test_the_log_of_questions_may_stay(website: Database) -> None:
-    judge(website)
-    ask(website, SECRET)
-
-    delete_traces(website, sentence=SECRET, question_log=False)
-
-    assert rows_with(website, SECRET) == ["ap_ranker_questions"]
-
-
 def test_what_is_not_there(website: Database) -> None:
     judge(website)
     assert not +delete_traces(website, sentence="something else")

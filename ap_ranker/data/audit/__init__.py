@@ -35,12 +35,10 @@ def audit(
 
     data = read_data(path, {"dev": dev, "test": test}, answers, columns, max_tokens)
     report = AuditReport(str(path), len(data.questions), len(data.answers))
-    totals = {"long-question": report.questions, "long-answer": report.answers}
     faults: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for kind, place, what in find_faults(data, on_progress, near_answers=near_answers):
         faults[kind].append((place, what))
     for kind, check in CHECKS.items():
         if found := faults[kind]:
-            share = len(found) / totals[kind] if kind in totals else None
-            report.findings[kind] = Finding(check, len(found), found[:EXAMPLES], share)
+            report.findings[kind] = Finding(check, len(found), found[:EXAMPLES])
     return report

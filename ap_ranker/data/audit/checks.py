@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from pathlib import Path
 
 from ap_ranker.data.audit.audited_files import Asked, Data, T, firsts, right_ids
 from ap_ranker.data.audit.repairs import repaired
@@ -18,63 +20,10 @@ from ap_ranker.text.near_copies import near_pairs
 from ap_ranker.text.reading import normalized
 from ap_ranker.text.tokenizer import split_words
 
-ERROR, WARNING, NOTE = Severity
+_KINDS = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text(encoding="utf-8"))
 
-CHECKS = {
-    "empty-text": Check(ERROR, "rows with an empty question or answer", "write one, or remove the row", fixed=True),
-    "mojibake": Check(WARNING, "texts in a wrong encoding (Ã© for é)", "decode them as UTF-8", fixed=True),
-    "html": Check(WARNING, "texts with HTML tags or entities", "keep the text only", fixed=True),
-    "control-character": Check(WARNING, "texts with control characters", "remove them", fixed=True),
-    "invisible-character": Check(NOTE, "texts with zero-width characters or soft hyphens", "remove them", fixed=True),
-    "decomposed-accent": Check(WARNING, "texts with accents as separate characters", "compose them (NFC)", fixed=True),
-    "lost-character": Check(WARNING, "texts with the replacement character �", "write the lost character"),
-    "placeholder": Check(WARNING, "texts that say nothing (N/A, TODO, ???)", "write a text, or remove the row"),
-    "answer-repeats-question": Check(WARNING, "answers that only repeat their question", "write the answer"),
-    "long-answer": Check(NOTE, "answers longer than training reads", "put the important part first, or split them"),
-    "long-question": Check(NOTE, "questions longer than training reads", "check that they are questions"),
-    "other-language": Check(
-        NOTE, "texts in another language than most", "train one model each, or a multilingual --encoder"
-    ),
-    "repeated-id": Check(ERROR, "ids that two rows of a file share", "give each row its own"),
-    "id-with-two-questions": Check(ERROR, "rows whose qid another question has", "give each question its own qid"),
-    "unknown-id": Check(ERROR, "ids of answers that do not exist", "correct the id, or add the answer"),
-    "missing-answer-ids": Check(
-        ERROR, "questions without answer_ids", "name the right answer, or set answerable to no"
-    ),
-    "missing-pool": Check(ERROR, "questions without a pool in a split that has pools", "add the pool"),
-    "right-answer-outside-pool": Check(WARNING, "questions whose pool lacks a right answer", "add it to the pool"),
-    "answer-never-right": Check(NOTE, "answers that are right for no question", "add a question or a stored question"),
-    "bad-label": Check(ERROR, "rows with an unknown label", "correct it"),
-    "judged-both-ways": Check(ERROR, "answers judged differently for the same question", "decide which is right"),
-    "no-right-answer": Check(
-        WARNING, "questions without a right answer, which teach nothing", "add one, unless intended"
-    ),
-    "only-right-answers": Check(NOTE, "questions whose candidates are all right", "add wrong ones"),
-    "unbalanced": Check(NOTE, "classes far from balanced", "collect more of what is rare"),
-    "repeated-row": Check(WARNING, "rows that repeat an earlier one of the file", "keep the first", fixed=True),
-    "repeated-question": Check(WARNING, "questions that repeat one of the file, as another entry", "keep one"),
-    "several-answers": Check(WARNING, "questions with another right answer elsewhere", "keep the right one"),
-    "repeated-answer": Check(WARNING, "answers with two ids: one is wrong where the other is right", "keep one"),
-    "near-answer": Check(WARNING, "answers nearly equal to another", "merge them, or state the difference clearly"),
-    "near-answer-judged-differently": Check(
-        WARNING, "nearly equal answers judged differently for a question", "decide which is right"
-    ),
-    "near-question": Check(NOTE, "questions near another with the same answer", "keep them; they add little"),
-    "near-question-other-answer": Check(WARNING, "questions near one with other answers", "check that both are right"),
-    "leaked-question": Check(
-        ERROR, "questions also in an earlier split (train, dev, test): measures are too high", "remove them from one"
-    ),
-    "near-leaked-question": Check(
-        WARNING, "questions near one of an earlier split: measures may be too high", "remove them from one"
-    ),
-}
+CHECKS = {name: Check(severity, **described) for severity in Severity for name, described in _KINDS[severity].items()}
 """Name of a kind of fault -> what it means, in the order of the report."""
-
-RARE, FREQUENT = 0.02, 0.8
-"""The classes are unbalanced if the share of right candidates lies outside; public benchmarks lie inside."""
-
-FAVOURITE, ENOUGH = 0.2, 50
-"""Maximum share of the questions that one answer should be right for, and the minimum number of questions to say so."""
 
 _NOTHING = re.compile(
     r"[\W_]*(?:n\W?a|none|null|nan|tbd|tba|todo|to do|xxx+|test|lorem ipsum\b.*|#ref!?|#value!?|#name\??)?[\W_]*",
@@ -87,7 +36,7 @@ Fault = tuple[str, str, str]
 
 def find_faults(data: Data, on_progress: Callable[[str, int, int], None], *, near_answers: bool) -> Iterator[Fault]:
     """All faults of data, those of a kind in the order of the files; nearly equal answers only if asked for."""
-    finders = [_texts, _rows, _ids, _answers_by_id, _labels, _balance, _copies, _near_questions, _leaks]
+    finders = [_texts, _rows, _ids, _answers_by_id, _labels, _copies, _near_questions, _leaks]
     finders += [_near_answers] if near_answers else []
     for done, find in enumerate(finders):
         on_progress(f"looking for faults in {len(data.questions):,} questions", done, len(finders))
@@ -237,22 +186,6 @@ def _labels(data: Data) -> Iterator[Fault]:
             yield "no-right-answer", asked.place, quote(asked.text)
         elif asked.layout == Layout.judged and asked.right >= asked.wrong:
             yield "only-right-answers", asked.place, quote(asked.text)
-
-
-def _balance(data: Data) -> Iterator[Fault]:
-    """Files with few right candidates, or with an answer that is right for many questions."""
-    for file in data.files:
-        place = str(file.table.path)
-        asked = [one for one in data.asked if one.split == file.split]
-        if file.layout == Layout.judged:
-            n = len(file.judgements)
-            share = sum(best for _, _, best in file.judgements) / max(1, n)
-            if n >= ENOUGH and not RARE <= share <= FREQUENT:
-                yield "unbalanced", place, f"{share:.1%} of {n:,} candidates are right"
-        elif len(asked) >= ENOUGH:
-            for answer, count in Counter(answer for one in asked for answer in one.right).most_common(1):
-                if count > FAVOURITE * len(asked):
-                    yield "unbalanced", place, f"{quote(answer)} is right for {count / len(asked):.0%}"
 
 
 def row_key(row: Row) -> str:

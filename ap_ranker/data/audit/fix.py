@@ -10,19 +10,21 @@ from pathlib import Path
 from ap_ranker.data.audit.checks import row_key
 from ap_ranker.data.audit.repairs import repaired
 from ap_ranker.data.reader import Layout, find_layout
-from ap_ranker.data.tables import PAIR, read_named_table, write_table
+from ap_ranker.data.tables import PAIR, read_named_table
 from ap_ranker.errors import InputError
-from ap_ranker.files import atomic_file
+from ap_ranker.files import atomic_file, csv_text
+from ap_ranker.safe_open import require_ending
 
 
 def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tuple[Counter[str], Path]:
     """Repair the faults of a file of pairs or judged candidates that need no judgement: those that are `fixed`.
 
-    The repaired copy, `output`, has the same layout and columns, every field as text and in every row. It returns the
-    number of repairs by kind, and the path of the log beside the output (`<output>.changes.jsonl`), which has a line
-    for each change: its place in the input, its kind, the text before and after. An InputError refuses answers by id,
-    an output that exists already, and a file of which no row is left.
+    The repaired copy, `output`, is a CSV file of the same layout and columns. It returns the number of repairs by kind,
+    and the path of the log beside the output (`<output>.changes.jsonl`), which has a line for each change: its place in
+    the input, its kind, the text before and after. An InputError refuses answers by id, an output that exists already
+    or has another ending, and a file of which no row is left.
     """
+    require_ending(output, ".csv")
     log = output.parent / f"{output.name}.changes.jsonl"
     for file in (output, log):
         if file.exists():
@@ -58,7 +60,7 @@ def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tup
     if not kept:
         raise InputError(f"{path}: expected rows with a question and an answer, found none that could be kept.")
     with atomic_file(log) as log_draft, atomic_file(output) as draft:
-        write_table(draft, list(kept[0]), kept, output.name)
+        draft.write_text(csv_text([*kept[0]], [[*row.values()] for row in kept]), encoding="utf-8")
         lines = (json.dumps(change, ensure_ascii=False) + "\n" for change in changes)
         log_draft.write_text("".join(lines), encoding="utf-8")
     return Counter(str(change["kind"]) for change in changes), log

@@ -27,12 +27,11 @@ class Check:
 
 @dataclass
 class Finding:
-    """All faults of a kind: their number, the first ones (place, what was found there); their share of long texts."""
+    """All faults of a kind: their number, and the first ones (place, what was found there)."""
 
     check: Check
     count: int
     examples: list[tuple[str, str]]
-    share: float | None = None
 
 
 @dataclass
@@ -59,7 +58,6 @@ class AuditReport:
                 "kind": name,
                 "severity": severity.value,
                 "count": finding.count,
-                **({} if finding.share is None else {"share": finding.share}),
                 "meaning": finding.check.meaning,
                 "advice": finding.check.advice,
                 "fixed_by_fix": finding.check.fixed,

@@ -58,7 +58,6 @@ PLANTED = [
     ("judged-both-ways", "judged.csv", END, f"2,how do i get my money back?,{REFUND.upper()},0\n"),
     ("no-right-answer", "judged.csv", END, "4,Will it rain tomorrow?,We do not know.,0\n"),
     ("only-right-answers", "judged.csv", END, "4,Will it rain tomorrow?,We do not know.,1\n"),
-    ("unbalanced", "judged.csv", END, "".join(f"3,Which battery fits my bike?,{n * 7919},0\n" for n in range(150))),
     (
         "repeated-row",
         "pairs.csv",
@@ -119,7 +118,7 @@ def test_planted(folder: Path, kind: str, file: str, old: str, new: str) -> None
     finding = report.findings[kind]
     assert finding.count == 1
     assert str(path) in finding.examples[0][0] or kind == "right-answer-outside-pool"
-    if old == END and kind != "unbalanced":
+    if old == END:
         lines = content.count("\n")
         assert finding.examples[0][0].endswith(tuple(f"line {line}" for line in range(lines, lines + 3)))
 
@@ -214,13 +213,12 @@ def test_stored_questions(folder: Path) -> None:
     assert "line 5" in report.findings["leaked-question"].examples[0][1]
 
 
-def test_counts_shares_and_examples(folder: Path) -> None:
+def test_counts_and_examples(folder: Path) -> None:
     path = folder / "pairs.csv"
     more = "".join(f"Question {chr(97 + n) * 9}?,{' '.join([chr(97 + n) * 4] * 201)}\n" for n in range(5))
     path.write_text(path.read_text() + more)
     finding = look(folder, "pairs.csv").findings["long-answer"]
     assert finding.count == 5
-    assert finding.share == pytest.approx(5 / 10)
     assert len(finding.examples) == 3
 
 
