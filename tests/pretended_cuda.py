@@ -1,0 +1,303 @@
+"""A GPU that is not there: its tensors say `cuda:0`, lie in the CPU's memory, and obey the rules of a GPU's.
+
+- A tensor of the GPU refuses to meet one of the CPU, other than a single number or an index, and numpy.
+- Autocast computes in what torch's own lists for CUDA say, which its header has.
+- LSTMs under autocast read in float16, as cuDNN does whatever dtype is asked for.
+
+Numbers are computed by the CPU's kernels; nothing is learnt here of a GPU's speed, memory or rounding.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial, wraps
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+
+GPU = torch.device("cuda", 0)
+
+aten = torch.ops.aten
+INDEXED = {
+    operator
+    for packet in (aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_, aten._unsafe_index)
+    for operator in (getattr(packet, name) for name in packet.overloads())
+}
+"""What takes positions from either device."""
+
+
+class GPUTensor(Tensor):
+    """A tensor of the GPU; `on_cpu` is the same memory as a plain tensor."""
+
+    on_cpu: Tensor
+
+    @staticmethod
+    def __new__(cls, on_cpu: Tensor, requires_grad: bool = False) -> GPUTensor:
+        found = Tensor._make_subclass(cls, on_cpu.detach(), requires_grad, device_for_backend_keys=GPU)
+        found.on_cpu = on_cpu.detach()
+        return found
+
+    device = property(lambda self: GPU)
+    is_cuda = property(lambda self: True)
+    is_cpu = property(lambda self: False)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            return lstm(*args) if function is torch.lstm else function(*args, **(kwargs or {}))
+
+    @classmethod
+    def __torch_dispatch__(cls, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return compute(operator, args, kwargs or {})
+
+    def __repr__(self, **_: Any) -> str:
+        return f"GPUTensor({self.on_cpu})"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.on_cpu.__reduce_ex__(protocol)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return memo.setdefault(id(self), GPUTensor(self.on_cpu.clone(), self.requires_grad))
+
+    def numpy(self, **_: Any) -> Any:
+        raise TypeError(f"can't convert {GPU} device type tensor to numpy. Use Tensor.cpu() first.")
+
+    def tolist(self) -> Any:
+        return self.on_cpu.tolist()
+
+
+class Copy(torch.autograd.Function):
+    """To the other device, and its gradient back."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        return values.on_cpu.clone() if isinstance(values, GPUTensor) else GPUTensor(values.clone())
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        copied: Tensor = Copy.apply(gradient)
+        return copied
+
+
+def on(values: Tensor, device: Any) -> Tensor:
+    """The same numbers there, with their history."""
+    if device is None or is_gpu(device) == isinstance(values, GPUTensor):
+        return values
+    copied: Tensor = Copy.apply(values)
+    return copied
+
+
+def is_gpu(device: Any) -> bool:
+    """Whether a device is this GPU; another one does not exist."""
+    found = GPU if isinstance(device, int) else torch.device(device or "cpu")
+    if found.type == "cuda" and found.index not in (None, GPU.index):
+        raise RuntimeError("CUDA error: invalid device ordinal")
+    return found.type == "cuda"
+
+
+convert, copy_into, make_new, make_empty = Tensor.to, Tensor.copy_, Tensor.new_tensor, torch.empty
+
+
+def creating(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function that creates a tensor, which knows this GPU."""
+
+    @wraps(function)
+    def create(*args: Any, **kwargs: Any) -> Tensor:
+        if function is make_new and isinstance(args[0], GPUTensor):
+            args, kwargs = (args[0].on_cpu, *args[1:]), {"device": GPU, **kwargs}
+        if kwargs.get("device") is None:
+            return function(*args, **kwargs)
+        created = function(*args, **{**kwargs, "device": "cpu"})
+        if not is_gpu(kwargs["device"]):
+            return on(created, "cpu")
+        return created if isinstance(created, GPUTensor) else GPUTensor(created.clone(), created.requires_grad)
+
+    return create
+
+
+CREATING = [
+    *(
+        "arange",
+        "as_tensor",
+        "empty",
+        "empty_like",
+        "eye",
+        "full",
+        "full_like",
+        "linspace",
+        "ones",
+        "ones_like",
+        "rand",
+    ),
+    *("rand_like", "randint", "randn", "randn_like", "randperm", "scalar_tensor", "tensor", "zeros", "zeros_like"),
+]
+FUNCTIONS = {name: creating(getattr(torch, name)) for name in CREATING}
+METHODS = {
+    name: creating(getattr(Tensor, name)) for name in ("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros")
+}
+
+
+def to(values: Tensor, *args: Any, copy: bool = False, **kwargs: Any) -> Tensor:
+    """`Tensor.to` of a device, a dtype, both, or another tensor's."""
+    if args and isinstance(args[0], Tensor):
+        device, dtype = args[0].device, args[0].dtype
+    else:
+        device, dtype, *_ = torch._C._nn._parse_to(*args, **kwargs)
+    there = on(values, device)
+    changed = there if dtype is None else convert(there, dtype)
+    return changed.clone() if copy and changed is values else changed
+
+
+def copy_(values: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+    """Into one device's memory from any."""
+    return copy_into(values, on(source, values.device))
+
+
+move = nn.Module.to
+
+
+def module_to(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
+    """`Module.to`: what moves gets new parameters, as those of a GPU are of another class; the others stay."""
+    device, dtype, *_ = torch._C._nn._parse_to(*args, **kwargs)
+    held = [*module.parameters(), *module.buffers()]
+    moves = dtype is not None or (device is not None and any(each.is_cuda != is_gpu(device) for each in held))
+    torch.__future__.set_overwrite_module_params_on_conversion(moves)
+    try:
+        return move(module, *args, **kwargs)
+    finally:
+        torch.__future__.set_overwrite_module_params_on_conversion(False)
+
+
+METHODS |= {"to": to, "copy_": copy_}
+METHODS |= {"cpu": lambda values: on(values, "cpu"), "cuda": lambda values, device=GPU: on(values, device)}
+
+
+def lstm(*args: Any) -> Any:
+    """Of the CPU; under autocast with everything rounded to float16."""
+    half = torch.is_autocast_enabled("cuda")
+
+    def rounded(values: Tensor) -> Tensor:
+        return on(values.half().float() if half else values, "cpu")
+
+    def back(values: Tensor) -> Tensor:
+        return on(values.half() if half else values, GPU)
+
+    with torch.autocast("cuda", enabled=False):
+        return tree_map_only(Tensor, back, torch.lstm(*tree_map_only(Tensor, rounded, args)))
+
+
+def compute(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An operator of torch, by the CPU; what it returns lies on the GPU, in place where it changes its arguments."""
+    with torch._C.DisableTorchFunctionSubclass():
+        found: dict[int, GPUTensor] = {}
+        strangers: list[Tensor] = []
+
+        def below(values: Tensor) -> Tensor:
+            if isinstance(values, GPUTensor):
+                found[id(values.on_cpu)] = values
+                return values.on_cpu
+            # For a gradient that is missing, torch's own code makes zeros in the memory where the tensors really lie.
+            if values.dim() and not (torch._C._current_graph_task_id() != -1 and not values.any()):
+                strangers.append(values)
+            return values
+
+        def above(values: Tensor) -> Tensor:
+            return found[id(values)] if id(values) in found else GPUTensor(values)
+
+        plain_args, plain_kwargs = tree_map_only(Tensor, below, (args, kwargs))
+        takes = operator in INDEXED and isinstance(args[0], GPUTensor)
+        positions = [each for each in args[1] if each is not None] if takes else []
+        if [each for each in strangers if not any(each is position for position in positions)]:
+            raise RuntimeError(f"Expected all tensors to be on the same device, but found cuda:0 and cpu: {operator}")
+        return tree_map_only(Tensor, above, operator(*plain_args, **plain_kwargs))
+
+
+AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
+HEADER = Path(torch.__file__).parent / "include" / "ATen" / "autocast_mode.h"
+
+
+def autocast_list(name: str) -> list[str]:
+    """The operators of one of the header's lists, such as `matmul` and `pow.Tensor_Scalar`."""
+    text = HEADER.read_text(encoding="utf-8")
+    [entries] = re.findall(rf"#define AT_FORALL_{name}\(_\)(.*?)\n\n", text, re.DOTALL)
+    found = re.findall(r"_\((\w+)(?:, (\w+))?\)", entries) or re.findall(r'"(\w+)\.(\w+)"', entries)
+    return [".".join(filter(None, names)) for names in found]
+
+
+def lower(values: list[Tensor]) -> torch.dtype:
+    return torch.get_autocast_dtype("cuda")
+
+
+def widest(values: list[Tensor]) -> torch.dtype:
+    return torch.float32 if any(each.dtype == torch.float32 for each in values) else values[0].dtype
+
+
+def full(values: list[Tensor]) -> torch.dtype:
+    return torch.float32
+
+
+LISTS = {"LOWER_PRECISION_FP": lower, "PROMOTE": widest}
+LISTS |= dict.fromkeys(("FP32", "FP32_SET_OPT_DTYPE", "DIFFERENT_REDISPATCH_SIGNATURE"), full)
+
+
+@cache
+def autocast_rules() -> torch.library.Library:
+    """Kernels that do to tensors of this GPU what torch's do to those of a real one, for as long as this is kept."""
+    library = torch.library.Library("aten", "IMPL")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they replace those that see tensors in a CPU's memory
+        for name, dtype_of in LISTS.items():
+            for operator in autocast_list(name):
+                packet, _, overload = operator.partition(".")
+                known = getattr(getattr(aten, packet), overload or "default")
+                library.impl(operator, partial(cast_and_compute, known, dtype_of), "AutocastCUDA")
+    return library
+
+
+def cast_and_compute(operator: Any, dtype_of: Callable[[list[Tensor]], torch.dtype], *args: Any, **kwargs: Any) -> Any:
+    """An operator, under autocast, of tensors of a dtype that is chosen by theirs."""
+    eligible: list[Tensor] = []
+
+    def is_eligible(values: Tensor) -> bool:
+        return isinstance(values, GPUTensor) and values.is_floating_point() and values.dtype != torch.float64
+
+    def cast(values: Tensor) -> Tensor:
+        return values.to(dtype_of(eligible)) if is_eligible(values) else values
+
+    tree_map_only(Tensor, lambda values: eligible.append(values) if is_eligible(values) else None, (args, kwargs))
+    with torch._C._ExcludeDispatchKeyGuard(AUTOCAST):
+        args, kwargs = tree_map_only(Tensor, cast, (args, kwargs))
+        return operator(*args, **kwargs)
+
+
+@contextmanager
+def pretended_gpu() -> Iterator[None]:
+    """One GPU that has bfloat16, for as long as the context lasts."""
+    replaced: dict[str, Callable[..., Any]] = {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "set_device": lambda device: None,
+        "synchronize": lambda device=None: None,
+        "is_bf16_supported": lambda **_: True,
+        "get_device_name": lambda device=None: "a pretended GPU",
+        "manual_seed_all": lambda seed: None,
+    }
+    # Random numbers are the CPU's, which has their state.
+    states = {"get_rng_state": lambda device=GPU: make_empty(0), "set_rng_state": lambda state, device=GPU: None}
+    autocast_rules()
+    with (
+        patch.multiple(torch, **FUNCTIONS),
+        patch.multiple(Tensor, **METHODS),
+        patch.multiple(torch.cuda, **replaced, **states),
+        patch.multiple(torch.cuda.random, **states),
+        patch.object(nn.Module, "to", module_to),
+    ):
+        yield
