@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from sampling import Parts, draw, read_covid, read_folder
-from tables import MEASURES, Row, describe_settings, render
+from tables import MEASURES, Row, at_hand, describe_settings, render, report_cosine
 
 from ap_ranker.cli.epoch_lines import EpochLines
 from ap_ranker.cli.errors import report_user_errors
@@ -46,12 +46,14 @@ class Method:
         name: its key in `methods.yaml`.
         embeddings: the word vectors it begins with, as `find_vectors` knows them, or `none`.
         config: all settings but the seed.
+        cosine: whether only the encoder's own vectors are compared, as a bi-encoder does.
         start: the checkpoint whose weights it begins with.
     """
 
     name: str
     embeddings: str
     config: TrainingConfig
+    cosine: bool = False
     start: Path | None = None
 
 
@@ -88,7 +90,7 @@ def command(
 
 
 def read_methods(path: Path) -> dict[str, Method]:
-    """The methods of a YAML file by their names: `embeddings` and attributes of `TrainingConfig` under each.
+    """The methods of a YAML file by their names: `embeddings`, `cosine` and attributes of `TrainingConfig` under each.
 
     Raises:
         InputError: unreadable, an unknown setting, no embeddings; names the file and the method.
@@ -98,8 +100,9 @@ def read_methods(path: Path) -> dict[str, Method]:
         where = f"{path}, {name}"
         if not isinstance(entry, dict) or not isinstance(entry.get("embeddings"), str):
             raise InputError(f"{where}: expected settings with 'embeddings: none' or 'embeddings: glove-50d'.")
-        settings = {key: value for key, value in entry.items() if key != "embeddings"}
-        methods[name] = Method(name, entry["embeddings"], read_fields(TrainingConfig, settings, where))
+        settings = {key: value for key, value in entry.items() if key not in ("embeddings", "cosine")}
+        config = read_fields(TrainingConfig, settings, where)
+        methods[name] = Method(name, entry["embeddings"], config, entry.get("cosine") is True)
     return methods
 
 
@@ -159,7 +162,7 @@ def _measure(
     samples: list[Dataset] = []
     checkpoints: list[Mapping[str, Any]] = []
     for seed in seeds:
-        settings, sample = replace(method.config, seed=seed), draw(parts.training, size, seed)
+        settings, sample = at_hand(replace(method.config, seed=seed)), draw(parts.training, size, seed)
         # A checkpoint does not say which word vectors it began with; the folder's name does.
         folder = runs / f"{method.name},{method.embeddings}-seed{seed}"
         console.print(f"{sample.name}: {method.name}")
@@ -169,7 +172,7 @@ def _measure(
             sample, parts.dev, folder, settings, vectors=vectors, start=start, device=device, callbacks=lines
         )
         assert ranker.config is not None
-        reports.append(EvaluationSet(with_wordings(parts.test, sample), language=settings.language).report(ranker))
+        reports.append(_report(parts, sample, ranker, settings.language, cosine=method.cosine))
         samples.append(sample)
         checkpoints.append(ranker.config.training)
     return Row(
@@ -187,6 +190,13 @@ def _measure(
         best_epochs=[each["best_epoch"] for each in checkpoints],
         training_seconds=[each["seconds"] for each in checkpoints],
     )
+
+
+def _report(parts: Parts, known: Dataset, ranker: Ranker, language: str | None, *, cosine: bool) -> EvaluationReport:
+    """On the test questions, with those of training as known wordings; the cosine alone knows none."""
+    if cosine:
+        return report_cosine(ranker, parts.dev, parts.test, language)
+    return EvaluationSet(with_wordings(parts.test, known), language=language).report(ranker)
 
 
 @cache
