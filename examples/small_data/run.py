@@ -46,14 +46,14 @@ class Method:
         name: its key in `methods.yaml`.
         embeddings: the word vectors it begins with, as `find_vectors` knows them, or `none`.
         config: all settings but the seed.
-        cosine: whether only the encoder's own vectors are compared, as a bi-encoder does.
+        cosine_of: another method, whose checkpoint's vectors alone are compared, as a bi-encoder does.
         start: the checkpoint whose weights it begins with.
     """
 
     name: str
     embeddings: str
     config: TrainingConfig
-    cosine: bool = False
+    cosine_of: str = ""
     start: Path | None = None
 
 
@@ -90,7 +90,9 @@ def command(
 
 
 def read_methods(path: Path) -> dict[str, Method]:
-    """The methods of a YAML file by their names: `embeddings`, `cosine` and attributes of `TrainingConfig` under each.
+    """The methods of a YAML file by their names: `embeddings` and attributes of `TrainingConfig` under each.
+
+    `cosine_of` alone names a method above.
 
     Raises:
         InputError: unreadable, an unknown setting, no embeddings; names the file and the method.
@@ -98,17 +100,22 @@ def read_methods(path: Path) -> dict[str, Method]:
     methods = {}
     for name, entry in read_settings(path).items():
         where = f"{path}, {name}"
+        if isinstance(entry, dict) and entry.get("cosine_of") in methods:
+            methods[name] = replace(methods[entry["cosine_of"]], name=name, cosine_of=entry["cosine_of"])
+            continue
         if not isinstance(entry, dict) or not isinstance(entry.get("embeddings"), str):
             raise InputError(f"{where}: expected settings with 'embeddings: none' or 'embeddings: glove-50d'.")
-        settings = {key: value for key, value in entry.items() if key not in ("embeddings", "cosine")}
-        config = read_fields(TrainingConfig, settings, where)
-        methods[name] = Method(name, entry["embeddings"], config, entry.get("cosine") is True)
+        settings = {key: value for key, value in entry.items() if key != "embeddings"}
+        methods[name] = Method(name, entry["embeddings"], read_fields(TrainingConfig, settings, where))
     return methods
 
 
 def started(method: Method, start: Path | None) -> Method:
     """The method, as a row of its own if it starts from a checkpoint."""
-    return replace(method, name=f"{method.name} from {start.name}", start=start) if start else method
+    if not start:
+        return method
+    other = f"{method.cosine_of} from {start.name}" if method.cosine_of else ""
+    return replace(method, name=f"{method.name} from {start.name}", cosine_of=other, start=start)
 
 
 def add_rows(
@@ -164,7 +171,7 @@ def _measure(
     for seed in seeds:
         settings, sample = at_hand(replace(method.config, seed=seed)), draw(parts.training, size, seed)
         # A checkpoint does not say which word vectors it began with; the folder's name does.
-        folder = runs / f"{method.name},{method.embeddings}-seed{seed}"
+        folder = runs / f"{method.cosine_of or method.name},{method.embeddings}-seed{seed}"
         console.print(f"{sample.name}: {method.name}")
         vectors, lines = _vectors(method.embeddings), (EpochLines(console),)
         start = Ranker.from_pretrained(method.start, resolve_device(device)) if method.start else None
@@ -172,7 +179,7 @@ def _measure(
             sample, parts.dev, folder, settings, vectors=vectors, start=start, device=device, callbacks=lines
         )
         assert ranker.config is not None
-        reports.append(_report(parts, sample, ranker, settings.language, cosine=method.cosine))
+        reports.append(_report(parts, sample, ranker, settings.language, cosine=bool(method.cosine_of)))
         samples.append(sample)
         checkpoints.append(ranker.config.training)
     return Row(
