@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +20,19 @@ def describe_settings(config: TrainingConfig) -> str:
     """The settings of a run as text; another design of the model is another setting."""
     version = model_spec(config.model).format_version
     return json.dumps(config.without_defaults()) + (f", format version {version}" if version > 1 else "")
+
+
+def encoder_at_hand(name: str) -> str:
+    """The folder of an encoder in `AP_ENCODERS`, if it has one, which the hub is not asked for then; or the name."""
+    folder = Path(os.environ.get("AP_ENCODERS", "")) / name.rpartition("/")[2]
+    return str(folder) if name and "AP_ENCODERS" in os.environ and folder.is_dir() else name
+
+
+def at_hand(config: TrainingConfig) -> TrainingConfig:
+    """The settings with the folder of their encoder, as `encoder_at_hand`; a row's own settings name no folder."""
+    if "encoder" not in config.options:
+        return config
+    return replace(config, options={**config.options, "encoder": encoder_at_hand(str(config.options["encoder"]))})
 
 
 @dataclass(frozen=True)

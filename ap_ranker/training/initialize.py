@@ -77,7 +77,7 @@ def initialize_model(
                 f"{config.model} has a pretrained encoder with its own vectors: leave out the word vectors, or name a "
                 "model that reads with them, such as ap-cnn."
             )
-        return _with_encoder(texts, config, options, device, on_progress)
+        return _with_encoder(texts, config, options, device, on_progress, judged=data.judged)
     tokenizer = WordTokenizer.build(
         texts,
         max_tokens=config.max_tokens,
@@ -100,14 +100,16 @@ def _with_encoder(
     options: Mapping[str, Any],
     device: torch.device,
     on_progress: Progress,
+    *,
+    judged: bool,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
     given = {name: options[name] for name in ("question_prompt", "answer_prompt", "dimensions")}
     folder, tokenizer, inputs = read_encoder(options["encoder"], config.max_tokens, **given)
     model = build_model(config.model, inputs, options).to(device)
     if options["encoder"] == DEFAULT_ENCODER:
         _warn_of_languages(" ".join(texts[:SAMPLE]))  # a single question is too short to tell its language
-    # A frozen encoder reads all of them anyway, unless it then reads a prompt before each.
-    reads_all = options.get("frozen") and KEY not in (inputs.encoder or {})
+    # A frozen encoder reads all of them anyway, unless it reads a prompt before each, or meets few of many judged ones.
+    reads_all = options.get("frozen") and not judged and KEY not in (inputs.encoder or {})
     most, doing = (len(texts), "reading the texts once") if reads_all else (SAMPLE, "reading a sample of the texts")
     sample = np.random.default_rng(config.seed).permutation(len(texts))[:most]
     tokens = sorted(tokenizer.encode([texts[row] for row in sample])[0], key=len)

@@ -42,7 +42,7 @@ from ap_ranker.training.train import train
 from benchmarks.number_lists import whole_numbers
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from result_rows import ResultRow, describe_settings
+from result_rows import ResultRow, at_hand, describe_settings
 
 HERE = Path(__file__).resolve().parent
 
@@ -259,7 +259,7 @@ def _trained(
 
 def _in_a_process(data: Path, teachers: Sequence[str], output: Path, config: TrainingConfig, device: str) -> float:
     """Train in a process of its own, so that its peak is that of this run; in gigabytes."""
-    arguments = [data.resolve(), output.resolve(), json.dumps(_at_hand(config).without_defaults()), device]
+    arguments = [data.resolve(), output.resolve(), json.dumps(at_hand(config).without_defaults()), device]
     resolved = [str(Path(teacher).resolve()) if Path(teacher).exists() else teacher for teacher in teachers]
     command = [sys.executable, "-c", "import run, sys; run.train_one(*sys.argv[1:])", *map(str, arguments), *resolved]
     process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])})
@@ -280,15 +280,6 @@ def train_one(data: str, output: str, settings: str, device: str, *teachers: str
             distill(teachers, training, dev, output, config, device=device, callbacks=lines)
         else:
             train(training, dev, output, config, device=device, callbacks=lines)
-
-
-def _at_hand(config: TrainingConfig) -> TrainingConfig:
-    """The settings with the folder of their encoder in `AP_ENCODERS`, if it has one: the hub is not asked then."""
-    name = str(config.options.get("encoder", ""))
-    folder = Path(os.environ.get("AP_ENCODERS", "")) / name.rpartition("/")[2]
-    if not name or "AP_ENCODERS" not in os.environ or not folder.is_dir():
-        return config
-    return replace(config, options={**config.options, "encoder": str(folder)})
 
 
 def _add(

@@ -17,7 +17,8 @@ from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.markdown import markdown_table, spread
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from result_rows import ResultRow, describe_settings  # noqa: F401  for run.py, which lies beside this
+from plain_cosine import report_cosine  # noqa: F401
+from result_rows import ResultRow, at_hand, describe_settings  # noqa: F401  for run.py, which lies beside this
 
 MEASURES = ("MAP", "MRR", "P@1")
 END_TO_END = {"Hit@1": "P@1", "MRR@100": "MRR"}

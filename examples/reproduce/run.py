@@ -17,7 +17,7 @@ import typer
 from options import HERE, RUNS, SEEDS, Data, Results, Runs, Seeds
 from origin import ORIGIN, present_origin, read_origin, remember
 from protocols import PROTOCOLS, Parts, read_parts
-from results import Measured, Row, describe_settings, read_papers, render
+from results import Measured, Row, at_hand, describe_settings, read_papers, render, report_cosine
 from rich.console import Console
 
 from ap_ranker.cli.epoch_lines import EpochLines
@@ -54,6 +54,9 @@ def command(
     start: Annotated[
         Path | None, typer.Option(help="A checkpoint that every seed begins with; the row is named after it.")
     ] = None,
+    cosine: Annotated[
+        bool, typer.Option("--cosine", help="Measure the encoder's vectors alone, in a row of their own.")
+    ] = False,
     seeds: Seeds = SEEDS,
     runs: Runs = RUNS,
     device: Device = "auto",
@@ -61,7 +64,7 @@ def command(
 ) -> None:
     """Train a configuration with every seed, measure it on the test questions, add its row to the results."""
     numbers = whole_numbers("--seeds", seeds)
-    reproduce(config, data, embeddings, teacher, numbers, runs, device, results, start=start)
+    reproduce(config, data, embeddings, teacher, numbers, runs, device, results, start=start, cosine=cosine)
 
 
 def reproduce(
@@ -75,6 +78,7 @@ def reproduce(
     results: Path,
     *,
     start: Path | None = None,
+    cosine: bool = False,
 ) -> Row:
     """The row of a configuration, which is also written into `results`, beside what it had of other seeds.
 
@@ -88,6 +92,7 @@ def reproduce(
         device: `auto`, `cpu`, `cuda:0`.
         results: the folder of `results.json` and `results.md`.
         start: a checkpoint whose weights all runs begin with.
+        cosine: measure what an untrained bi-encoder has, the plain cosine, in place of the model's own score.
 
     Raises:
         InputError: an unknown data set, bad data or settings, a finished run that was made otherwise.
@@ -109,7 +114,7 @@ def reproduce(
     origins: list[dict[str, str]] = []
     seconds: list[float] = []
     for seed, run in folders.items():
-        own, lines = replace(settings, seed=seed), (EpochLines(console),)
+        own, lines = at_hand(replace(settings, seed=seed)), (EpochLines(console),)
         ranker = train_or_load(
             parts.training,
             parts.dev,
@@ -124,13 +129,13 @@ def reproduce(
         assert ranker.config is not None
         origins.append(remember(run, origin))
         seconds.append(ranker.config.training["seconds"])
-        reports.append(_measure(parts, ranker))
+        reports.append(_measure(parts, ranker, cosine=cosine))
         test = reports[-1][0]
         console.print(f"seed {seed}: test MRR {test.model['MRR']:.3f} (BM25 {test.bm25['MRR']:.3f})")
     measured, *searched = [Measured.of(list(each)) for each in zip(*reports, strict=True)]
     return Row(
         data=name,
-        config=row_name,
+        config=f"{row_name}, plain cosine" if cosine else row_name,
         model=settings.model,
         seeds=seeds,
         settings=describe_settings(settings),
@@ -139,14 +144,17 @@ def reproduce(
         training_seconds=seconds,
         machines=[each["machine"] for each in origins],
         commits=[each["commit"] for each in origins],
-        command=_written_out(name, config, folder, origin["embeddings"], teacher=teacher, start=start),
+        command=_written_out(name, config, folder, origin["embeddings"], teacher=teacher, start=start)
+        + " --cosine" * cosine,
     ).add(results, partial(render, papers=read_papers()))
 
 
-def _measure(parts: Parts, ranker: Ranker) -> list[EvaluationReport]:
+def _measure(parts: Parts, ranker: Ranker, *, cosine: bool) -> list[EvaluationReport]:
     """The reports on the test questions: with the candidates that came with the data and, if asked for, end to end."""
     assert ranker.config is not None
     language = ranker.bm25_language
+    if cosine:  # in pools alone
+        return [report_cosine(ranker, parts.dev, parts.test, language)]
     evaluation_set = EvaluationSet(parts.test, language=language)
     if parts.search is None:
         return [evaluation_set.report(ranker)]

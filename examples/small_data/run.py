@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from sampling import Parts, draw, read_covid, read_folder
-from tables import MEASURES, Row, describe_settings, render
+from tables import MEASURES, Row, at_hand, describe_settings, render, report_cosine
 
 from ap_ranker.cli.epoch_lines import EpochLines
 from ap_ranker.cli.errors import report_user_errors
@@ -46,12 +46,14 @@ class Method:
         name: its key in `methods.yaml`.
         embeddings: the word vectors it begins with, as `find_vectors` knows them, or `none`.
         config: all settings but the seed.
+        cosine_of: another method, whose checkpoint's vectors alone are compared, as a bi-encoder does.
         start: the checkpoint whose weights it begins with.
     """
 
     name: str
     embeddings: str
     config: TrainingConfig
+    cosine_of: str = ""
     start: Path | None = None
 
 
@@ -90,12 +92,17 @@ def command(
 def read_methods(path: Path) -> dict[str, Method]:
     """The methods of a YAML file by their names: `embeddings` and attributes of `TrainingConfig` under each.
 
+    `cosine_of` alone names a method above.
+
     Raises:
         InputError: unreadable, an unknown setting, no embeddings; names the file and the method.
     """
     methods = {}
     for name, entry in read_settings(path).items():
         where = f"{path}, {name}"
+        if isinstance(entry, dict) and entry.get("cosine_of") in methods:
+            methods[name] = replace(methods[entry["cosine_of"]], name=name, cosine_of=entry["cosine_of"])
+            continue
         if not isinstance(entry, dict) or not isinstance(entry.get("embeddings"), str):
             raise InputError(f"{where}: expected settings with 'embeddings: none' or 'embeddings: glove-50d'.")
         settings = {key: value for key, value in entry.items() if key != "embeddings"}
@@ -105,7 +112,10 @@ def read_methods(path: Path) -> dict[str, Method]:
 
 def started(method: Method, start: Path | None) -> Method:
     """The method, as a row of its own if it starts from a checkpoint."""
-    return replace(method, name=f"{method.name} from {start.name}", start=start) if start else method
+    if not start:
+        return method
+    other = f"{method.cosine_of} from {start.name}" if method.cosine_of else ""
+    return replace(method, name=f"{method.name} from {start.name}", cosine_of=other, start=start)
 
 
 def add_rows(
@@ -159,9 +169,9 @@ def _measure(
     samples: list[Dataset] = []
     checkpoints: list[Mapping[str, Any]] = []
     for seed in seeds:
-        settings, sample = replace(method.config, seed=seed), draw(parts.training, size, seed)
+        settings, sample = at_hand(replace(method.config, seed=seed)), draw(parts.training, size, seed)
         # A checkpoint does not say which word vectors it began with; the folder's name does.
-        folder = runs / f"{method.name},{method.embeddings}-seed{seed}"
+        folder = runs / f"{method.cosine_of or method.name},{method.embeddings}-seed{seed}"
         console.print(f"{sample.name}: {method.name}")
         vectors, lines = _vectors(method.embeddings), (EpochLines(console),)
         start = Ranker.from_pretrained(method.start, resolve_device(device)) if method.start else None
@@ -169,7 +179,7 @@ def _measure(
             sample, parts.dev, folder, settings, vectors=vectors, start=start, device=device, callbacks=lines
         )
         assert ranker.config is not None
-        reports.append(EvaluationSet(with_wordings(parts.test, sample), language=settings.language).report(ranker))
+        reports.append(_report(parts, sample, ranker, settings.language, cosine=bool(method.cosine_of)))
         samples.append(sample)
         checkpoints.append(ranker.config.training)
     return Row(
@@ -187,6 +197,13 @@ def _measure(
         best_epochs=[each["best_epoch"] for each in checkpoints],
         training_seconds=[each["seconds"] for each in checkpoints],
     )
+
+
+def _report(parts: Parts, known: Dataset, ranker: Ranker, language: str | None, *, cosine: bool) -> EvaluationReport:
+    """On the test questions, with those of training as known wordings; the cosine alone knows none."""
+    if cosine:
+        return report_cosine(ranker, parts.dev, parts.test, language)
+    return EvaluationSet(with_wordings(parts.test, known), language=language).report(ranker)
 
 
 @cache

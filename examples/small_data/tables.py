@@ -10,7 +10,8 @@ from pathlib import Path
 from ap_ranker.evaluation.markdown import markdown_table, spread
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from result_rows import ResultRow, describe_settings  # noqa: F401  for run.py, which lies beside this
+from plain_cosine import report_cosine  # noqa: F401
+from result_rows import ResultRow, at_hand, describe_settings  # noqa: F401  for run.py, which lies beside this
 
 MEASURES = ("MRR", "P@1")
 """What is kept; the tables show the first."""

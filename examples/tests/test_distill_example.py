@@ -77,9 +77,9 @@ def test_encoders_at_hand_are_not_asked_of_the_hub(
 ) -> None:
     config = TrainingConfig("ap-transformer", {"encoder": "someone/large", "size": 4})
     monkeypatch.setenv("AP_ENCODERS", str(tmp_path))
-    assert run._at_hand(config) == config
+    assert run.at_hand(config) == config
     (tmp_path / "large").mkdir()
-    assert dict(run._at_hand(config).options) == {"encoder": str(tmp_path / "large"), "size": 4}
+    assert dict(run.at_hand(config).options) == {"encoder": str(tmp_path / "large"), "size": 4}
 
 
 def test_words_of_an_unknown_row_are_refused(run: ModuleType, tmp_path: Path) -> None:

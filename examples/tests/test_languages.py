@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.split import split_questions
 from ap_ranker.text.reading import question_key
 
 FAQS = sorted((ROOT / "examples" / "languages" / "faqs").iterdir())
@@ -39,9 +40,16 @@ def test_an_encoder_beside_bm25(bm25: ModuleType, tmp_path: Path, monkeypatch: p
     encoder = write_encoder(tmp_path / "encoder", texts, max_position_embeddings=512, vocab_size=2000)
     with imported(ROOT / "examples" / "languages" / "encoders.py") as module:
         words, cosine, ours = module.measure(FAQS[2], str(encoder), tmp_path)
+        asked = read_dataset(FAQS[2] / "test.csv", "train")
+        half = module.measure_quick(asked, "french", str(encoder), tmp_path)
+        rest, test = split_questions(asked, module.TEST_SHARE, module.SEED)
     assert words == bm25.measure(read_dataset(FAQS[2], "test"), "french").mrr
     assert 0 < cosine < 1
     assert 0 < ours < 1
+    assert len(half) == 4
+    assert half[0] == bm25.measure(test, "french").mrr
+    assert all(0 < value < 1 for value in half)
+    assert {question.text for question in rest.questions}.isdisjoint(question.text for question in test.questions)
 
 
 def test_the_languages() -> None:

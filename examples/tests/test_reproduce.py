@@ -13,6 +13,7 @@ import origin
 import peer
 import pytest
 import run
+import torch
 from conftest import ROOT, write_encoder
 from protocols import PROTOCOLS, read_parts
 from refusals import refused
@@ -227,6 +228,22 @@ def test_a_run_that_starts_from_a_checkpoint(tmp_path: Path, checkpoint: Path) -
     started = Ranker.from_pretrained(tmp_path / f"runs/wikiqa/toy from {checkpoint.name}-seed1", "cpu").config
     assert started is not None
     assert started.training["start"] == str(checkpoint)
+
+
+def test_the_plain_cosine_is_that_of_a_bi_encoder(tmp_path: Path) -> None:
+    """As the library has it; in a row of its own, of the same checkpoint."""
+    pytest.importorskip("sentence_transformers")
+    config, data = toy(tmp_path, "wikiqa", train=JUDGED, dev=JUDGED, test=JUDGED + ALL_RIGHT)
+    encoder = write_encoder(tmp_path / "encoder")
+    config.write_text(f"model: ap-transformer\noptions: {{encoder: {encoder}, size: 4}}\nepochs: 0\nmax_tokens: 20\n")
+    reproduce(tmp_path, config, data, seeds=(1,))
+    row = run.reproduce(config, data, None, None, [1], tmp_path / "runs", "cpu", tmp_path, cosine=True)
+    assert row.command.endswith("--data data --cosine")
+    assert [each.config for each in Row.read(tmp_path / "results.json")] == ["toy", "toy, plain cosine"]
+    asked = EvaluationSet(read_dataset(data, "test"))
+    library = peers.BiEncoder(encoder, torch.device("cpu")).score(asked)
+    expected = asked.report_of(library).model
+    assert {name: values[0] for name, values in row.test.model.items()} == pytest.approx(expected)
 
 
 def test_a_row_grows_by_seeds_until_the_settings_change(tmp_path: Path) -> None:

@@ -203,11 +203,20 @@ def test_the_methods_are_what_their_names_say(run: ModuleType) -> None:
     assert fine_tuned == replace(demo, language=None)  # the other data set is not the example's
 
 
+def test_the_cosine_of_a_method_has_its_checkpoint(run: ModuleType) -> None:
+    methods = run.read_methods(HERE / "methods.yaml")
+    cosine, whole = methods["mpnet-cosine"], methods["mpnet-untrained"]
+    assert (cosine.config, cosine.cosine_of, whole.cosine_of) == (whole.config, whole.name, "")
+    begun = run.started(cosine, Path("other"))
+    assert begun.cosine_of == run.started(whole, Path("other")).name
+
+
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
         ("a: {model: ap-cnn}", "methods.yaml, a … embeddings: none"),
         ("a: 3", "methods.yaml, a"),
+        ("a: {cosine_of: b}", "methods.yaml, a"),
         ("a: {embeddings: none, epoch: 3}", "methods.yaml, a … 'epoch'"),
     ],
 )

@@ -296,6 +296,17 @@ def test_what_training_changes_of_a_pretrained_encoder(frozen: bool, encoder: st
         assert len(changed & backbone) > 30
 
 
+@pytest.mark.parametrize(("judged", "expected"), [(False, 3 * len(TOPICS) + len(TOPICS)), (True, 5)])
+def test_how_many_texts_a_frozen_encoder_reads_before_it_learns(judged: bool, expected: int, encoder: str) -> None:
+    """All that it will read; of judged candidates, of which it may meet few, a sample."""
+    totals: set[int] = set()
+    config, cpu = with_encoder(encoder, frozen=True), torch.device("cpu")
+    with patch("ap_ranker.training.initialize.SAMPLE", 5):
+        data = replace(DATA, judged=judged)
+        initialize_model(data, config, config.model_options, None, cpu, lambda what, done, total: totals.add(total))
+    assert totals == {expected}
+
+
 def test_how_much_of_a_large_encoder_learns_on_a_cpu(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     sizes = {"small": (384, 6), "large": (768, 12)}
     for name, (size, layers) in sizes.items():
