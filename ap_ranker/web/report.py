@@ -30,9 +30,8 @@ def summary(usage: Usage) -> list[tuple[str, str, str]]:
     """The lines of a table: what was counted, in the period, and in the one before."""
     both = usage.current, usage.before
     lines = [("questions", *(f"{counts.questions:,}" for counts in both))]
-    lines += [("different questions", *(f"{counts.different:,}" for counts in both))]
     lines += [(label, *(percent(counts.shares[name]) for counts in both)) for name, label in LABELS.items()]
-    return [*lines, ("judgements", *(f"{counts.helped + counts.did_not_help:,}" for counts in both))]
+    return [*lines, ("judgements", *(f"{counts.judged:,}" for counts in both))]
 
 
 def report_page(usage: Usage) -> str:

@@ -6,11 +6,24 @@ A day is one of UTC, from midnight to midnight, for every server and every reade
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import date, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Integer, Select, and_, case, func, literal_column, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    Select,
+    Subquery,
+    and_,
+    case,
+    func,
+    literal_column,
+    or_,
+    select,
+)
 
 from ap_ranker.errors import InputError
 from ap_ranker.files import csv_text
@@ -69,17 +82,15 @@ class Counts:
     """How many questions were asked, with what outcome, and what was said of answers."""
 
     questions: int
-    different: int  # number of those that are not the same word for word
     outcomes: dict[str, int]  # of each `Outcome`
-    helped: int
-    did_not_help: int
+    helped: int  # number of judgements that an answer helped
+    judged: int  # number of judgements
 
     @property
     def shares(self) -> dict[str, float | None]:
         """The share of questions with each outcome, and of judged answers that `helped`; `None` of nothing."""
-        judged = self.helped + self.did_not_help
         shares = {kind: count / self.questions if self.questions else None for kind, count in self.outcomes.items()}
-        return shares | {"helped": self.helped / judged if judged else None}
+        return shares | {"helped": self.helped / self.judged if self.judged else None}
 
 
 @dataclass(frozen=True)
@@ -92,8 +103,17 @@ class AskedQuestion:
     answer: int
     maybe: int
     none: int
-    helped: int
-    did_not_help: int
+    helped: int  # number of judgements that an answer helped
+    judged: int  # number of judgements
+
+
+LISTS: dict[str, tuple[Callable[[Any], Any], int]] = {
+    "top": (lambda row: row.asked, 1),
+    "unanswered": (lambda row: row.none, 1),
+    "risen": (lambda row: row.asked - row.before, CHANGED),
+    "fallen": (lambda row: row.before - row.asked, CHANGED),
+}
+"""List of questions -> by what it is ordered, of an `AskedQuestion` and of columns alike, and the minimum of that."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +147,6 @@ def usage_of(database: Database, period: Period) -> Usage:
         .order_by(func.count().desc(), changes.c.owner, changes.c.action)
         .limit(SHOWN)
     )
-    lists = {name: query.limit(SHOWN) for name, query in _lists(period).items()}
     length = (period.last - period.first).days + 1
     days = {str(period.first + timedelta(number)): dict.fromkeys(map(str, Outcome), 0) for number in range(length)}
     with database.reading() as connection:
@@ -139,14 +158,16 @@ def usage_of(database: Database, period: Period) -> Usage:
             before=_counts(connection, period.before),
             days=days,
             changes=[(clean_question(owner), action, count) for owner, action, count in connection.execute(by_owner)],
-            **{name: _rows(connection, query) for name, query in lists.items()},
+            **_lists(connection, period),
         )
 
 
 def usage_table(database: Database, period: Period) -> str:
     """The `MOST_ROWS` questions asked most often in a period as a CSV file, which no spreadsheet takes for formulas."""
+    asked = _groups(period)
+    query = _with_votes(asked, period).where(asked.c.asked > 0).order_by(*_order(asked, "top")).limit(MOST_ROWS)
     with database.reading() as connection:
-        rows = _rows(connection, _lists(period)["top"].limit(MOST_ROWS))
+        rows = [_row(*row) for row in connection.execute(query)]
     return csv_text([field.name for field in fields(AskedQuestion)], [list(vars(row).values()) for row in rows])
 
 
@@ -156,7 +177,6 @@ def _asked_in(period: Period) -> ColumnElement[bool]:
 
 
 def _counts(connection: Connection, period: Period) -> Counts:
-    different = select(func.count(questions.c.question_key.distinct())).where(_asked_in(period))
     by_outcome = select(questions.c.outcome, func.count()).where(_asked_in(period)).group_by(questions.c.outcome)
     by_vote = (
         select(judgements.c.helped, func.count()).where(period.has(judgements.c.time)).group_by(judgements.c.helped)
@@ -164,21 +184,35 @@ def _counts(connection: Connection, period: Period) -> Counts:
     outcomes, votes = (dict(connection.execute(query).tuples().all()) for query in (by_outcome, by_vote))
     return Counts(
         questions=sum(outcomes.values()),
-        different=connection.scalar(different) or 0,
         outcomes={str(kind): outcomes.get(kind, 0) for kind in Outcome},
         helped=votes.get(True, 0),
-        did_not_help=votes.get(False, 0),
+        judged=sum(votes.values()),
     )
 
 
-def _lists(period: Period) -> dict[str, Select[Any]]:
-    """The lists of `Usage` -> what finds all their rows, in order; of equal ones, what was asked last comes first."""
+def _lists(connection: Connection, period: Period) -> dict[str, list[AskedQuestion]]:
+    """The lists of `Usage`, from one pass over the log."""
+    asked = _groups(period)
+    places = [func.row_number().over(order_by=_order(asked, name)).label(f"in_{name}") for name in LISTS]
+    numbered = select(asked, *places).subquery()
+    found = [numbered.c[place.name] for place in places]
+    query = _with_votes(numbered, period).add_columns(*found).where(or_(*(place <= SHOWN for place in found)))
+    rows = [(_row(*row[: -len(found)]), row[-len(found) :]) for row in connection.execute(query)]
+    lists = {}
+    for number, (name, (count, least)) in enumerate(LISTS.items()):
+        in_order = [row for row, place in sorted(rows, key=lambda each: each[1][number]) if place[number] <= SHOWN]
+        lists[name] = [row for row in in_order if count(row) >= least]
+    return lists
+
+
+def _groups(period: Period) -> Subquery:
+    """The questions of a period and of the one before, each once, and how often each was asked."""
 
     def times(*conditions: ColumnElement[bool]) -> ColumnElement[int]:
         return func.sum(case((and_(*conditions), 1), else_=0))
 
-    current, before = _asked_in(period), _asked_in(period.before)
-    asked = (
+    current, before = period.has(questions.c.time), period.before.has(questions.c.time)
+    return (
         select(
             questions.c.question_key,
             func.max(questions.c.question).label("question"),
@@ -187,38 +221,26 @@ def _lists(period: Period) -> dict[str, Select[Any]]:
             times(before).label("before"),
             *(times(current, questions.c.outcome == str(kind)).label(kind) for kind in Outcome),
         )
-        .where(or_(current, before))
+        .where(or_(_asked_in(period), _asked_in(period.before)))
         .group_by(questions.c.question_key)
         .subquery()
     )
-    said = (
-        select(
-            judgements.c.question_key,
-            times(judgements.c.helped).label("helped"),
-            times(~judgements.c.helped).label("did_not_help"),
-        )
-        .where(period.has(judgements.c.time))
-        .group_by(judgements.c.question_key)
-        .subquery()
-    )
-    votes = {"helped", "did_not_help"}
-    columns = [
-        func.coalesce(said.c[name], 0).label(name) if name in votes else asked.c[name]
-        for name in (field.name for field in fields(AskedQuestion))
-    ]
-    rows = select(*columns).outerjoin_from(asked, said, asked.c.question_key == said.c.question_key)
-    rise: ColumnElement[int] = asked.c.asked - asked.c.before
-
-    def most(count: ColumnElement[int], least: int) -> Select[Any]:
-        return rows.where(count >= least).order_by(count.desc(), asked.c.latest.desc())
-
-    return {
-        "top": most(asked.c.asked, 1),
-        "unanswered": most(asked.c[Outcome.NONE], 1),
-        "risen": most(rise, CHANGED),
-        "fallen": most(-rise, CHANGED),
-    }
 
 
-def _rows(connection: Connection, query: Select[Any]) -> list[AskedQuestion]:
-    return [AskedQuestion(clean_question(question), *counts) for question, *counts in connection.execute(query)]
+def _order(asked: Subquery, name: str) -> list[ColumnElement[int]]:
+    """The order of a list; of equal questions, the one that was asked last comes first."""
+    count, _ = LISTS[name]
+    return [count(asked.c).desc(), asked.c.latest.desc()]
+
+
+def _with_votes(asked: Subquery, period: Period) -> Select[Any]:
+    """The columns of an `AskedQuestion` of these questions, with what was said of answers to each."""
+    key, helped = judgements.c.question_key, func.sum(case((judgements.c.helped, 1), else_=0))
+    said = select(key, helped.label("helped"), func.count().label("judged")).where(period.has(judgements.c.time))
+    votes = said.group_by(key).subquery()
+    columns = [asked.c.get(field.name, func.coalesce(votes.c.get(field.name), 0)) for field in fields(AskedQuestion)]
+    return select(*columns).outerjoin_from(asked, votes, asked.c.question_key == votes.c.question_key)
+
+
+def _row(question: str, *counts: int) -> AskedQuestion:
+    return AskedQuestion(clean_question(question), *counts)

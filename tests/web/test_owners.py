@@ -53,7 +53,7 @@ def log_in(client: TestClient, key: str, name: str = "") -> int:
 
 def owner_of(client: TestClient, key: str = "") -> Any:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    response = client.post("/owner/api/usage", json={}, headers=headers)
+    response = client.post("/owner/api/server", json={}, headers=headers)
     return response.json()["owner"] if response.status_code == 200 else response.status_code
 
 
@@ -65,6 +65,7 @@ def test_each_key_is_its_owners(visit: Visit, database: Database) -> None:
         assert log_in(client, key, "Somebody Else") == 303
         assert owner_of(client) == name, "whatever name is typed"
         assert client.get("/owner").status_code == 200
+        client.cookies.clear()
     assert len({*keys.values()}) == 2
     assert owner_of(visit(None), "0" * 32) == 401
 
@@ -84,10 +85,11 @@ def test_nobody_takes_an_owners_name(visit: Visit, database: Database) -> None:
     assert '<p ><label for="name">' in client.get("/owner").text
     assert log_in(client, SHARED, "Bo") == 303
     assert owner_of(client) == "Bo"
-    client.cookies.clear()
 
     add_owner(database, "Bo")
 
+    assert owner_of(client) == "", "of a session that has begun before, either"
+    client.cookies.clear()
     assert '<p hidden><label for="name">' in client.get("/owner").text
     assert log_in(client, SHARED, "Bo") == 303
     assert owner_of(client) == ""

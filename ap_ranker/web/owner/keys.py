@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sqlalchemy import delete, insert, select
@@ -33,6 +34,11 @@ def hash_of_key(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
 
+def have_names(keys: Sequence[OwnerKey]) -> bool:
+    """Whether any of the keys tells whose it is: then nobody is believed who has the shared one and says a name."""
+    return any(key.owner is not None for key in keys)
+
+
 def owners_keys(database: Database) -> list[OwnerKey]:
     """The keys of all owners, by name."""
     columns = owners.c.hashed, owners.c.name, owners.c.time
@@ -56,9 +62,5 @@ def add_owner(database: Database, name: str) -> str:
 def remove_owner(database: Database, name: str) -> None:
     """Remove an owner, whose key and sessions end at once on all servers; InputError if there is none of this name."""
     with database.writing("owners") as connection:
-        known = connection.scalars(select(owners.c.name)).all()
-        if name not in known:
-            raise InputError(
-                f"{database.place}: expected an owner, found none called {name}.{check_known(name, known)}"
-            )
+        check_known("an owner", name, connection.scalars(select(owners.c.name)))
         connection.execute(delete(owners).where(owners.c.name == name))

@@ -23,7 +23,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from ap_ranker.errors import InputError
 from ap_ranker.web.changes import Action
 from ap_ranker.web.limits import bearer_key
-from ap_ranker.web.owner.keys import OwnerKey
+from ap_ranker.web.owner.keys import OwnerKey, have_names
 from ap_ranker.web.owner.service import ConflictError, OwnerService
 from ap_ranker.web.owner.sessions import Sessions, require_own_site
 from ap_ranker.web.usage import Period, usage_table
@@ -35,7 +35,7 @@ LOGIN, LOGOUT = FORMS = "/owner/login", "/owner/logout"  # these take a form, no
 SCRIPTS = ("owner.js", "usage.js", "basics.js", "texts.js")
 ASSETS = {f"/owner/{name}": "text/javascript" for name in SCRIPTS} | {"/owner/owner.css": "text/css"}
 TABLE = "/owner/usage.csv"
-NAMES = ("usage", "gaps", "feedback", "entries", "history", "change", "decide", "undo")
+NAMES = ("server", "usage", "gaps", "feedback", "entries", "history", "change", "decide", "undo")
 API = tuple(f"/owner/api/{name}" for name in NAMES)
 ROUTES = (PAGE, LOGIN, LOGOUT, TABLE, *ASSETS, *API)
 
@@ -138,11 +138,12 @@ class OwnersPage:
             content = (_PAGE / path.rpartition("/")[2]).read_bytes()
             app.add_route(path, partial(_send, content=content, media_type=media_type))
         service = self._service
-        self._add(app, "usage", PeriodRequest, lambda asked, owner: service.usage(asked.period) | {"owner": owner})
+        self._add(app, "server", OwnerRequest, lambda _, owner: service.about | {"owner": owner})
+        self._add(app, "usage", PeriodRequest, lambda asked, _: service.usage(asked.period))
         self._add(app, "gaps", OwnerRequest, lambda *_: service.gaps())
         self._add(app, "feedback", OwnerRequest, lambda *_: service.feedback_rows())
         self._add(app, "history", OwnerRequest, lambda *_: service.history())
-        self._add(app, "entries", EntriesRequest, lambda asked, _: service.entries(**dict(asked)))
+        self._add(app, "entries", EntriesRequest, lambda asked, _: service.entries(asked.words, asked.skip))
         self._add(app, "change", ChangeRequest, self._change)
         self._add(app, "decide", DecisionRequest, lambda asked, owner: service.decide(**dict(asked), owner=owner))
         self._add(app, "undo", UndoRequest, lambda asked, owner: asdict(service.undo(asked.change, owner)))
@@ -209,7 +210,7 @@ class OwnersPage:
             language = language_of(request.headers.get("accept-language", ""))
             said = LOGIN_TEXTS[language]
             texts = said | {"language": language, "note": f'<p role="alert">{said[note]}</p>' if note else ""}
-            texts["named"] = "hidden" if _have_names(keys) else ""
+            texts["named"] = "hidden" if have_names(keys) else ""
             texts["root"] = "" if request.url.path.endswith(PAGE) else "../"  # links hold behind any address's path
             refusal = refusal or HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
             return HTMLResponse(Template(login).substitute(texts), refusal.status_code, refusal.headers)
@@ -234,8 +235,7 @@ class OwnersPage:
                 return login_page(request, keys, "wrong")
             response = RedirectResponse("../owner", 303)
             secure = request.url.scheme == "https"  # as a trusted web server in front of this one says
-            said = "" if _have_names(keys) else name
-            await self._run(partial(self._sessions.begin, found, said, response, secure=secure))
+            await self._run(partial(self._sessions.begin, found, name, response, secure=secure))
             return response
 
         @app.post(LOGOUT)
@@ -253,11 +253,6 @@ def _checked(model: type[R], content: bytes) -> R:
     except ValidationError as error:
         faults = [one | {"loc": ("body", *one["loc"])} for one in error.errors()]
         raise RequestValidationError(faults) from error
-
-
-def _have_names(keys: Sequence[OwnerKey]) -> bool:
-    """Whether keys tell whose they are: then nobody who has the shared one says another name."""
-    return any(key.owner is not None for key in keys)
 
 
 async def _send(request: Request, content: bytes, media_type: str) -> Response:

@@ -73,7 +73,7 @@ class OwnerService:
     ) -> None:
         self.database = database
         self._search, self._documents, self._match = search, documents, match
-        self._about = {"logged": logged, "keep_days": keep_days, "editable": documents is not None}
+        self.about = {"logged": logged, "keep_days": keep_days, "editable": documents is not None}
         self._wordings = wordings
         self._judgements = Judgements(database)
         self._lock = threading.Lock()
@@ -83,10 +83,10 @@ class OwnerService:
         self._groups = BackgroundGroups()
 
     def usage(self, period: Period) -> dict[str, Any]:
-        """What was asked in a period, as `Usage`, with shares; and how this server is set up."""
+        """What was asked in a period, as `Usage`, with shares."""
         found = usage_of(self.database, period)
         counted = {name: asdict(counts) | {"shares": counts.shares} for name, counts in found.counted.items()}
-        return asdict(found) | counted | {"period_before": asdict(period.before)} | self._about
+        return asdict(found) | counted | {"period_before": asdict(period.before)}
 
     def gaps(self) -> dict[str, Any]:
         """The groups of unanswered questions so far, each with its nearest entry, and whether more come (`grouping`).

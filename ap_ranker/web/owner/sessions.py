@@ -13,12 +13,12 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from fastapi import HTTPException
-from sqlalchemy import ColumnElement, delete, insert, select
+from sqlalchemy import delete, insert, select
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ap_ranker.web.database import Database, now, sessions, storable
-from ap_ranker.web.owner.keys import OwnerKey, hash_of_key, owners_keys
+from ap_ranker.web.owner.keys import OwnerKey, hash_of_key, have_names, owners_keys
 from ap_ranker.web.question_log import clean_question
 from ap_ranker.web.visitors import Visitors
 
@@ -92,19 +92,19 @@ class Sessions:
             after = math.ceil(seconds)
             sentence = f"Too many wrong keys of the owner came from your network. Try again in {after} seconds."
             raise HTTPException(429, sentence, {"Retry-After": str(after)})
-        hashed = hash_of_key(text)
-        found = [key for key in keys if hmac.compare_digest(key.hashed, hashed)]
+        hashed = hash_of_key(text).encode()
+        found = [key for key in keys if hmac.compare_digest(key.hashed.encode(), hashed)]
         if not found:
             self._wrong_keys.count(network)
         return found[0] if found else None
 
     def begin(self, key: OwnerKey, name: str, response: Response, *, secure: bool) -> None:
-        """Begin a session of an owner; its token goes into a cookie that no script and no other site can use.
+        """Begin a session with a key; its token goes into a cookie that no script and no other site can use.
 
-        The name is that of whoever has the shared key, as they say.
+        The name is what whoever has it says: it counts for the shared key alone.
         """
-        token, owner = secrets.token_urlsafe(32), clean_question(name) if key.owner is None else key.owner
-        row = {"token": _hash(token, key), "owner": storable(owner), "ends": now() + SECONDS}
+        token = secrets.token_urlsafe(32)
+        row = {"token": _hash(token, key), "owner": storable(clean_question(name)), "ends": now() + SECONDS}
         with self._database.writing("sessions") as connection:
             connection.execute(delete(sessions).where(sessions.c.ends <= now()))
             connection.execute(insert(sessions).values(**row))
@@ -112,22 +112,27 @@ class Sessions:
 
     def end(self, request: Request, response: Response) -> None:
         """End the session of a request."""
-        its_own = self._is_of(request, self.keys())
+        tokens = self._tokens(request, self.keys())
         with self._database.writing("sessions") as connection:
-            connection.execute(delete(sessions).where(its_own))
+            connection.execute(delete(sessions).where(sessions.c.token.in_(tokens)))
         response.delete_cookie(COOKIE, httponly=True, samesite="strict")
 
     def owner_of(self, request: Request) -> str | None:
         """The name of the owner whose session a request belongs to, which may be empty; `None` without a session."""
         if COOKIE not in request.cookies:
             return None
-        its_own = self._is_of(request, self.keys())
+        keys = self.keys()
+        tokens = self._tokens(request, keys)
+        query = select(sessions.c.token, sessions.c.owner).where(sessions.c.token.in_(tokens), sessions.c.ends > now())
         with self._database.reading() as connection:
-            return connection.scalar(select(sessions.c.owner).where(its_own, sessions.c.ends > now()))
+            for token, said in connection.execute(query):
+                owner = tokens[token].owner
+                return owner if owner is not None else "" if have_names(keys) else said
+        return None
 
-    def _is_of(self, request: Request, keys: Sequence[OwnerKey]) -> ColumnElement[bool]:
-        token = request.cookies.get(COOKIE, "")
-        return sessions.c.token.in_([_hash(token, key) for key in keys])
+    def _tokens(self, request: Request, keys: Sequence[OwnerKey]) -> dict[str, OwnerKey]:
+        """What is kept of the token of a request, if its session began with each of the keys -> this key."""
+        return {_hash(request.cookies.get(COOKIE, ""), key): key for key in keys}
 
 
 def _hash(token: str, key: OwnerKey) -> str:

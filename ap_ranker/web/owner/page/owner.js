@@ -33,6 +33,7 @@ function showServer(server) {
   element("who").textContent = server.owner;
   element("entries").hidden = !editable;
   element("changes").hidden = !editable;
+  element("kept").textContent = server.logged ? texts.keptFor(server.keep_days) : texts.noLog;
   if (!server.logged) say(texts.noLog);
   else if (!editable) say(texts.notEditable);
 }
@@ -164,10 +165,10 @@ async function turn(skip) {
   }
 }
 
-async function showAll() {
+async function showAll(...others) {
   say(texts.loading);
   try {
-    const server = await showUsage();
+    const server = await post("server");
     say("");
     showServer(server);
     const changes = editable ? [showEntries(), post("history").then((made) => fill("changes", made.map(changeCard)))] : [];
@@ -175,6 +176,7 @@ async function showAll() {
       ...changes,
       post("feedback").then((rows) => fill("feedback", rows.map(feedbackCard))),
       showGaps(),
+      ...others.map((show) => show()),
     ]);
   } catch (error) {
     say(error.message);
@@ -275,4 +277,4 @@ element("previous").addEventListener("click", () => turn(page.first - 1)); // th
 element("next").addEventListener("click", () => turn(page.end));
 element("entries").querySelector(".new").addEventListener("click", () => edit(null, { question: "", answer: "", wordings: [] }));
 
-showAll();
+showAll(showUsage); // after a change, what was asked is the same

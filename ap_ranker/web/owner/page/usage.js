@@ -9,11 +9,10 @@ const number = (value) => value.toLocaleString(language);
 const percent = new Intl.NumberFormat(language, { style: "percent" });
 const signed = new Intl.NumberFormat(language, { signDisplay: "exceptZero" });
 const days = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeZone: "UTC" });
-const judgedText = ({ helped, did_not_help }) => texts.judged(number(helped), number(helped + did_not_help));
+const judgedText = ({ helped, judged }) => texts.judged(number(helped), number(judged));
 const range = ({ first, last }) => days.formatRange(new Date(first), new Date(last));
 
 const form = element("range");
-let shown = {}; // the days; at first those that the server proposes
 
 function tile(name, value, change) {
   const pair = make("div");
@@ -63,7 +62,7 @@ function row(asked) {
   question.scope = "row";
   question.dir = "auto";
   const parts = SHADES.filter((kind) => asked[kind]).map((kind) => `${texts.names[kind]}: ${number(asked[kind])}`);
-  if (asked.helped + asked.did_not_help) parts.push(judgedText(asked));
+  if (asked.judged) parts.push(judgedText(asked));
   const note = Object.assign(make("p", parts.join(" · ")), { className: "quiet", dir: "ltr" });
   question.append(make("span", asked.question), note);
   line.append(question, make("td", number(asked.asked)), make("td", number(asked.before)));
@@ -78,11 +77,9 @@ function showTable(name, rows) {
   table.replaceChildren(table.caption, element("questions").content.cloneNode(true), body);
 }
 
-// Shows what was asked in these days; returns what the server says, also of itself.
-export async function showUsage(wanted = shown) {
-  const found = await post("usage", wanted);
+export async function showUsage(wanted = {}) {
+  const found = await post("usage", wanted); // the server proposes days
   const { period, period_before: earlier, current, before } = found;
-  shown = period;
   for (const name of ["first", "last"]) element(name).value = period[name];
   element("table").href = `owner/usage.csv?${new URLSearchParams(period)}`;
   element("period").textContent = texts.period(range(period), range(earlier));
@@ -93,8 +90,6 @@ export async function showUsage(wanted = shown) {
   showDays(found.days);
   for (const part of ["days", "table"]) element(part).hidden = !current.questions;
   for (const name of ["top", "risen", "fallen"]) showTable(name, found[name]);
-  element("kept").textContent = found.logged ? texts.keptFor(found.keep_days) : texts.noLog;
-  return found;
 }
 
 async function show() {
