@@ -26,7 +26,7 @@ DAY: dict[str, Any] = {"formats": ["%Y-%m-%d"], "metavar": "YYYY-MM-DD"}
 """What an option for a day takes."""
 
 FaqOrDatabase = Annotated[
-    str | None, argument("The FAQ, or its database: a file or a URL.", metavar="[FAQ|DATABASE]", show_default=False)
+    str | None, argument("The FAQ, or its database: a file or a URL.", metavar="FAQ|DATABASE", show_default=False)
 ]
 
 
@@ -132,7 +132,7 @@ def report(
     first: Annotated[datetime | None, option("The first day; by default six before the last.", "--from", **DAY)] = None,
     last: Annotated[datetime | None, option("The last day; by default today.", "--to", **DAY)] = None,
     output: Annotated[
-        Path | None, option("An HTML file to send by e-mail: all lists, readable by you only until you share it.")
+        Path | None, option("An HTML file with all lists, to send by e-mail; only you can read it.")
     ] = None,
 ) -> None:
     """Report what users asked in a week or other days, how much of it was answered, and what has changed since before.

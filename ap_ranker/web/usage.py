@@ -36,7 +36,7 @@ WEEK, MOST_DAYS = 7, 366
 """Number of days of a period without a first or a last one, and of the longest period."""
 
 SHOWN, MOST_ROWS = 10, 10_000
-"""Maximum number of questions in each list, and in a table of all of them."""
+"""Maximum number of questions in a list, half as many of those that changed, and in a table of all of them."""
 
 CHANGED = 2
 """Minimum difference between two periods that is told: once more or less often is chance."""
@@ -107,13 +107,13 @@ class AskedQuestion:
     judged: int  # number of judgements
 
 
-LISTS: dict[str, tuple[Callable[[Any], Any], int]] = {
-    "top": (lambda row: row.asked, 1),
-    "unanswered": (lambda row: row.none, 1),
-    "risen": (lambda row: row.asked - row.before, CHANGED),
-    "fallen": (lambda row: row.before - row.asked, CHANGED),
+LISTS: dict[str, tuple[int, Callable[[Any], Any], int]] = {
+    "top": (SHOWN, lambda row: row.asked, 1),
+    "unanswered": (SHOWN, lambda row: row.none, 1),
+    "risen": (SHOWN // 2, lambda row: row.asked - row.before, CHANGED),
+    "fallen": (SHOWN // 2, lambda row: row.before - row.asked, CHANGED),
 }
-"""List of questions -> by what it is ordered, of an `AskedQuestion` and of columns alike, and the minimum of that."""
+"""List -> its maximum length; by what it is ordered, of an `AskedQuestion` and of columns alike; the minimum of that."""
 
 
 @dataclass(frozen=True)
@@ -199,8 +199,8 @@ def _lists(connection: Connection, period: Period) -> dict[str, list[AskedQuesti
     query = _with_votes(numbered, period).add_columns(*found).where(or_(*(place <= SHOWN for place in found)))
     rows = [(_row(*row[: -len(found)]), row[-len(found) :]) for row in connection.execute(query)]
     lists = {}
-    for number, (name, (count, least)) in enumerate(LISTS.items()):
-        in_order = [row for row, place in sorted(rows, key=lambda each: each[1][number]) if place[number] <= SHOWN]
+    for number, (name, (most, count, least)) in enumerate(LISTS.items()):
+        in_order = [row for row, place in sorted(rows, key=lambda each: each[1][number]) if place[number] <= most]
         lists[name] = [row for row in in_order if count(row) >= least]
     return lists
 
@@ -229,7 +229,7 @@ def _groups(period: Period) -> Subquery:
 
 def _order(asked: Subquery, name: str) -> list[ColumnElement[int]]:
     """The order of a list; of equal questions, the one that was asked last comes first."""
-    count, _ = LISTS[name]
+    _, count, _ = LISTS[name]
     return [count(asked.c).desc(), asked.c.latest.desc()]
 
 

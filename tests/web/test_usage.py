@@ -28,7 +28,17 @@ from ap_ranker.web import usage as module
 from ap_ranker.web.database import Database, changes, judgements, open_database, questions
 from ap_ranker.web.judgements import key_of_question
 from ap_ranker.web.report import percent, report_page, summary
-from ap_ranker.web.usage import CHANGED, MOST_DAYS, MOST_ROWS, SHOWN, AskedQuestion, Period, usage_of, usage_table
+from ap_ranker.web.usage import (
+    CHANGED,
+    LISTS,
+    MOST_DAYS,
+    MOST_ROWS,
+    SHOWN,
+    AskedQuestion,
+    Period,
+    usage_of,
+    usage_table,
+)
 
 WEEK = Period(date(2026, 3, 23), date(2026, 3, 29))
 """With the night in which clocks in Europe go forward: a day of UTC has 24 hours nevertheless."""
@@ -168,7 +178,7 @@ def test_every_number_is_that_of_a_naive_count(database: Database, period: Perio
         listed = getattr(found, name)
         assert all(row == rows[row.question] for row in listed), name
         wanted = sorted((n for row in rows.values() if (n := count(row)) >= least), reverse=True)
-        assert list(map(count, listed)) == wanted[:SHOWN], name
+        assert list(map(count, listed)) == wanted[: LISTS[name][0]], name
     assert {row.question for row in found.top} <= {one.question for one in asked}
 
 
@@ -309,7 +319,7 @@ def test_a_report_fits_into_an_e_mail(database: Database) -> None:
         database, asked + [Asked(at(WEEK.before.first), text, "none") for text in texts[2 * SHOWN :] for _ in range(3)]
     )
     found = usage_of(database, WEEK)
-    assert [len(rows) for rows in (found.top, found.unanswered, found.risen, found.fallen)] == [SHOWN] * 4
+    assert [len(getattr(found, name)) for name in LISTS] == [most for most, *_ in LISTS.values()]
     assert len(report_page(found).encode()) < 100_000
 
 

@@ -9,15 +9,17 @@ const number = (value) => value.toLocaleString(language);
 const percent = new Intl.NumberFormat(language, { style: "percent" });
 const signed = new Intl.NumberFormat(language, { signDisplay: "exceptZero" });
 const days = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeZone: "UTC" });
-const judgedText = ({ helped, judged }) => texts.judged(number(helped), number(judged));
+const judgedText = ({ helped, judged }) => texts.of(number(helped), number(judged));
 const range = ({ first, last }) => days.formatRange(new Date(first), new Date(last));
 
 const form = element("range");
 
+const shaded = (tag, kind) => Object.assign(make(tag), { className: `is-${kind}` });
+
 function tile(name, value, change) {
   const pair = make("div");
   pair.append(make("dt", texts.names[name]), make("dd", value), make("dd", change));
-  if (SHADES.includes(name)) pair.firstChild.className = name; // the colour in the chart
+  if (SHADES.includes(name)) pair.firstChild.prepend(shaded("i", name));
   pair.lastChild.className = "quiet";
   return pair;
 }
@@ -37,8 +39,7 @@ function bar(part, most) {
   const counts = Object.fromEntries(SHADES.map((kind) => [kind, part.reduce((sum, [, day]) => sum + day[kind], 0)]));
   const item = make("li");
   for (const kind of SHADES) {
-    const block = make("span");
-    block.className = kind;
+    const block = shaded("span", kind);
     block.style.height = `${(100 * counts[kind]) / most}%`;
     item.prepend(block);
   }
@@ -54,6 +55,7 @@ function showDays(found) {
   const total = (part) => part.flatMap(([, day]) => Object.values(day)).reduce((sum, count) => sum + count, 0);
   const most = Math.max(1, ...parts.map(total));
   element("days").replaceChildren(...parts.map((part) => bar(part, most)));
+  element("ends").replaceChildren(...[each[0], each.at(-1)].map(([day]) => make("span", days.format(new Date(day)))));
 }
 
 function row(asked) {
@@ -62,7 +64,7 @@ function row(asked) {
   question.scope = "row";
   question.dir = "auto";
   const parts = SHADES.filter((kind) => asked[kind]).map((kind) => `${texts.names[kind]}: ${number(asked[kind])}`);
-  if (asked.judged) parts.push(judgedText(asked));
+  if (asked.judged) parts.push(texts.helped(judgedText(asked)));
   const note = Object.assign(make("p", parts.join(" · ")), { className: "quiet", dir: "ltr" });
   question.append(make("span", asked.question), note);
   line.append(question, make("td", number(asked.asked)), make("td", number(asked.before)));
@@ -84,11 +86,11 @@ export async function showUsage(wanted = {}) {
   element("table").href = `owner/usage.csv?${new URLSearchParams(period)}`;
   element("period").textContent = texts.period(range(period), range(earlier));
   element("counts").replaceChildren(
-    tile("questions", number(current.questions), changed(current.questions - before.questions)),
+    tile("questions", number(current.questions), before.questions ? changed(current.questions - before.questions) : texts.noneBefore),
     ...[...SHADES, "helped"].map((name) => shareTile(name, found)),
   );
   showDays(found.days);
-  for (const part of ["days", "table"]) element(part).hidden = !current.questions;
+  for (const part of ["days", "ends", "table"]) element(part).hidden = !current.questions;
   for (const name of ["top", "risen", "fallen"]) showTable(name, found[name]);
 }
 
