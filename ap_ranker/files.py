@@ -119,6 +119,15 @@ def write_text_atomically(path: Path, text: str) -> None:
         draft.write_text(text, encoding="utf-8")
 
 
+def write_private_text(path: Path, text: str) -> None:
+    """Write a text file atomically, which only its user can read."""
+    umask = os.umask(0o077)
+    try:
+        write_text_atomically(path, text)
+    finally:
+        os.umask(umask)
+
+
 def make_folder(folder: Path) -> None:
     """Create a folder and its parents if they do not exist."""
     with writing(folder):

@@ -8,6 +8,7 @@ It needs a browser (Debian: apt-get install chromium) and pip install ".[dev,plo
 from __future__ import annotations
 
 import csv
+import os
 import secrets
 import shutil
 import sys
@@ -196,9 +197,9 @@ def command(
             "--model": model,
             "--precision": precision,
             "--database": Path(folder) / "faq.db",
-            "--owner-key": OWNER_KEY,
             "--rate": 0,
         }
+        os.environ["AP_RANKER_OWNER_KEY"] = OWNER_KEY
         browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
         with served("--log-questions", *(str(part) for option in options.items() for part in option)) as server:
             for picture in PICTURES:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-import secrets
 import shlex
 import shutil
 import subprocess
@@ -102,7 +101,7 @@ def test_the_first_week(python: Path, empty: Path, monkeypatch: pytest.MonkeyPat
     text = (ROOT / "docs" / "first_week.md").read_text(encoding="utf-8")
     (page,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     (empty / "page.yaml").write_text(page, encoding="utf-8")
-    monkeypatch.setenv("AP_RANKER_OWNER_KEY", secrets.token_hex(16))
+    monkeypatch.delenv("AP_RANKER_DATABASE", raising=False)
     lines = [line for block in re.findall(r"```bash\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
     ran: list[str] = []
     for name, *arguments in (words[1:] for line in lines if (words := shlex.split(line, comments=True))[0] != "export"):
@@ -120,8 +119,9 @@ def test_the_first_week(python: Path, empty: Path, monkeypatch: pytest.MonkeyPat
         )
         assert ended.returncode == 0, f"{name}: {ended.stderr}"
     assert Counter(ran) == {"doctor": 2, "serve": 3, "split": 2, "train": 2, "evaluate": 2} | dict.fromkeys(
-        ("check", "ask", "calibrate", "gaps", "changes"), 1
+        ("check", "ask", "calibrate", "owners", "report", "gaps", "changes"), 1
     )
+    assert "asdfgh" in (empty / "week.html").read_text(encoding="utf-8")
     assert "asdfgh" in (empty / "gaps.csv").read_text(encoding="utf-8")
     assert (empty / "NEW.csv").read_text(encoding="utf-8").count("refund")
 

@@ -63,7 +63,7 @@ COMMANDS = {
         checkpoints.push,
     ),
     "Search": (index.index, index.rollback, index.encode, index.pipelines),
-    "The owner of a FAQ": (owner.gaps, owner.changes),
+    "The owner of a FAQ": (owner.gaps, owner.report, owner.changes, owner.owners),
 }
 """Group -> its commands, in the order of `--help`; the first are those that most people need."""
 

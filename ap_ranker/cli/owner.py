@@ -1,23 +1,33 @@
-"""`ap-ranker gaps` and `changes`: what the owner of a FAQ learns from its users, and has changed."""
+"""`ap-ranker gaps`, `report`, `changes`, `owners`: what users ask, what was changed, and who may change it."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.text import Text
 
-from ap_ranker.cli.console import console, errors, minute
+from ap_ranker.cli.console import console, errors, minute, numbers
 from ap_ranker.cli.options import Columns, Database, NamedDocuments, SearchedOptions, argument, option
 from ap_ranker.cli.serve import require_server
 from ap_ranker.data.faq import read_faq, write_entries
 from ap_ranker.errors import InputError
+from ap_ranker.files import write_private_text
+from ap_ranker.safe_open import require_ending, what_is_at
 
 if TYPE_CHECKING:
     from ap_ranker.web.changes import Change
 
 SHOWN = 20
 """Maximum number of groups in the table."""
+
+DAY: dict[str, Any] = {"formats": ["%Y-%m-%d"], "metavar": "YYYY-MM-DD"}
+"""What an option for a day takes."""
+
+FaqOrDatabase = Annotated[
+    str | None, argument("The FAQ, or its database: a file or a URL.", metavar="FAQ|DATABASE", show_default=False)
+]
 
 
 def gaps(
@@ -114,3 +124,74 @@ def _described(change: Change) -> str:
     if change.action in ("add wordings", "remove wordings"):
         lines += [f"• {wording}" for wording in change.wordings]
     return "\n".join(lines)
+
+
+def report(
+    faq_or_database: FaqOrDatabase = None,
+    database: Database = None,
+    first: Annotated[datetime | None, option("The first day; by default six before the last.", "--from", **DAY)] = None,
+    last: Annotated[datetime | None, option("The last day; by default today.", "--to", **DAY)] = None,
+    output: Annotated[
+        Path | None, option("An HTML file with all lists, to send by e-mail; only you can read it.")
+    ] = None,
+) -> None:
+    """Report what users asked in a week or other days, how much of it was answered, and what has changed since before.
+
+    Days are those of UTC.
+    """
+    if output is not None:
+        require_ending(output, ".html")
+    require_server()
+    from ap_ranker.web.database import open_existing
+    from ap_ranker.web.report import report_page, summary
+    from ap_ranker.web.usage import Period, usage_of
+
+    period = Period.of(*(day and day.date() for day in (first, last)))
+    usage = usage_of(open_existing(*_place(faq_or_database, database)), period)
+    title = f"{period.first} to {period.last}, beside {period.before.first} to {period.before.last} (UTC)"
+    console.table(["", numbers("these days"), numbers("before")], summary(usage), title)
+    asked = [[row.question[:80], *(f"{count:,}" for count in (row.asked, row.before, row.none))] for row in usage.top]
+    if asked:
+        console.table(["asked most", *map(numbers, ("asked", "before", "got nothing"))], asked)
+    if output is not None:
+        write_private_text(output, report_page(usage))
+        console.say(f"Wrote {output}.")
+
+
+def owners(
+    faq_or_database: FaqOrDatabase = None,
+    database: Database = None,
+    add: Annotated[str | None, option("Make a key for somebody of this name, shown once.", metavar="NAME")] = None,
+    remove: Annotated[str | None, option("End the key of somebody, and their sessions.", metavar="NAME")] = None,
+) -> None:
+    """List who may log in to the owner's page with a key of their own, or add or remove somebody."""
+    if add is not None and remove is not None:
+        raise InputError("Expected --add or --remove, found both.")
+    require_server()
+    from ap_ranker.web.database import in_utc, open_database, open_existing, place_of
+    from ap_ranker.web.owner.keys import add_owner, owners_keys, remove_owner
+
+    place = _place(faq_or_database, database)
+    if add is not None:
+        key = add_owner(open_database(place_of(*place)), add)
+        console.say(f"{add} logs in to the owner's page with this key. It is kept nowhere, and shown only now:")
+        console.say(f"\n{key}\n\nA server that runs without an owner's page has it after a restart.")
+        return
+    website = open_existing(*place)
+    if remove is not None:
+        remove_owner(website, remove)
+        console.say(f"Removed {remove}, whose key and sessions have ended.")
+        return
+    rows = [[key.owner or "", minute(in_utc(key.time))] for key in owners_keys(website)]
+    console.table(["owner", "since, UTC"], rows)
+
+
+def _place(named: str | None, database: str | None) -> tuple[str | None, Path | None]:
+    """The database and the FAQ that are named, for `place_of`; an argument may be either."""
+    if named is None:
+        return database, None
+    is_database = "://" in named or Path(named).suffix == ".db"
+    if not is_database and what_is_at(Path(named)) == "a file":
+        with Path(named).open("rb") as file:
+            is_database = file.read(16) == b"SQLite format 3\0"
+    return (named, None) if is_database else (database, Path(named))

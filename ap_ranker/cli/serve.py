@@ -31,14 +31,6 @@ class ServerOptions:
     identity_header: Annotated[
         str, option("Header by which a trusted web server names who asks, such as X-Forwarded-User.", metavar="NAME")
     ] = ""
-    owner_key: Annotated[
-        str | None,
-        option(
-            "Key of the owner's page, /owner: 16 characters or more, better in the environment variable, as others may "
-            "see a command line. By default there is no such page.",
-            envvar="AP_RANKER_OWNER_KEY",
-        ),
-    ] = None
     host: Annotated[str, option("Address to listen on; 0.0.0.0 for all addresses of this machine.")] = "127.0.0.1"
     port: Annotated[int, option("Port to listen on; 0 for any free one.", min=0, max=65535)] = 8000
     allowed_host: Annotated[
@@ -75,7 +67,8 @@ def serve(
     """Serve a search page for a FAQ or documents.
 
     If the environment variable AP_RANKER_API_KEY is set, all routes that the page does not use require this key in the
-    header 'Authorization: Bearer KEY'.
+    header 'Authorization: Bearer KEY'. There is an owner's page, /owner, if `ap-ranker owners` has made somebody a key,
+    or AP_RANKER_OWNER_KEY holds one.
     """
     require_server()
     wait_without_spinning()
@@ -87,10 +80,10 @@ def serve(
     search = search.of(folder_or_faq)
     database = place_of(server.database, search.documents)
 
-    def on_listening(port: int, place: str) -> None:
+    def on_listening(port: int, place: str, owned: bool) -> None:
         address = f"http://{f'[{server.host}]' if ':' in server.host else server.host}:{port}/"
         console.say(f"Search page: {address} (Ctrl+C ends it). Its database: {place}.")
-        if server.owner_key is not None:
+        if owned:
             console.say(f"Owner's page: {address}owner.")
         if not is_loopback(server.host):
             open_to = f"other machines can reach {server.host} to search and give feedback"

@@ -103,10 +103,19 @@ wordings = sa.Table(
 )
 """What the owner decided about visitors' sentences: whether they are wordings of an answer."""
 
+owners = sa.Table(
+    "ap_ranker_owners",
+    metadata,
+    *_key(sa.String(100), "name"),
+    *_columns(sa.String(64), "hashed"),  # a hash of the key
+    *_columns(sa.BigInteger, "time"),
+)
+"""Who may change the FAQ, each with a key of their own."""
+
 sessions = sa.Table(
     "ap_ranker_sessions",
     metadata,
-    *_key(sa.String(64), "token"),  # a hash of the cookie's
+    *_key(sa.String(64), "token"),  # a hash of the cookie's, with that of the key
     *_columns(sa.Text, "owner"),
     *_columns(sa.BigInteger, "ends"),
 )
@@ -122,7 +131,7 @@ quotas = sa.Table(
 )
 """What each network has used of a day's quota; other days are forgotten."""
 
-PARTS: Final = ("judgements", "questions", "changes", "wordings", "sessions")
+PARTS: Final = ("judgements", "questions", "changes", "wordings", "owners", "sessions")
 """What has a revision."""
 
 

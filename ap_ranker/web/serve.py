@@ -19,6 +19,7 @@ from ap_ranker.web.background_start import BackgroundStart
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import KEY_VARIABLE, OWNER_VARIABLE, check_key
+from ap_ranker.web.owner.keys import owners_keys
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.page.settings import PageSettings, read_page_settings
@@ -34,7 +35,6 @@ def serve(
     learn_from_clicks: int = 0,
     keep_days: int = 365,
     identity_header: str = "",
-    owner_key: str | None = None,
     host: str = "127.0.0.1",
     port: int = 8000,
     allowed_host: Collection[str] | None = None,
@@ -43,15 +43,16 @@ def serve(
     page: Path | None = None,
     column: Collection[str] | None = None,
     status: Callable[[str], AbstractContextManager[Any]],  # shows a text while the block lasts
-    on_listening: Callable[[int, str], None] = lambda port, place: None,  # the database's place, without its password
+    on_listening: Callable[[int, str, bool], None] = lambda port, place, owned: None,
 ) -> None:
-    """Serve a search until a signal ends the process; the environment variable AP_RANKER_API_KEY holds the API's key.
+    """Serve a search until a signal ends the process; environment variables hold the API's key and the owners' one.
 
-    The other arguments are the options of `ap-ranker serve`. What cannot be used raises InputError.
+    The other arguments are the options of `ap-ranker serve`. What cannot be used raises InputError. `on_listening` gets
+    the port, the database's place, without its password, and whether there is an owner's page.
     """
-    api_key = os.environ.get(KEY_VARIABLE)
-    check_key(api_key, KEY_VARIABLE)
-    check_key(owner_key, OWNER_VARIABLE)
+    for name in (KEY_VARIABLE, OWNER_VARIABLE):
+        check_key(os.environ.get(name), name)
+    api_key, owner_key = os.environ.get(KEY_VARIABLE), os.environ.get(OWNER_VARIABLE)
     settings = PageSettings() if page is None else read_page_settings(page)
     with ExitStack() as stack:
         listening = stack.enter_context(_listen(host, port))  # a port in use is told before anything is read
@@ -73,8 +74,10 @@ def serve(
             ready.match,
             database=website,
             logged=log_questions,
+            keep_days=keep_days,
             wordings=ready.wordings,
         )
+        owned = owner_key is not None or bool(owners_keys(website))
         app = build_app(
             search,
             Judgements(website),
@@ -88,9 +91,9 @@ def serve(
             question_log=stack.enter_context(closing(QuestionLog(website))) if log_questions else None,
             learn_from_clicks=learn_from_clicks,
             identity_header=identity_header,
-            owner=None if owner_key is None else OwnersPage(owner_key, owner),
+            owner=OwnersPage(owner_key, owner) if owned else None,
         )
-        on_listening(listening.getsockname()[1], website.place)
+        on_listening(listening.getsockname()[1], website.place, owned)
         connections.run(app, listening)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import json
 import logging
-import os
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -14,7 +13,7 @@ from pathlib import Path
 from sqlalchemy import Connection, delete, not_, select, update
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import csv_text, write_text_atomically
+from ap_ranker.files import csv_text, write_private_text
 from ap_ranker.web.database import Database, changes, judgements, now, questions, quotas, storable, wordings
 from ap_ranker.web.judgements import Judgements, key_of_question
 from ap_ranker.web.question_log import clean_question
@@ -39,11 +38,7 @@ def export_judgements(database: Database, path: Path) -> int:
     if path.suffix == ".csv":
         columns = list(records[0]) if records else ["question", "answer", "label"]
         text = csv_text(columns, [list(record.values()) for record in records])
-    umask = os.umask(0o077)
-    try:
-        write_text_atomically(path, text)
-    finally:
-        os.umask(umask)
+    write_private_text(path, text)
     return len(records)
 
 

@@ -17,7 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
+OWNER_KEY = "ae5b0f6d9c1847e2b7"
+"""Of the owner's page of a server."""
+
 ENVIRONMENT = {
+    "AP_RANKER_OWNER_KEY": OWNER_KEY,
     "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)]),
     "OMP_NUM_THREADS": "1",  # more threads add in another order, and no two runs would be equal
     "TOKENIZERS_PARALLELISM": "false",

@@ -21,7 +21,7 @@ from disks import fill
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
 from crash import oracle
-from crash.killer import Commands, Ended, Moment, Running
+from crash.killer import OWNER_KEY, Commands, Ended, Moment, Running
 from crash.oracle import expect
 
 WORDS = [
@@ -301,9 +301,8 @@ class Serve(Scenario):
     """Clicks and the owner's edits: what the server said it has kept."""
 
     name = "serve"
-    key = "ae5b0f6d9c1847e2b7"
     argv = ("serve", "--documents", "old.csv", "--pipeline", "serve.yaml", "--rate", "0", "--port", "0")
-    argv = (*argv, "--owner-key", key, "--log-questions")
+    argv = (*argv, "--log-questions")
 
     def __init__(self, run: Commands, template: Path, scratch: Path) -> None:
         self.run, self.template, self.folder = run, template, scratch / self.name
@@ -381,7 +380,7 @@ class Serve(Scenario):
                 self.kept.add(question)
                 if self.number % 5 == 0:
                     edit = {"action": "add entry", "question": question, "answer": "Here."}
-                    _post(f"{address}owner/api/change", edit, {"Authorization": f"Bearer {self.key}"})
+                    _post(f"{address}owner/api/change", edit, {"Authorization": f"Bearer {OWNER_KEY}"})
                     self.edited.add(question)
             except urllib.error.HTTPError as error:
                 expect(error.code == 503, f"serve: what it cannot keep is answered with 503: {error}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ from ap_ranker.web.judgements import Judgements, key_of_question
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.question_log import QuestionLog
+from ap_ranker.web.report import report_page
 from ap_ranker.web.traces import delete_older, delete_traces, export_judgements
+from ap_ranker.web.usage import Period, usage_of
 
 KEY = "7c1f6a02d94be853b7a1"
 LATE = 10**17
@@ -66,6 +69,7 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         | {"origin": "", "owner": HUGE, "time": LATE, "change": "none"}
         for row, state in enumerate(("perhaps", "accepted", ""))
     ],
+    "owners": [{"name": "\u202eAnna", "hashed": "no hash", "time": LATE}],
     "sessions": [{"token": "x", "owner": HUGE, "ends": LATE}],
     "quotas": [{"day": LATE, "network": "", "kind": "burglary", "used": -1}],
 }
@@ -118,7 +122,7 @@ def test_all_pages_go_on(client: TestClient) -> None:
     given = {"question": "Is it late?", "id": found[0]["id"], "receipt": found[0]["receipt"]}
     post(client, "/api/feedback", **given, helped=True)
     assert post(client, "/api/suggest", text="is it")["suggestions"] == ["Is it late?"]
-    for name in ("counts", "feedback", "history", "entries", "gaps"):
+    for name in ("server", "usage", "feedback", "history", "entries", "gaps"):
         post(client, f"/owner/api/{name}")
     while (gaps := post(client, "/owner/api/gaps"))["grouping"]:
         pass
@@ -132,8 +136,18 @@ def test_the_days_are_those_of_the_calendar(client: TestClient, spoiled: Databas
     row = {"question": "now", "question_key": "now", "outcome": "answer", "entry": "", "time": now()}
     with spoiled.writing("questions") as connection:
         connection.execute(insert(tables.questions).values(**row))
-    days = post(client, "/owner/api/counts")["days"]
-    assert (len(days), list(days.values())[-1]) == (14, 1)
+    days = post(client, "/owner/api/usage")["days"]
+    assert (len(days), sum(list(days.values())[-1].values())) == (7, 1)
+
+
+def test_the_days_of_bad_rows(client: TestClient, spoiled: Database) -> None:
+    """An outcome that nobody knows does not count, what is too long is cut, formulas are none."""
+    found = post(client, "/owner/api/usage", first="1970-01-01", last="1970-01-02")
+    assert found["current"]["questions"] == 1
+    assert [row["question"] for row in found["top"]] == ["=1+1"]
+    usage = usage_of(spoiled, Period(date(1970, 1, 1), date(1970, 1, 2)))
+    assert "\u202e" not in report_page(usage)
+    assert len(report_page(usage)) < 100_000
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv"])

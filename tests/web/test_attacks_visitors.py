@@ -206,7 +206,7 @@ def test_receipts_are_of_one_question_answer_and_server(search: DeclaredPipeline
         "/OWNER",
         "/owner/api",
         "/owner/api/",
-        "/owner//api/counts",
+        "/owner//api/usage",
         "/owner/../owner",
         "/owner/%2e%2e/owner",
         "/page/../../../../etc/passwd",

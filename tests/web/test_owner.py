@@ -31,6 +31,7 @@ from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search import watch_documents as live
 from ap_ranker.search.setup import set_up
 from ap_ranker.search.watch_documents import follow
+from ap_ranker.web import usage
 from ap_ranker.web.app import HEADERS, build_app
 from ap_ranker.web.changes import Action, owners_changes, read_changes
 from ap_ranker.web.database import Database, changes, judgements, open_database, questions, wordings
@@ -39,7 +40,7 @@ from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import check_key
 from ap_ranker.web.owner import service
 from ap_ranker.web.owner import sessions as sessions_module
-from ap_ranker.web.owner.routes import API, ASSETS, LOGIN_TEXTS, PAGE, ROUTES, OwnersPage, language_of
+from ap_ranker.web.owner.routes import API, ASSETS, LOGIN_TEXTS, PAGE, ROUTES, TABLE, OwnersPage, language_of
 from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.owner.sessions import COOKIE, FREE, LONGEST, MANY, SECONDS, Sessions
 from ap_ranker.web.question_log import QuestionLog
@@ -136,6 +137,11 @@ def ask(client: TestClient, path: str, **options: Any) -> Any:
     return client.get(path, **options) if path not in API else client.post(path, json={}, **options)
 
 
+def counts_of(client: TestClient, **days: str) -> Any:
+    """What was counted in a week."""
+    return post(client, "usage", **days)["current"]
+
+
 def logged(database: Database, count: int) -> bool:
     with database.reading() as connection:
         return connection.scalar(select(func.count()).select_from(questions)) == count
@@ -156,7 +162,7 @@ def test_without_logging_in_every_route_answers_401(client: TestClient, database
         {"headers": {"Authorization": "Bearer wrong-key-0123456789"}},
     ]
     for options in wrong:
-        for path in (PAGE, *API):
+        for path in (PAGE, TABLE, *API):
             response = ask(client, path, **options)
             assert response.status_code == 401 or (response.status_code == 429 and options is wrong[-1]), path
             assert TEXTS[0] not in response.text
@@ -185,7 +191,7 @@ def test_logging_in_and_out(client: TestClient) -> None:
     assert client.post("/owner/logout", data={"x": "1"}).status_code == 303
     assert client.get(PAGE).status_code == 401
     assert client.get(PAGE, headers={"Cookie": f"{COOKIE}={token}"}).status_code == 401, "the session has ended"
-    assert client.post("/owner/api/counts", json={}, headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
+    assert client.post("/owner/api/usage", json={}, headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
 
 
 def test_what_the_form_loads_is_there(client: TestClient) -> None:
@@ -232,7 +238,7 @@ def from_address(address: str, cookie: str = "") -> Request:
 
 def begun(sessions: Sessions, name: str = "") -> Request:
     response = Response()
-    sessions.begin(name, response, secure=True)
+    sessions.begin(sessions.keys()[0], name, response, secure=True)
     assert "Secure" in response.headers["set-cookie"]
     return from_address("192.0.2.1", response.headers["set-cookie"].split(";")[0])
 
@@ -273,9 +279,11 @@ def guarded(database: Database, at: list[float]) -> Callable[[str, str], bool | 
     """What comes of a key from an address: whether it is the right one; `None` if the network must wait."""
     sessions = Sessions(KEY, database, clock=lambda: at[0])
 
+    keys = sessions.keys()
+
     def outcome(address: str, key: str) -> bool | None:
         try:
-            return sessions.is_key(key, from_address(address))
+            return sessions.find(key, from_address(address), keys) is not None
         except Exception as refusal:
             assert refusal.status_code == 429  # type: ignore[attr-defined]
             assert 1 <= int(refusal.headers["Retry-After"]) <= LONGEST  # type: ignore[attr-defined]
@@ -333,7 +341,7 @@ def test_every_way_in_is_guarded(client: TestClient, monkeypatch: pytest.MonkeyP
     bearer = {"headers": {"Authorization": "Bearer wrong"}}
     ways: list[Callable[[], Any]] = [
         lambda: client.get(PAGE, **bearer),
-        lambda: client.post("/owner/api/counts", json={}, **bearer),
+        lambda: client.post("/owner/api/usage", json={}, **bearer),
         lambda: client.post("/owner/login", data={"key": "wrong"}),
         lambda: client.post("/owner/logout", data={"x": "1"}, **bearer),
         lambda: client.post("/owner/api/change", json={"no": "change"}, **bearer),
@@ -374,7 +382,7 @@ def test_other_sites_can_do_nothing(owner: TestClient, headers: dict[str, str], 
 
 
 def test_the_policy_of_every_answer(owner: TestClient) -> None:
-    for path in (PAGE, "/owner/owner.js", "/owner/api/counts", "/owner/none"):
+    for path in (PAGE, "/owner/owner.js", "/owner/api/usage", "/owner/none"):
         response = ask(owner, path)
         for name, value in HEADERS.items():
             assert response.headers[name] == value, path
@@ -389,12 +397,11 @@ def test_the_numbers_and_the_gaps(owner: TestClient, place: str, database: Datab
         judgement = {"question": "the battery of my parcel", "id": first["id"], "helped": helped, "visit": visit}
         assert owner.post("/api/feedback", json=judgement | {"receipt": first["receipt"]}).status_code == 200
     wait_until(lambda: logged(database, 5))
-    counts = post(owner, "counts")
+    counts = counts_of(owner)
     assert counts["questions"] == 5
-    assert (counts["helped"], counts["did_not_help"]) == (1, 2)
+    assert (counts["helped"], counts["judged"]) == (1, 3)
     assert counts["outcomes"] == {"answer": 4, "maybe": 0, "none": 1}
-    assert len(counts["days"]) == service.DAYS
-    assert sum(counts["days"].values()) == 5
+    assert counts["shares"] == {"answer": 0.8, "maybe": 0.0, "none": 0.2, "helped": 1 / 3}
     [judged] = post(owner, "feedback")
     shown = {"question": "the battery of my parcel", "entry": first["question"]}
     assert judged.items() >= (shown | {"helped": 1, "did_not_help": 2, "networks": 1}).items()
@@ -410,24 +417,18 @@ def test_the_numbers_and_the_gaps(owner: TestClient, place: str, database: Datab
     assert nearest["question"] in TEXTS[::2]
 
 
-def test_the_questions_of_each_day(owner: TestClient, place: str, database: Database) -> None:
-    assert post(owner, "counts")["days"] == {}
-    day = 20_000 * 86_400  # 2024-10-04
-    row = {"question": "q", "question_key": "k", "outcome": "answer", "entry": ""}
-    times = [day, day + 86_399, day - 1, day - 13 * 86_400, day - 13 * 86_400 - 1]
-    with database.writing("questions") as connection:
-        connection.execute(insert(questions), [row | {"time": time} for time in times])
-
-    counts = post(owner, "counts")
-
-    assert counts["questions"] == len(times)
-    assert {day: count for day, count in counts["days"].items() if count} == {
-        "2024-09-21": 1,
-        "2024-10-03": 1,
-        "2024-10-04": 2,
-    }
-    assert list(counts["days"]) == sorted(counts["days"])
-    assert len(counts["days"]) == 14
+def test_pages_of_entries(owner: TestClient, folder: Path) -> None:
+    """Every entry is on one page, and a page that has lost its last entry is the one before."""
+    for number in range(2 * service.ENTRIES):
+        post(owner, "change", action="add entry", question=f"Where is walrus {number}?", answer="In the pool.")
+    pages = [post(owner, "entries", words="walrus", skip=skip) for skip in (0, service.ENTRIES, service.ENTRIES - 1)]
+    assert [(page["first"], page["count"]) for page in pages] == [(0, 24), (12, 24), (0, 24)]
+    shown = [entry["question"] for page in pages[:2] for entry in page["entries"]]
+    assert shown == [f"Where is walrus {number}?" for number in range(2 * service.ENTRIES)]
+    beyond = post(owner, "entries", words="walrus", skip=10**9)
+    assert beyond == pages[1]
+    assert post(owner, "entries", words="of none", skip=5) == {"count": 0, "first": 0, "entries": []}
+    assert owner.post("/owner/api/entries", json={"skip": -1}).status_code == 422
 
 
 def test_a_click_answers_no_gap(owner: TestClient, database: Database) -> None:
@@ -439,7 +440,7 @@ def test_a_click_answers_no_gap(owner: TestClient, database: Database) -> None:
     assert list(map(texts_of, before)) == [["the battery of my parcel"]]
     for question in ("the battery of my parcel", "which okapi"):
         Judgements(database).keep(**JUDGED, question=question, helped=True, network="n", visit="v")
-    assert post(owner, "counts")["helped"] == 2
+    assert counts_of(owner)["helped"] == 2
     assert gaps_of(owner) == before
 
 
@@ -612,10 +613,12 @@ def test_the_page_is_small_whatever_the_tables_hold(owner: TestClient, database:
         connection.execute(insert(questions), [asked | each for each in texts])
         connection.execute(insert(changes), [made | {"id": each, "question": each, "answer": each} for each in numbers])
 
-    assert post(owner, "counts")["questions"] == post(owner, "counts")["did_not_help"] == count
+    found = post(owner, "usage", first="1970-01-01", last="1970-01-01")
+    assert found["current"]["questions"] == found["current"]["judged"] == count
+    assert len(found["top"]) == usage.SHOWN
     assert {len(post(owner, name)) for name in ("feedback", "history")} == {service.SHOWN}
     found = post(owner, "entries")
-    assert (found["count"], len(found["entries"])) == (count + len(TEXTS) // 2, service.SHOWN)
+    assert (found["count"], len(found["entries"])) == (count + len(TEXTS) // 2, service.ENTRIES)
 
 
 def test_requests_that_are_refused(owner: TestClient, database: Database) -> None:
@@ -666,8 +669,10 @@ def test_a_search_whose_documents_the_page_cannot_change(search: Any, database: 
     desk = OwnerService(search, None, Match.both, database)
     app = build_app(search, Judgements(database), owner=OwnersPage(KEY, desk))
     client = log_in(TestClient(app, "http://localhost", follow_redirects=False))
-    counts = post(client, "counts")
-    assert (counts["editable"], counts["logged"], counts["questions"]) == (False, False, 0)
+    found = post(client, "usage")
+    assert found["current"]["questions"] == 0
+    assert post(client, "server") == {"editable": False, "logged": False, "keep_days": 0, "owner": ""}
+    assert set(found["current"]["shares"].values()) == {None}, "of nothing"
     assert gaps_of(client) == post(client, "history") == []
     response = client.post("/owner/api/change", json={"action": "add entry", "question": "q", "answer": "a"})
     assert response.status_code == 409

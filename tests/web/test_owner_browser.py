@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +49,10 @@ def place(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
 @pytest.fixture(scope="module")
 def address(place: Path) -> Iterator[str]:
     """A search that asserts nothing, so that each question is a gap."""
-    options = ("--documents", "faq.csv", "--pipeline", "search.yaml", "--score-threshold", "2", "--owner-key", KEY)
-    with served(*options, "--log-questions", folder=place) as server:
+    options = ("--documents", "faq.csv", "--pipeline", "search.yaml", "--score-threshold", "2", "--log-questions")
+    with pytest.MonkeyPatch.context() as environment, ExitStack() as stack:
+        environment.setenv("AP_RANKER_OWNER_KEY", KEY)
+        server = stack.enter_context(served(*options, folder=place))
         database, end = open_database(place / "faq.db"), time.monotonic() + 60
 
         def wait_while(is_so: Callable[[], bool]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from datetime import date
 from functools import partial
 from importlib.resources import files
 from string import Template
@@ -22,17 +23,21 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from ap_ranker.errors import InputError
 from ap_ranker.web.changes import Action
 from ap_ranker.web.limits import bearer_key
+from ap_ranker.web.owner.keys import OwnerKey, have_names
 from ap_ranker.web.owner.service import ConflictError, OwnerService
 from ap_ranker.web.owner.sessions import Sessions, require_own_site
+from ap_ranker.web.usage import Period, usage_table
 
 logger = logging.getLogger(__name__)
 
 PAGE = "/owner"
 LOGIN, LOGOUT = FORMS = "/owner/login", "/owner/logout"  # these take a form, not JSON
-ASSETS = {"/owner/owner.js": "text/javascript", "/owner/texts.js": "text/javascript", "/owner/owner.css": "text/css"}
-NAMES = ("counts", "gaps", "feedback", "entries", "history", "change", "decide", "undo")
+SCRIPTS = ("owner.js", "usage.js", "basics.js", "texts.js")
+ASSETS = {f"/owner/{name}": "text/javascript" for name in SCRIPTS} | {"/owner/owner.css": "text/css"}
+TABLE = "/owner/usage.csv"
+NAMES = ("server", "usage", "gaps", "feedback", "entries", "history", "change", "decide", "undo")
 API = tuple(f"/owner/api/{name}" for name in NAMES)
-ROUTES = (PAGE, LOGIN, LOGOUT, *ASSETS, *API)
+ROUTES = (PAGE, LOGIN, LOGOUT, TABLE, *ASSETS, *API)
 
 LARGER = {"/owner/api/change": 256 * 1024}
 """Path -> maximum size of a request in bytes, where it is not that of a question."""
@@ -57,10 +62,26 @@ R = TypeVar("R", bound=OwnerRequest)
 T = TypeVar("T")
 
 
+class PeriodRequest(OwnerRequest):
+    """The days of a period; `Period.of` says which ones if they are left out."""
+
+    first: date | None = None
+    last: date | None = None
+
+    @property
+    def period(self) -> Period:
+        """The period; status 422 if it cannot be one."""
+        try:
+            return Period.of(self.first, self.last)
+        except InputError as error:
+            raise HTTPException(422, str(error)) from error
+
+
 class EntriesRequest(OwnerRequest):
-    """Words that entries contain; none for all entries."""
+    """Words that entries contain, none for all entries; and how many of these to skip."""
 
     words: Words = ""
+    skip: Annotated[int, Field(ge=0)] = 0
 
 
 class UndoRequest(OwnerRequest):
@@ -100,27 +121,29 @@ NEEDED = {
 
 
 class OwnersPage:
-    """The owner's page of a server: their key, and what the page shows and changes.
+    """The owners' page of a server: the key that they share, if any, and what the page shows and changes.
 
     Its threads are not those of searches, which never wait for the owner's page.
     """
 
-    def __init__(self, key: str, service: OwnerService) -> None:
+    def __init__(self, key: str | None, service: OwnerService) -> None:
         self._service, self._sessions = service, Sessions(key, service.database)
         self._threads = ThreadPoolExecutor(4, "owner")  # an owner's browser sends four requests at once
 
     def add_to(self, app: FastAPI) -> tuple[str, ...]:
         """Add the page to an application; returns its paths."""
         self._add_page(app)
+        self._add_table(app)
         for path, media_type in ASSETS.items():
             content = (_PAGE / path.rpartition("/")[2]).read_bytes()
             app.add_route(path, partial(_send, content=content, media_type=media_type))
         service = self._service
-        self._add(app, "counts", OwnerRequest, lambda *_: service.counts())
+        self._add(app, "server", OwnerRequest, lambda _, owner: service.about | {"owner": owner})
+        self._add(app, "usage", PeriodRequest, lambda asked, _: service.usage(asked.period))
         self._add(app, "gaps", OwnerRequest, lambda *_: service.gaps())
         self._add(app, "feedback", OwnerRequest, lambda *_: service.feedback_rows())
         self._add(app, "history", OwnerRequest, lambda *_: service.history())
-        self._add(app, "entries", EntriesRequest, lambda asked, _: service.entries(asked.words))
+        self._add(app, "entries", EntriesRequest, lambda asked, _: service.entries(asked.words, asked.skip))
         self._add(app, "change", ChangeRequest, self._change)
         self._add(app, "decide", DecisionRequest, lambda asked, owner: service.decide(**dict(asked), owner=owner))
         self._add(app, "undo", UndoRequest, lambda asked, owner: asdict(service.undo(asked.change, owner)))
@@ -129,12 +152,9 @@ class OwnersPage:
     def _add(self, app: FastAPI, name: str, model: type[R], work: Callable[[R, str], Any]) -> None:
         @app.post(f"/owner/api/{name}")
         async def route(request: Request) -> Any:
-            owner = await self._require(request)  # first, so that nobody without the key learns what is expected
+            owner = await self._require(request)  # first, so that nobody without a key learns what is expected
             try:
-                return await self._run(work, model.model_validate_json(await request.body() or b"{}"), owner)
-            except ValidationError as error:  # answered as FastAPI's own
-                faults = [one | {"loc": ("body", *one["loc"])} for one in error.errors()]
-                raise RequestValidationError(faults) from error
+                return await self._run(work, _checked(model, await request.body() or b"{}"), owner)
             except ConflictError as error:
                 raise HTTPException(409, str(error)) from error
 
@@ -155,47 +175,67 @@ class OwnersPage:
             raise HTTPException(503, FAILED) from error
 
     async def _owner(self, request: Request) -> str | None:
-        """The name of the owner who sends a request, empty for the bare key; `None` for anybody else."""
-        owner = await self._run(self._sessions.owner_of, request)
-        key = bearer_key(request.headers)
-        return "" if owner is None and key is not None and self._sessions.is_key(key, request) else owner
+        """The name of the owner who sends a request, empty if it is not known; `None` for anybody else."""
+        owner, given = await self._run(self._sessions.owner_of, request), bearer_key(request.headers)
+        if owner is not None or given is None:
+            return owner
+        key = self._sessions.find(given, request, await self._run(self._sessions.keys))
+        return None if key is None else key.owner or ""
 
     async def _require(self, request: Request) -> str:
         """As `_owner`; status 401 for anybody else, and for another site's page."""
         owner = await self._owner(request)
         if owner is None:
-            raise HTTPException(401, "Expected the owner's key.", {"WWW-Authenticate": "Bearer"})
+            raise HTTPException(401, "Expected an owner's key.", {"WWW-Authenticate": "Bearer"})
         require_own_site(request)
         return owner
+
+    def _add_table(self, app: FastAPI) -> None:
+        @app.get(TABLE)
+        async def table(request: Request) -> Response:
+            await self._require(request)
+            period = _checked(PeriodRequest, json.dumps(dict(request.query_params)).encode()).period
+            text = await self._run(usage_table, self._service.database, period)
+            name = f"questions_{period.first}_{period.last}.csv"
+            headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+            # By the byte order mark, Excel knows UTF-8.
+            return Response(text.encode("utf-8-sig"), media_type="text/csv; charset=utf-8", headers=headers)
 
     def _add_page(self, app: FastAPI) -> None:
         page, login = ((_PAGE / name).read_text(encoding="utf-8") for name in ("owner.html", "login.html"))
 
-        def login_page(request: Request, note: str = "", refusal: HTTPException | None = None) -> Response:
+        def login_page(
+            request: Request, keys: Sequence[OwnerKey], note: str = "", refusal: HTTPException | None = None
+        ) -> Response:
             language = language_of(request.headers.get("accept-language", ""))
             said = LOGIN_TEXTS[language]
             texts = said | {"language": language, "note": f'<p role="alert">{said[note]}</p>' if note else ""}
+            texts["named"] = "hidden" if have_names(keys) else ""
             texts["root"] = "" if request.url.path.endswith(PAGE) else "../"  # links hold behind any address's path
             refusal = refusal or HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
             return HTMLResponse(Template(login).substitute(texts), refusal.status_code, refusal.headers)
 
         @app.get(PAGE)
         async def owner(request: Request) -> Response:
-            return HTMLResponse(page) if await self._owner(request) is not None else login_page(request)
+            if await self._owner(request) is not None:
+                return HTMLResponse(page)
+            return login_page(request, await self._run(self._sessions.keys))
 
         @app.post(LOGIN)
         async def begin(request: Request) -> Response:
             require_own_site(request)
             form = parse_qs((await request.body()).decode("utf-8", "replace"))
             key, name = (form.get(field, [""])[0].strip() for field in ("key", "name"))
+            keys = await self._run(self._sessions.keys)
             try:
-                if not self._sessions.is_key(key, request):
-                    return login_page(request, "wrong")
+                found = self._sessions.find(key, request, keys)
             except HTTPException as refusal:
-                return login_page(request, "wait", refusal)
+                return login_page(request, keys, "wait", refusal)
+            if found is None:
+                return login_page(request, keys, "wrong")
             response = RedirectResponse("../owner", 303)
             secure = request.url.scheme == "https"  # as a trusted web server in front of this one says
-            await self._run(partial(self._sessions.begin, name, response, secure=secure))
+            await self._run(partial(self._sessions.begin, found, name, response, secure=secure))
             return response
 
         @app.post(LOGOUT)
@@ -204,6 +244,15 @@ class OwnersPage:
             response = RedirectResponse("../owner", 303)
             await self._run(self._sessions.end, request, response)
             return response
+
+
+def _checked(model: type[R], content: bytes) -> R:
+    """A request from JSON; what is wrong with it is answered as FastAPI's own."""
+    try:
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        faults = [one | {"loc": ("body", *one["loc"])} for one in error.errors()]
+        raise RequestValidationError(faults) from error
 
 
 async def _send(request: Request, content: bytes, media_type: str) -> Response:

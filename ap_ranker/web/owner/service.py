@@ -6,15 +6,13 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Integer, delete, func, insert, literal_column, select
+from sqlalchemy import delete, insert, select
 
 from ap_ranker.data.faq import Match
 from ap_ranker.files import file_version
-from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.text.reading import normalized, question_key
 from ap_ranker.web.changes import (
     Action,
@@ -26,12 +24,12 @@ from ap_ranker.web.changes import (
     insert_change,
     read_changes,
 )
-from ap_ranker.web.database import Database, judgements, now, questions, storable, wordings
+from ap_ranker.web.database import Database, judgements, now, storable, wordings
 from ap_ranker.web.gaps import BackgroundGroups, GapFinder, find_unanswered, open_questions, pause
 from ap_ranker.web.grouping import Gap
 from ap_ranker.web.judgements import Judgements, Votes, key_of_answer
 from ap_ranker.web.question_log import clean_question
-from ap_ranker.web.visitors import DAY
+from ap_ranker.web.usage import Period, usage_of
 from haystack_integrations.common.ap_ranker.entries import to_document
 
 if TYPE_CHECKING:
@@ -39,10 +37,10 @@ if TYPE_CHECKING:
     from ap_ranker.search.declared_pipeline import DeclaredPipeline
 
 SHOWN = 50
-"""Maximum number of groups, entries, judgements and changes that are shown at once."""
+"""Maximum number of groups, judgements and changes that are shown at once."""
 
-DAYS = 14
-"""Number of days whose questions are counted one by one."""
+ENTRIES = 12
+"""Number of entries on a page of them."""
 
 
 class ConflictError(Exception):
@@ -70,11 +68,13 @@ class OwnerService:
         database: Database,
         *,
         logged: bool = False,  # whether questions are
+        keep_days: int = 0,  # until what visitors left is deleted; 0: it stays
         wordings: Sequence[Path] = (),
     ) -> None:
         self.database = database
         self._search, self._documents, self._match = search, documents, match
-        self._logged, self._wordings = logged, wordings
+        self.about = {"logged": logged, "keep_days": keep_days, "editable": documents is not None}
+        self._wordings = wordings
         self._judgements = Judgements(database)
         self._lock = threading.Lock()
         self._found_at: tuple[object, int] = (None, -1)
@@ -82,28 +82,11 @@ class OwnerService:
         self._finder = GapFinder(search, pause)
         self._groups = BackgroundGroups()
 
-    def counts(self) -> dict[str, Any]:
-        """How many questions there were, by outcome and by day, and how many judgements."""
-        day: Any = questions.c.time // literal_column(str(DAY), Integer)  # the same text wherever a statement has it
-        with self.database.reading() as connection:
-
-            def counted(column: Any, *where: Any) -> dict[Any, int]:
-                query = select(column, func.count()).where(*where).group_by(column)
-                return dict(connection.execute(query).tuples().all())
-
-            last = connection.scalar(select(func.max(day)).where(questions.c.time <= now()))
-            days = counted(day, questions.c.time >= ((last or 0) - DAYS + 1) * DAY)
-            outcomes, votes = counted(questions.c.outcome), counted(judgements.c.helped)
-        shown = range(last - DAYS + 1, last + 1) if last is not None else ()
-        return {
-            "logged": self._logged,
-            "editable": self._documents is not None,
-            "questions": sum(outcomes.values()),
-            "outcomes": {str(kind): outcomes.get(kind, 0) for kind in Outcome},
-            "days": {str(date(1970, 1, 1) + timedelta(days=day)): days.get(day, 0) for day in shown},
-            "helped": votes.get(True, 0),
-            "did_not_help": votes.get(False, 0),
-        }
+    def usage(self, period: Period) -> dict[str, Any]:
+        """What was asked in a period, as `Usage`, with shares."""
+        found = usage_of(self.database, period)
+        counted = {name: asdict(counts) | {"shares": counts.shares} for name, counts in found.counted.items()}
+        return asdict(found) | counted | {"period_before": asdict(period.before)}
 
     def gaps(self) -> dict[str, Any]:
         """The groups of unanswered questions so far, each with its nearest entry, and whether more come (`grouping`).
@@ -145,15 +128,19 @@ class OwnerService:
             "key": "" if keyed is None or known else keyed.key,
         }
 
-    def entries(self, text: str) -> dict[str, Any]:
-        """The entries that contain all words of a text, and how many there are."""
+    def entries(self, text: str, skip: int = 0) -> dict[str, Any]:
+        """The entries that contain all words of a text: how many there are, and those of a page after the `first` ones.
+
+        That page has the entry after as many as are to be skipped, or else the last entry.
+        """
 
         def has_all(keyed: KeyedEntry) -> bool:
             whole = normalized(" ".join((keyed.entry.text(Match.both), *keyed.entry.wordings)))
             return all(word in whole for word in normalized(text).split())
 
         found = list(filter(has_all, self._current().entries))
-        return {"count": len(found), "entries": [_shown(keyed) for keyed in found[:SHOWN]]}
+        first = min(skip, max(0, len(found) - 1)) // ENTRIES * ENTRIES
+        return {"count": len(found), "first": first, "entries": list(map(_shown, found[first : first + ENTRIES]))}
 
     def history(self) -> list[dict[str, Any]]:
         """The changes, the latest first; `undone` and `lapsed` say which of them do not count."""

@@ -1,4 +1,4 @@
-"""Who may see the owner's page: whoever has its key, or a session that began with it."""
+"""Who may see the owner's page: whoever has a key, or a session that began with one."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import math
 import secrets
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
 from fastapi import HTTPException
-from sqlalchemy import ColumnElement, delete, insert, select
+from sqlalchemy import delete, insert, select
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ap_ranker.web.database import Database, now, sessions, storable
+from ap_ranker.web.owner.keys import OwnerKey, hash_of_key, have_names, owners_keys
 from ap_ranker.web.question_log import clean_question
 from ap_ranker.web.visitors import Visitors
 
@@ -67,15 +68,22 @@ class WrongKeys:
 
 
 class Sessions:
-    """The sessions of the owner's page, in a database: all servers know them; those of another key have ended."""
+    """The sessions of the owner's page, in a database: all servers know them; those of a key that is gone have ended.
 
-    def __init__(self, key: str, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
-        self._key, self._database = key.encode("utf-8", "surrogateescape"), database
-        self._hash_of_key = self._hash(key)
+    `shared` is the key of the environment, if there is one.
+    """
+
+    def __init__(self, shared: str | None, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
+        self._shared = [] if shared is None else [OwnerKey(hash_of_key(shared), None)]
+        self._database = database
         self._visitors, self._wrong_keys = Visitors(database), WrongKeys(clock)
 
-    def is_key(self, text: str, request: Request) -> bool:
-        """Whether a text is the owner's key; HTTPException (429) while the network of a request must wait.
+    def keys(self) -> list[OwnerKey]:
+        """All keys as they are now, the shared one first."""
+        return self._shared + owners_keys(self._database)
+
+    def find(self, text: str, request: Request, keys: Sequence[OwnerKey]) -> OwnerKey | None:
+        """Which of the keys a text is; HTTPException (429) while the network of a request must wait.
 
         It never waits for anything else, so that of many requests at once, too, only a few are answered.
         """
@@ -84,15 +92,19 @@ class Sessions:
             after = math.ceil(seconds)
             sentence = f"Too many wrong keys of the owner came from your network. Try again in {after} seconds."
             raise HTTPException(429, sentence, {"Retry-After": str(after)})
-        if hmac.compare_digest(self._hash(text), self._hash_of_key):
-            return True
-        self._wrong_keys.count(network)
-        return False
+        hashed = hash_of_key(text).encode()
+        found = [key for key in keys if hmac.compare_digest(key.hashed.encode(), hashed)]
+        if not found:
+            self._wrong_keys.count(network)
+        return found[0] if found else None
 
-    def begin(self, name: str, response: Response, *, secure: bool) -> None:
-        """Begin a session of an owner; its token goes into a cookie that no script and no other site can use."""
+    def begin(self, key: OwnerKey, name: str, response: Response, *, secure: bool) -> None:
+        """Begin a session with a key; its token goes into a cookie that no script and no other site can use.
+
+        The name is what whoever has it says: it counts for the shared key alone.
+        """
         token = secrets.token_urlsafe(32)
-        row = {"token": self._hash(token), "owner": storable(clean_question(name)), "ends": now() + SECONDS}
+        row = {"token": _hash(token, key), "owner": storable(clean_question(name)), "ends": now() + SECONDS}
         with self._database.writing("sessions") as connection:
             connection.execute(delete(sessions).where(sessions.c.ends <= now()))
             connection.execute(insert(sessions).values(**row))
@@ -100,23 +112,32 @@ class Sessions:
 
     def end(self, request: Request, response: Response) -> None:
         """End the session of a request."""
+        tokens = self._tokens(request, self.keys())
         with self._database.writing("sessions") as connection:
-            connection.execute(delete(sessions).where(self._is_of(request)))
+            connection.execute(delete(sessions).where(sessions.c.token.in_(tokens)))
         response.delete_cookie(COOKIE, httponly=True, samesite="strict")
 
     def owner_of(self, request: Request) -> str | None:
         """The name of the owner whose session a request belongs to, which may be empty; `None` without a session."""
         if COOKIE not in request.cookies:
             return None
+        keys = self.keys()
+        tokens = self._tokens(request, keys)
+        query = select(sessions.c.token, sessions.c.owner).where(sessions.c.token.in_(tokens), sessions.c.ends > now())
         with self._database.reading() as connection:
-            return connection.scalar(select(sessions.c.owner).where(self._is_of(request), sessions.c.ends > now()))
+            for token, said in connection.execute(query):
+                owner = tokens[token].owner
+                return owner if owner is not None else "" if have_names(keys) else said
+        return None
 
-    def _is_of(self, request: Request) -> ColumnElement[bool]:
-        return sessions.c.token == self._hash(request.cookies.get(COOKIE, ""))
+    def _tokens(self, request: Request, keys: Sequence[OwnerKey]) -> dict[str, OwnerKey]:
+        """What is kept of the token of a request, if its session began with each of the keys -> this key."""
+        return {_hash(request.cookies.get(COOKIE, ""), key): key for key in keys}
 
-    def _hash(self, text: str) -> str:
-        """A hash of a token that depends on the key, so that another key ends all sessions."""
-        return hmac.digest(self._key, text.encode("utf-8", "surrogateescape"), hashlib.sha256).hex()
+
+def _hash(token: str, key: OwnerKey) -> str:
+    """A hash of a token that depends on the key, so that the end of a key ends its sessions."""
+    return hmac.digest(key.hashed.encode(), token.encode("utf-8", "surrogateescape"), hashlib.sha256).hex()
 
 
 def require_own_site(request: Request) -> None:

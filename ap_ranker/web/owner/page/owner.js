@@ -1,8 +1,8 @@
 // The owner's page. What users and entries say is only set as text, never as HTML.
+import { element, make, post, say } from "./basics.js";
 import { language, texts } from "./texts.js";
+import { showUsage } from "./usage.js";
 
-const element = (id) => document.getElementById(id);
-const make = (tag, text = "") => Object.assign(document.createElement(tag), { textContent: text });
 const list = (id) => element(id).querySelector(".list");
 const twoDigits = new Intl.NumberFormat(language, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 let editable = true;
@@ -11,25 +11,6 @@ document.documentElement.lang = language;
 for (const part of [document, ...[...document.querySelectorAll("template")].map((template) => template.content)]) {
   for (const each of part.querySelectorAll("[data-text]")) each.textContent = texts[each.dataset.text];
 }
-
-async function post(name, body = {}) {
-  let response;
-  try {
-    response = await fetch(`owner/api/${name}`, {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(body),
-    });
-  } catch {
-    throw new Error(texts.unreachable);
-  }
-  if (response.status === 401) location.reload(); // the session has ended: log in again
-  const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(answer.error || texts.refusedRequest(response.status));
-  return answer;
-}
-
-const say = (text) => (element("status").textContent = text);
 
 function clone(id) {
   const item = element(id).content.firstElementChild.cloneNode(true);
@@ -47,30 +28,13 @@ function showOthers(details, wordings) {
   details.querySelector("ul").replaceChildren(...wordings.map((wording) => make("li", wording)));
 }
 
-function showCounts(counts) {
-  editable = counts.editable;
-  const numbers = { questions: counts.questions, ...counts.outcomes, helped: counts.helped, did_not_help: counts.did_not_help };
-  element("counts").replaceChildren(
-    ...Object.entries(numbers).map(([name, number]) => {
-      const pair = make("div");
-      pair.append(make("dt", texts.names[name]), make("dd", number.toLocaleString(language)));
-      return pair;
-    }),
-  );
-  const most = Math.max(1, ...Object.values(counts.days));
-  element("days").replaceChildren(
-    ...Object.entries(counts.days).map(([day, number]) => {
-      const bar = make("li");
-      bar.style.height = `${(100 * number) / most}%`;
-      bar.title = texts.day(day, number);
-      bar.setAttribute("aria-label", bar.title);
-      return bar;
-    }),
-  );
-  element("days").hidden = !Object.keys(counts.days).length;
+function showServer(server) {
+  editable = server.editable;
+  element("who").textContent = server.owner;
   element("entries").hidden = !editable;
   element("changes").hidden = !editable;
-  if (!counts.logged) say(texts.noLog);
+  element("kept").textContent = server.logged ? texts.keptFor(server.keep_days) : texts.noLog;
+  if (!server.logged) say(texts.noLog);
   else if (!editable) say(texts.notEditable);
 }
 
@@ -176,26 +140,43 @@ function changeCard(made) {
 }
 
 let latest = 0; // a slow answer must not replace that to a later search
+let page = { first: 0, end: 0 }; // the numbers of the entries that are shown, from 0
 
-async function showEntries() {
+async function showEntries(skip = page.first) {
   const mine = ++latest;
-  const { count, entries } = await post("entries", { words: element("words").value });
+  const { count, first, entries } = await post("entries", { words: element("words").value, skip });
   if (mine !== latest) return;
-  element("entries").querySelector(".shown").textContent = texts.shown(entries.length, count);
+  page = { first, end: first + entries.length };
+  const numbers = [first + 1, page.end, count].map((number) => number.toLocaleString(language));
+  element("shown").textContent = count ? texts.shown(...numbers) : "";
+  element("previous").disabled = !first;
+  element("next").disabled = page.end >= count;
+  element("pages").hidden = count <= entries.length;
   fill("entries", entries.map(entryCard));
 }
 
-async function showAll() {
+async function turn(skip) {
+  try {
+    await showEntries(skip);
+    element("shown").focus(); // the button may be disabled by now; readers hear which entries are shown
+    element("entries").scrollIntoView();
+  } catch (error) {
+    say(error.message);
+  }
+}
+
+async function showAll(...others) {
   say(texts.loading);
   try {
-    const counts = await post("counts");
+    const server = await post("server");
     say("");
-    showCounts(counts);
+    showServer(server);
     const changes = editable ? [showEntries(), post("history").then((made) => fill("changes", made.map(changeCard)))] : [];
     await Promise.all([
       ...changes,
       post("feedback").then((rows) => fill("feedback", rows.map(feedbackCard))),
       showGaps(),
+      ...others.map((show) => show()),
     ]);
   } catch (error) {
     say(error.message);
@@ -286,10 +267,14 @@ element("wanted").addEventListener("input", showChoices);
 for (const dialog of [editor, chooser]) {
   dialog.querySelector(".cancel").addEventListener("click", () => dialog.close());
 }
+const search = () => showEntries(0).catch((error) => say(error.message));
+element("words").addEventListener("input", search);
 element("entries").querySelector("form").addEventListener("submit", (event) => {
   event.preventDefault();
-  showEntries().catch((error) => say(error.message));
+  search();
 });
+element("previous").addEventListener("click", () => turn(page.first - 1)); // the page that this entry is on
+element("next").addEventListener("click", () => turn(page.end));
 element("entries").querySelector(".new").addEventListener("click", () => edit(null, { question: "", answer: "", wordings: [] }));
 
-showAll();
+showAll(showUsage); // after a change, what was asked is the same

@@ -1,0 +1,354 @@
+"""What was asked in a period: as naive counts of a list say, on both databases, whatever was asked."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
+
+from sqlalchemy import insert
+
+from ap_ranker.data.tables import read_table
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.outcome import Outcome
+from ap_ranker.web import usage as module
+from ap_ranker.web.database import Database, changes, judgements, open_database, questions
+from ap_ranker.web.judgements import key_of_question
+from ap_ranker.web.report import percent, report_page, summary
+from ap_ranker.web.usage import (
+    CHANGED,
+    LISTS,
+    MOST_DAYS,
+    MOST_ROWS,
+    SHOWN,
+    AskedQuestion,
+    Period,
+    usage_of,
+    usage_table,
+)
+
+WEEK = Period(date(2026, 3, 23), date(2026, 3, 29))
+"""With the night in which clocks in Europe go forward: a day of UTC has 24 hours nevertheless."""
+
+HOSTILE = (
+    '<script>alert(1)</script><img src=x onerror="alert(2)">',
+    '=HYPERLINK("http://evil.example","Click")',
+    "@SUM(1+1)|cmd",
+    "-2+3; =1+1",
+    "متى يصل طردي؟",
+    "{{ 7*7 }} {% raw %} ${x} & < > \" '",
+    "a|b\t" + "Donaudampfschiff" * 40,
+)
+
+
+class Asked(NamedTuple):
+    """A question of a list."""
+
+    time: int
+    question: str
+    outcome: str
+
+
+class Said(NamedTuple):
+    """A judgement of a list."""
+
+    time: int
+    question: str
+    helped: bool
+
+
+def at(day: date, second: int = 0) -> int:
+    """The time of a second of a day, by the calendar of the standard library."""
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) + second
+
+
+def fill(database: Database, asked: Sequence[Asked], said: Sequence[Said] = ()) -> None:
+    rows = [one._asdict() | {"question_key": key_of_question(one.question), "entry": ""} for one in asked]
+    blank = {"network": "n", "answer_key": "a", "answer": "a", "stored_question": "", "comment": ""}
+    judged = [
+        blank | one._asdict() | {"question_key": key_of_question(one.question), "visit": str(number)}
+        for number, one in enumerate(said)
+    ]
+    with database.writing("questions", "judgements") as connection:
+        for table, found in ((questions, rows), (judgements, judged)):
+            if found:
+                connection.execute(insert(table), found)
+
+
+@pytest.fixture
+def database(place: str) -> Database:
+    return open_database(place)
+
+
+def random_log(seed: int, size: int = 600) -> tuple[list[Asked], list[Said]]:
+    """Questions of five weeks around, some at the first and last second of a day."""
+    rng = random.Random(seed)
+
+    def moment() -> int:
+        day = WEEK.first + timedelta(rng.randrange(-21, 14))
+        return at(day, rng.choice((0, 86_399, rng.randrange(86_400))))
+
+    texts = [f"question {number}" for number in range(40)]
+    asked = [Asked(moment(), texts[int(rng.paretovariate(0.7)) % 40], rng.choice([*Outcome])) for _ in range(size)]
+    said = [Said(moment(), rng.choice(texts), rng.random() < 0.7) for _ in range(size // 3)]
+    return asked, said
+
+
+def days_of(period: Period) -> list[date]:
+    return [period.first + timedelta(number) for number in range((period.last - period.first).days + 1)]
+
+
+def naive(asked: Sequence[Asked], said: Sequence[Said], period: Period) -> dict[str, Any]:
+    """The same, counted one by one by the standard library's calendar."""
+
+    def within(one: Asked | Said, days: Sequence[date]) -> bool:
+        return datetime.fromtimestamp(one.time, UTC).date() in days
+
+    current = [one for one in asked if within(one, days_of(period))]
+    length = len(days_of(period))
+    earlier = [period.first - timedelta(number) for number in range(1, length + 1)]
+    before = [one for one in asked if within(one, earlier)]
+    votes = [one for one in said if within(one, days_of(period))]
+    now, then = (Counter(one.question for one in part) for part in (current, before))
+    rows = {
+        text: AskedQuestion(
+            text,
+            now[text],
+            then[text],
+            *(sum(one.question == text and one.outcome == kind for one in current) for kind in Outcome),
+            sum(one.question == text and one.helped for one in votes),
+            sum(one.question == text for one in votes),
+        )
+        for text in {*now, *then}
+    }
+    return {
+        "days": {
+            str(day): {
+                str(kind): sum(within(one, [day]) and one.outcome == kind for one in current) for kind in Outcome
+            }
+            for day in days_of(period)
+        },
+        "questions": (len(current), len(before)),
+        "outcomes": tuple(
+            {str(kind): sum(one.outcome == kind for one in part) for kind in Outcome} for part in (current, before)
+        ),
+        "helped": (sum(one.helped for one in votes), sum(one.helped for one in said if within(one, earlier))),
+        "judged": (len(votes), sum(within(one, earlier) for one in said)),
+        "rows": rows,
+    }
+
+
+@pytest.mark.parametrize(
+    "period", [WEEK, Period(WEEK.first, WEEK.first), Period(WEEK.first - timedelta(10), WEEK.last)], ids=str
+)
+def test_every_number_is_that_of_a_naive_count(database: Database, period: Period) -> None:
+    asked, said = random_log(1)
+    fill(database, asked, said)
+
+    found, truth = usage_of(database, period), naive(asked, said, period)
+
+    both = found.current, found.before
+    assert found.days == truth["days"]
+    for name in ("questions", "outcomes", "helped", "judged"):
+        assert tuple(getattr(counts, name) for counts in both) == truth[name], name
+    for counts in both:
+        shares = {str(kind): counts.outcomes[kind] / counts.questions for kind in Outcome}
+        assert counts.shares == shares | {"helped": counts.helped / counts.judged}
+    rows = truth["rows"]
+    orders: dict[str, tuple[Callable[[AskedQuestion], int], int]] = {
+        "top": (lambda row: row.asked, 1),
+        "unanswered": (lambda row: row.none, 1),
+        "risen": (lambda row: row.asked - row.before, CHANGED),
+        "fallen": (lambda row: row.before - row.asked, CHANGED),
+    }
+    for name, (count, least) in orders.items():
+        listed = getattr(found, name)
+        assert all(row == rows[row.question] for row in listed), name
+        wanted = sorted((n for row in rows.values() if (n := count(row)) >= least), reverse=True)
+        assert list(map(count, listed)) == wanted[: LISTS[name][0]], name
+    assert {row.question for row in found.top} <= {one.question for one in asked}
+
+
+def test_the_same_word_for_word_is_one_question(database: Database) -> None:
+    noon = at(WEEK.first, 43_200)
+    fill(database, [Asked(noon, text, "answer") for text in ("Where is it?", "where is it", "WHERE IS IT!")])
+    found = usage_of(database, WEEK)
+    assert [row.asked for row in found.top] == [3]
+
+
+def test_equally_often_asked_the_latest_is_first(database: Database) -> None:
+    fill(database, [Asked(at(WEEK.first), text, "maybe") for text in ("one", "two", "three", "two", "one")])
+    assert [row.question for row in usage_of(database, WEEK).top] == ["one", "two", "three"]
+
+
+def test_an_empty_log_and_days_without_any(database: Database) -> None:
+    for _ in range(2):
+        found = usage_of(database, WEEK)
+        assert found.current.questions == found.before.questions == found.current.helped == 0
+        assert set(found.current.shares.values()) == {None}
+        assert (found.top, found.unanswered, found.risen, found.fallen, found.changes) == ([], [], [], [], [])
+        assert list(found.days) == [str(day) for day in days_of(WEEK)]
+        assert "No question was logged" in report_page(found)
+        assert list(csv.reader(io.StringIO(usage_table(database, WEEK)))) == [list(AskedQuestion.__annotations__)]
+        fill(database, [Asked(at(WEEK.last + timedelta(30)), "later", "answer")])  # the second time round
+
+
+def test_one_question(database: Database) -> None:
+    fill(database, [Asked(at(WEEK.last, 86_399), "only me", "none")], [Said(at(WEEK.first), "only me", False)])
+    found = usage_of(database, WEEK)
+    row = AskedQuestion("only me", 1, 0, 0, 0, 1, 0, 1)
+    assert (found.top, found.unanswered, found.risen) == ([row], [row], [])
+    assert found.current.shares == {"answer": 0.0, "maybe": 0.0, "none": 1.0, "helped": 0.0}
+
+
+def test_the_days_of_a_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "now", lambda: at(date(2026, 3, 29), 86_399))
+    assert Period.of() == WEEK
+    assert Period.of(last=WEEK.first) == Period(WEEK.first - timedelta(6), WEEK.first)
+    assert Period.of(first=WEEK.last) == Period(WEEK.last, WEEK.last)
+    assert WEEK.before == Period(date(2026, 3, 16), date(2026, 3, 22))
+    assert Period.of(date(1970, 1, 1), date(1970, 1, 1)).before == Period(date(1969, 12, 31), date(1969, 12, 31))
+    leap = Period.of(date(2024, 1, 1), date(2024, 12, 31))
+    assert len(days_of(leap)) == MOST_DAYS == 366
+    for first, last in (
+        (WEEK.last, WEEK.first),
+        (date(2030, 1, 1), None),
+        (date(1969, 12, 31), WEEK.first),
+        (date.min, date.min),
+        (date(2024, 1, 1), date(2025, 1, 1)),
+        (date.min, date.max),
+    ):
+        with pytest.raises(InputError):
+            Period.of(first, last)
+    assert Period.of(date.max, date.max).last == date.max
+
+
+def test_who_changed_what(database: Database) -> None:
+    row = dict.fromkeys(("undone", "entry", "of", "question", "answer"), "x") | {"wordings": "[]"}
+    made = [("Änne", "add entry", 0), ("Änne", "add entry", 3), ("", "undo", 1), ("Bo", "change entry", 7)]
+    rows = [
+        row | {"id": str(number), "owner": owner, "action": action, "time": at(WEEK.first + timedelta(day))}
+        for number, (owner, action, day) in enumerate(made)
+    ]
+    with database.writing("changes") as connection:
+        connection.execute(insert(changes), rows)
+    assert usage_of(database, WEEK).changes == [("Änne", "add entry", 2), ("", "undo", 1)]
+
+
+def test_a_spreadsheet_has_texts_and_numbers(database: Database, tmp_path: Path) -> None:
+    """Read back as a table, every question is as it was asked; read plainly, none begins as a formula."""
+    fill(database, [Asked(at(WEEK.first, number), text, "none") for number, text in enumerate(HOSTILE)])
+    file = tmp_path / "week.csv"
+    file.write_text(usage_table(database, WEEK), encoding="utf-8")
+
+    for row in csv.reader(io.StringIO(file.read_text(encoding="utf-8"))):
+        assert not row[0].lstrip().startswith(("=", "+", "-", "@", "\t"))
+        assert "; =" not in row[0]
+    read = read_table(file).rows
+    asked = {" ".join(text.split())[:500] for text in HOSTILE}
+    assert {row.need("question") for row in read} == asked
+    assert {row.need("asked") for row in read} == {"1"}
+
+
+def test_libreoffice_shows_texts(database: Database, tmp_path: Path) -> None:
+    office = shutil.which("soffice") or shutil.which("libreoffice")
+    if office is None:
+        pytest.skip("LibreOffice is not installed (Debian: apt-get install libreoffice-calc)")
+    fill(database, [Asked(at(WEEK.first, number), text, "none") for number, text in enumerate(HOSTILE)])
+    (tmp_path / "week.csv").write_text(usage_table(database, WEEK), encoding="utf-8-sig")
+    convert = [office, f"-env:UserInstallation=file://{tmp_path}/office", "--headless", "--convert-to", "fods"]
+    subprocess.run(
+        [*convert, "--outdir", tmp_path, tmp_path / "week.csv"], check=True, capture_output=True, timeout=180
+    )
+    content = (tmp_path / "week.fods").read_text(encoding="utf-8")
+    assert "table:formula" not in content
+    assert HOSTILE[4] in content
+
+
+class Tags(HTMLParser):
+    """The tags, attributes and text of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags, self.attributes, self.text = set[str](), set[str](), ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_report_is_one_file_that_does_nothing(database: Database) -> None:
+    """What users ask is text in it; it names no address, has no script and no style sheet."""
+    fill(database, [Asked(at(WEEK.first, number), text, "none") for number, text in enumerate(HOSTILE)])
+    page = report_page(usage_of(database, WEEK))
+
+    found = Tags(page)
+
+    assert not found.tags & {"script", "link", "style", "img", "iframe", "form", "a", "base", "object"}
+    assert not any(name.startswith("on") or name in ("src", "href") for name in found.attributes)
+    for text in HOSTILE:
+        assert " ".join(text.split())[:200] in found.text
+    assert "{{" in found.text, "a question is no template"
+    assert "url(" not in page
+    assert "UTC" in found.text
+    assert "--keep-days" in found.text
+
+
+def test_a_report_fits_into_an_e_mail(database: Database) -> None:
+    """Of more than 100 kB some programs show the beginning only."""
+    texts = [f"{number} " + "漢<" * 300 for number in range(4 * SHOWN)]
+    asked = [Asked(at(WEEK.first), text, "none") for text in texts[: 2 * SHOWN] for _ in range(3)]
+    fill(
+        database, asked + [Asked(at(WEEK.before.first), text, "none") for text in texts[2 * SHOWN :] for _ in range(3)]
+    )
+    found = usage_of(database, WEEK)
+    assert [len(getattr(found, name)) for name in LISTS] == [most for most, *_ in LISTS.values()]
+    assert len(report_page(found).encode()) < 100_000
+
+
+def test_numbers_of_the_report(database: Database) -> None:
+    asked, said = random_log(2)
+    fill(database, asked, said)
+    found = usage_of(database, WEEK)
+    truth = naive(asked, said, WEEK)
+    lines = {label: values for label, *values in summary(found)}
+    assert lines["questions"] == [f"{count:,}" for count in truth["questions"]]
+    shares = [outcomes["none"] / total for outcomes, total in zip(truth["outcomes"], truth["questions"], strict=True)]
+    assert lines["got nothing"] == [f"{round(100 * share)}%" for share in shares]
+    text = Tags(report_page(found)).text
+    assert all(cell in text for values in lines.values() for cell in values)
+    assert percent(None) == "–"
+
+
+def test_a_hundred_thousand_questions(database: Database) -> None:
+    """All different, the most that are kept: the lists stay short, and nobody waits for them."""
+    count = 100_000
+    fill(
+        database,
+        [Asked(at(WEEK.first, number), f"question {number}", "maybe") for number in range(count)],
+        [Said(at(WEEK.first, number), f"question {number}", True) for number in range(0, count, 10)],
+    )
+    started = time.perf_counter()
+    found = usage_of(database, WEEK)
+    seconds = time.perf_counter() - started
+    assert found.current.questions == found.current.outcomes["maybe"] == count
+    assert [len(rows) for rows in (found.top, found.risen, found.fallen)] == [SHOWN, 0, 0]
+    assert usage_table(database, WEEK).count("\n") == 1 + MOST_ROWS
+    assert seconds < 10, "within what a request may take, on a busy machine"
