@@ -60,14 +60,14 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def kept_alone(folder: Path, doing: str) -> Iterator[None]:
+def kept_alone(folder: Path, doing: str, advice: str = "Wait for it, or name another --output.") -> Iterator[None]:
     """As `locked`, for a command; an InputError says what another process is found `doing`."""
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(folder))
         except (TimeoutError, FileNotFoundError):  # it is there, or has this moment tidied up
             found = f"{folder}: expected no other process, found one that is {doing} there"
-            raise InputError(f"{found}. Wait for it, or name another --output.") from None
+            raise InputError(f"{found}. {advice}") from None
         yield
 
 

@@ -15,7 +15,7 @@ from ap_ranker.cli.options import argument, option
 from ap_ranker.evaluation.plots import check_plotting, plot_lengths
 
 if TYPE_CHECKING:
-    from ap_ranker.evaluation.evaluation_report import EarlierCheckpoint, EvaluationReport
+    from ap_ranker.evaluation.evaluation_report import EvaluationReport
     from ap_ranker.search.evaluate_pipeline import PipelineReport
 WIDTH = 100
 """Maximum number of columns to show of a text; the JSON file has all of it."""
@@ -73,20 +73,20 @@ def evaluate(
             wordings=[conditions.wordings] if conditions.wordings else [],
             known=report.known,
         )
-    _print(report, f"{report.model_name} ({checkpoint})", served)
+    show_report(report, f"{report.model_name} ({checkpoint})", served)
     for reason, count in report.dataset.notes.items():
         console.say(f"  {count:,} {reason}")
     for warning in report.warnings:
         console.warn(warning)
-    if report.comparison:
-        _print_comparison(report.comparison, report)
+    show_comparison(report)
     if plot:
         plot_lengths(report.by_length(), report.model_name, plot)
     if json_file:
         write_json(json_file, report.as_json() | ({"pipeline": asdict(served)} if served else {}))
 
 
-def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -> None:
+def show_report(report: EvaluationReport, name: str, served: PipelineReport | None = None) -> None:
+    """Print the measures of a model beside BM25's, and what it costs."""
     measured = {
         report.bm25_name: report.bm25,
         "answers alone": report.without_wordings,
@@ -126,7 +126,10 @@ def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -
         console.say(f"Left out: {report.unanswerable:,} questions without a right answer.")
 
 
-def _print_comparison(comparison: EarlierCheckpoint, report: EvaluationReport) -> None:
+def show_comparison(report: EvaluationReport) -> None:
+    """Print how a model differs from an earlier checkpoint, if there is one in its report."""
+    if (comparison := report.comparison) is None:
+        return
     before, changes, name = comparison.before, comparison.changes, comparison.checkpoint
     compared = {name: (before.model, changes["model"])}
     if changes["fusion"]:

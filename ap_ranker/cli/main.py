@@ -22,6 +22,7 @@ from ap_ranker.cli import (
     index,
     owner,
     prepare,
+    retrain,
     selection,
     serve,
     train,
@@ -63,7 +64,7 @@ COMMANDS = {
         checkpoints.push,
     ),
     "Search": (index.index, index.rollback, index.encode, index.pipelines),
-    "The owner of a FAQ": (owner.gaps, owner.report, owner.changes, owner.owners),
+    "The owner of a FAQ": (owner.gaps, owner.report, owner.changes, owner.owners, retrain.retrain),
 }
 """Group -> its commands, in the order of `--help`; the first are those that most people need."""
 

@@ -87,9 +87,16 @@ def flush_encodings() -> None:
 def load_shared(folder: Path, device: torch.device) -> LoadedCheckpoint:
     """The checkpoint of a folder on a device; read again only if nobody holds it, or its files have changed."""
     with _lock:
-        versions = (file_version(folder / name) for name in (CONFIG, WEIGHTS, TOKENIZER))
-        key = (folder.resolve(), str(device), *versions)
-        if (loaded := _loaded.get(key)) is None:
+        while True:
+            key = (folder.resolve(), str(device), *(version := checkpoint_version(folder)))
+            if (loaded := _loaded.get(key)) is not None:
+                return loaded
             config, model, tokenizer = load_checkpoint(folder)
-            loaded = _loaded[key] = LoadedCheckpoint(config, model.to(device), tokenizer, folder.resolve())
-        return loaded
+            if checkpoint_version(folder) == version:  # else another one took its place: these may be parts of both
+                loaded = _loaded[key] = LoadedCheckpoint(config, model.to(device), tokenizer, folder.resolve())
+                return loaded
+
+
+def checkpoint_version(folder: Path) -> tuple[tuple[int, ...], ...]:
+    """What differs between two checkpoints that are in a folder one after the other."""
+    return tuple(file_version(folder / name) for name in (CONFIG, WEIGHTS, TOKENIZER))

@@ -48,12 +48,12 @@ class CheckpointOf(NamedTuple):
     language: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class DeclaredPipeline:
     """A YAML pipeline that declares the inputs of its query and the output of its documents, as for Hayhooks.
 
     `query` are the inputs that take the query, as "component.socket"; `last` is the component whose documents are the
-    result, and `takes_threshold` whether its `run` accepts `score_threshold`.
+    result, and `takes_threshold` whether its `run` accepts `score_threshold`. Only `become` changes it.
     """
 
     path: Path
@@ -61,6 +61,7 @@ class DeclaredPipeline:
     query: list[str]
     last: str
     takes_threshold: bool
+    version: object = None  # what differs between its checkpoints before and after a change, as `SearchSetup.look` says
 
     @classmethod
     def load(cls, path: Path, checkpoint: CheckpointOf | None = None) -> DeclaredPipeline:
@@ -89,6 +90,10 @@ class DeclaredPipeline:
                 f"documents' of the pipeline, found {safe_line(str(inputs))} and {safe_line(str(outputs))}."
             )
         return cls(path, pipeline, query, last, f"{last}.score_threshold" in takes)
+
+    def become(self, other: DeclaredPipeline) -> None:
+        """Let the next question, and all that follow, meet the pipeline of another one that is ready to search."""
+        vars(self).update(vars(other))
 
     @property
     def place(self) -> str:

@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ap_ranker.data.dataset import Answer, Dataset, leave_one_out
+from ap_ranker.data.dataset import Dataset, leave_one_out
 from ap_ranker.data.faq import Entry, have_questions
-from ap_ranker.data.wordings import wordings_of
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking.cache import EncodingCache
@@ -53,11 +52,7 @@ def diagnose(setup: SearchSetup) -> list[Finding]:
     """
     if setup.documents is None or setup.checkpoint is None:
         raise InputError("Expected a FAQ or documents with a checkpoint to examine, found a pipeline or a store.")
-    entries = setup.documents.entries
-    texts = [entry.text(setup.match) for entry in entries]
-    rows = zip(entries, texts, wordings_of(entries, texts, setup.wordings), strict=True)
-    answers = [Answer(str(row), text, known, entry.answer) for row, (entry, text, known) in enumerate(rows)]
-    data = Dataset(str(setup.documents.path), answers, [])
+    entries, data = setup.documents.entries, setup.faq()
     ranker = Ranker.from_pretrained(setup.checkpoint.model, cache=EncodingCache(CACHE_BYTES))
     source = f"{setup.wordings[0]} --answers {data.name}" if setup.wordings else data.name
     findings = [*_texts(entries), *_checkpoint(ranker, data, f"ap-ranker train {source} --output checkpoints/faq")]

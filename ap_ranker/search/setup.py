@@ -12,19 +12,21 @@ from typing import Any
 
 from haystack import Document
 
+from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, have_questions
 from ap_ranker.data.wordings import wordings_of
 from ap_ranker.documents.watched_folder import Overlay, WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
-from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
+from ap_ranker.ranking.checkpoint import is_checkpoint, read_checkpoint_config
+from ap_ranker.ranking.loaded_checkpoints import checkpoint_version, flush_encodings, keep_encodings
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import key
 from ap_ranker.ranking.wordings import MATCHED
 from ap_ranker.search.declared_pipeline import NO_LIMITS, CheckpointOf, DeclaredPipeline, Limits
 from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
-from ap_ranker.search.load_pipeline import report_store_errors
+from ap_ranker.search.load_pipeline import components_of, report_store_errors
 from ap_ranker.search.sources import source_of
 from ap_ranker.threads import use_one_thread
 from haystack_integrations.common.ap_ranker.query_data import query_data, query_key
@@ -38,7 +40,7 @@ CHECKPOINT = Path("checkpoints/faq")  # where the documentation trains a checkpo
 class SearchSetup:
     """What makes a search, the same in each process: the parameters of `set_up`, with the documents already read.
 
-    `checkpoint` is that of a packaged pipeline; `None` for the one that the file names.
+    `checkpoint` is that of a packaged pipeline, `untrained` if there was none; `None` for the one that the file names.
     """
 
     pipeline: Path
@@ -49,11 +51,39 @@ class SearchSetup:
     checkpoint: CheckpointOf | None = None
     synonyms: Path | None = None
     keep: bool = False
+    untrained: bool = False
+
+    @property
+    def current(self) -> CheckpointOf | None:
+        """The checkpoint as it is now: of an untrained search, one that was trained since, if there is one."""
+        if self.untrained and is_checkpoint(CHECKPOINT):
+            return CheckpointOf(str(CHECKPOINT), read_checkpoint_config(CHECKPOINT).bm25_language)
+        return self.checkpoint
+
+    def faq(self) -> Dataset:
+        """What is searched, as data without questions: each entry with its known wordings, its stored question first.
+
+        InputError if it is in a store that another program fills.
+        """
+        if self.documents is None:
+            raise InputError("Expected a FAQ or documents to read, found a store. Name them.")
+        entries = self.documents.entries
+        texts = [entry.text(self.match) for entry in entries]
+        rows = zip(entries, texts, wordings_of(entries, texts, self.wordings), strict=True)
+        answers = [Answer(str(row), text, known, entry.answer) for row, (entry, text, known) in enumerate(rows)]
+        return Dataset(str(self.documents.path), answers, [], answers_file=str(self.documents.path))
+
+    def look(self, search: DeclaredPipeline) -> list[object]:
+        """What differs after every change of the checkpoints that a search has; those of the hub do not change."""
+        named = (part.model for part in components_of(search.pipeline) if hasattr(part, "model"))
+        models = [CHECKPOINT] if self.untrained else dict.fromkeys(map(str, named))
+        return [checkpoint_version(Path(model)) for model in models]
 
     def load(self) -> tuple[DeclaredPipeline, list[Document]]:
         """The pipeline with filled stores, and the documents written into them; InputError if that fails."""
         keep_encodings(self.keep)
-        search = DeclaredPipeline.load(self.pipeline, self.checkpoint)
+        search = DeclaredPipeline.load(self.pipeline, self.current)
+        search.version = self.look(search)  # before they are read, so that a change meanwhile is seen later
         search.add_wordings(self.wordings)
         if self.synonyms is not None:
             search.use_synonyms(self.synonyms)
@@ -110,10 +140,11 @@ def set_up(
     with ExitStack() as stack:
         stack.callback(keep_encodings, False)
         stack.callback(flush_encodings)
-        checkpoint = None
+        checkpoint, untrained = None, False
         if pipeline is None:
             restore(CHECKPOINT)
-            if model is None and not CHECKPOINT.exists():
+            untrained = model is None and not CHECKPOINT.exists()
+            if untrained:
                 folder = stack.enter_context(TemporaryDirectory(prefix="ap-ranker-"))
                 model = _write_untrained(Path(folder) / "untrained", entries, match, wordings, language, limits)
             ranker = Ranker.from_pretrained(model or CHECKPOINT)  # kept until the pipeline shares it
@@ -124,7 +155,7 @@ def set_up(
                 )
             pipeline = BY_MEANING if ranker.has_vectors else BY_WORDS
             checkpoint = CheckpointOf(ranker.source, ranker.bm25_language)
-        yield SearchSetup(pipeline, watched, match, wordings, limits, checkpoint, synonyms, keep)
+        yield SearchSetup(pipeline, watched, match, wordings, limits, checkpoint, synonyms, keep, untrained)
 
 
 def _write_untrained(

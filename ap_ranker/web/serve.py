@@ -12,7 +12,7 @@ from typing import Any
 
 from ap_ranker.errors import InputError
 from ap_ranker.search.setup import SearchSetup
-from ap_ranker.search.watch_documents import follow
+from ap_ranker.search.watch_search import SearchWatcher
 from ap_ranker.web import connections
 from ap_ranker.web.app import build_app
 from ap_ranker.web.background_start import BackgroundStart
@@ -65,12 +65,10 @@ def serve(
         search, filled = ready.load()
         with status("Reading the answers ..."):
             started = stack.enter_context(closing(BackgroundStart(search, ready, filled, workers)))
-        live = follow(search, ready, encode=workers == 1)
-        for each in live:
-            stack.enter_context(closing(each))
+        live = stack.enter_context(closing(SearchWatcher(search, ready, encode=workers == 1)))
         owner = OwnerService(
             search,
-            ready.documents if live else None,  # else the owner's page cannot change them
+            ready.documents if live.documents else None,  # else the owner's page cannot change them
             ready.match,
             database=website,
             logged=log_questions,

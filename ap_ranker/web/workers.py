@@ -25,7 +25,7 @@ from ap_ranker.ranking.cache import TOGETHER, CacheInfo
 from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.search.setup import SearchSetup
-from ap_ranker.search.watch_documents import follow
+from ap_ranker.search.watch_search import SearchWatcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -161,9 +161,9 @@ def _begin(setup: SearchSetup) -> CacheInfo | None:
     threading.Thread(target=_end_with_the_server, daemon=True).start()
     search, documents = setup.load()
     setup.warm_up(search, documents)
-    logging.getLogger("ap_ranker.search.watch_documents").setLevel(logging.CRITICAL)  # the server's process says it
-    logging.getLogger("ap_ranker.data").setLevel(logging.CRITICAL)
-    follow(search, setup)
+    for name in ("search.watch_search", "data"):  # the server's process says it
+        logging.getLogger(f"ap_ranker.{name}").setLevel(logging.CRITICAL)
+    SearchWatcher(search, setup)
     _searches.append(search)
     return search.cache_info
 

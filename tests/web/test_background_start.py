@@ -16,10 +16,10 @@ from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis
-from ap_ranker.search import declared_pipeline, watch_documents
+from ap_ranker.search import declared_pipeline, watch_search
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.setup import SearchSetup, set_up
-from ap_ranker.search.watch_documents import follow
+from ap_ranker.search.watch_search import SearchWatcher
 from ap_ranker.web import background_start
 from ap_ranker.web.background_start import BackgroundStart
 from ap_ranker.web.workers import SearchWorkers
@@ -143,10 +143,10 @@ def test_a_late_error_leaves_bm25(
 
 
 def test_an_edit_is_found_meanwhile(setup: SearchSetup, gate: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch_documents, "PAUSE", 0.05)
+    monkeypatch.setattr(watch_search, "PAUSE", 0.05)
     search, documents = setup.load()
     started = BackgroundStart(search, setup, documents, 1)
-    following = follow(search, setup)
+    following = SearchWatcher(search, setup)
     assert setup.documents is not None
     try:
         for answer in ("In the pool.", "On the ice."):
@@ -161,8 +161,7 @@ def test_an_edit_is_found_meanwhile(setup: SearchSetup, gate: threading.Event, m
         wait_until_it_ranks(started)
         assert {found.meta["answer"] for found in started.answer("walrus")[0]} <= {TEXTS[1], "On the ice."}
     finally:
-        for each in following:
-            each.close()
+        following.close()
 
 
 def test_an_answer_can_be_explained_meanwhile(setup: SearchSetup, gate: threading.Event) -> None:

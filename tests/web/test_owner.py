@@ -28,9 +28,9 @@ from ap_ranker.data.faq import Match, read_faq
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
-from ap_ranker.search import watch_documents as live
+from ap_ranker.search import watch_search as live
 from ap_ranker.search.setup import set_up
-from ap_ranker.search.watch_documents import follow
+from ap_ranker.search.watch_search import SearchWatcher
 from ap_ranker.web import usage
 from ap_ranker.web.app import HEADERS, build_app
 from ap_ranker.web.changes import Action, owners_changes, read_changes
@@ -82,14 +82,13 @@ def client(folder: Path, database: Database, request: pytest.FixtureRequest) -> 
     with set_up(folder / "faq.jsonl", pipeline=pipeline, limits=limits, overlay=owners_changes(place)) as setup:
         search, documents = setup.load()
         setup.warm_up(search, documents)
-        following = follow(search, setup)
+        following = SearchWatcher(search, setup)
         log = QuestionLog(database)
         desk = OwnerService(search, setup.documents, Match.both, database, logged=True)
         app = build_app(search, Judgements(database), limits=limits, question_log=log, owner=OwnersPage(KEY, desk))
         yield TestClient(app, "http://localhost", raise_server_exceptions=False, follow_redirects=False)
         log.close()
-        for each in following:
-            each.close()
+        following.close()
 
 
 def log_in(client: TestClient, name: str = "") -> TestClient:

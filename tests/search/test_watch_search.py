@@ -20,10 +20,10 @@ from refusals import refused
 from search_server import served
 from searches import write_pipeline
 
-from ap_ranker.search import watch_documents as live
+from ap_ranker.search import watch_search as live
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.setup import SearchSetup, set_up
-from ap_ranker.search.watch_documents import follow
+from ap_ranker.search.watch_search import SearchWatcher
 from ap_ranker.web.workers import SearchWorkers
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
@@ -53,10 +53,9 @@ def search(tmp_path: Path, faq: Path, checkpoint: Path) -> Iterator[tuple[Declar
     with set_up(faq, pipeline=write_pipeline(tmp_path, checkpoint), limits={"score_threshold": -1.0}) as setup:
         loaded, documents = setup.load()
         setup.warm_up(loaded, documents)
-        following = follow(loaded, setup)
+        following = SearchWatcher(loaded, setup)
         yield loaded, setup
-        for each in following:
-            each.close()
+        following.close()
 
 
 def wait_until(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:
@@ -110,7 +109,7 @@ def test_a_broken_edit_keeps_what_was_there(
 ) -> None:
     loaded, _ = search
     good = faq.read_text()
-    with caplog.at_level(logging.INFO, "ap_ranker.search.watch_documents"):
+    with caplog.at_level(logging.INFO, "ap_ranker.search.watch_search"):
         faq.unlink() if broken is None else faq.write_bytes(broken)
         wait_until(lambda: "goes on" in caplog.text)
         time.sleep(0.5)
@@ -129,7 +128,7 @@ def test_a_folder_whose_file_breaks(tmp_path: Path, checkpoint: Path, caplog: py
     (folder / "shop.csv").write_text("question,answer\nWhich lamps?,The lamps are red.\n")
     with set_up(folder, pipeline=write_pipeline(tmp_path, checkpoint), limits={"score_threshold": -1.0}) as setup:
         loaded, _ = setup.load()
-        (following,) = follow(loaded, setup)
+        following = SearchWatcher(loaded, setup)
     (folder / "shop.csv").write_text("question,answer\nWhich lamps?,Red,blue\n")
     (folder / "new.txt").write_text("The ferry leaves at noon.")
     with caplog.at_level(logging.WARNING):
@@ -150,7 +149,7 @@ def test_documents_that_a_pipeline_names(faq: Path, tmp_path: Path, checkpoint: 
     path.write_text(yaml.safe_dump(declared))
     with set_up(pipeline=path, limits={"score_threshold": -1.0}) as setup:
         loaded, _ = setup.load()
-        (following,) = follow(loaded, setup)
+        following = SearchWatcher(loaded, setup)
     with faq.open("a") as stream:
         stream.write("Where is the walrus?,In the pool.\n")
     wait_until(lambda: "In the pool." in answers(loaded, "walrus"))

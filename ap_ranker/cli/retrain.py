@@ -1,0 +1,64 @@
+"""`ap-ranker retrain`: a new checkpoint from what the owner of a FAQ has accepted, in the place of the live one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ap_ranker.cli.console import ProgressBars, cells, console, numbers
+from ap_ranker.cli.options import Database, Epochs, NamedDocuments, SearchedOptions, option
+from ap_ranker.cli.serve import require_server
+from ap_ranker.cli.train import NO_GAIN
+from ap_ranker.errors import InputError
+
+
+def retrain(
+    searched: SearchedOptions,
+    folder_or_faq: NamedDocuments = None,
+    database: Database = None,
+    precision: Annotated[
+        float | None,
+        option("Target precision to be calibrated for; by default, those of the live checkpoint.", min=0.01, max=0.99),
+    ] = None,
+    epochs: Epochs = None,
+    quick: Annotated[bool, option("Leave a pretrained encoder as it is: trains in half a minute.", "--quick")] = False,
+    back: Annotated[bool, option("Go back to the checkpoint before; once more takes that back.", "--back")] = False,
+) -> None:
+    """Train anew on all accepted wordings; a running search switches to what ranks better (MRR, p < 0.05).
+
+    Name FAQ, checkpoint and database as for `serve`. If it is not better, nothing changes, and the exit code is 3.
+    """
+    from ap_ranker.ranking.earlier_checkpoints import go_back
+    from ap_ranker.search.setup import CHECKPOINT
+
+    searched = searched.of(folder_or_faq)
+    live = searched.model or str(CHECKPOINT)
+    if back:
+        console.say(f"{live} is that of {go_back(Path(live))} again. To take this back: ap-ranker retrain --back")
+        return
+    if searched.documents is None:
+        raise InputError("Expected the FAQ that is searched, found none. Name it.")
+    require_server()
+    from ap_ranker.cli.epoch_lines import EpochLines
+    from ap_ranker.search.retrain import retrain as run
+    from ap_ranker.web.changes import owners_changes
+    from ap_ranker.web.database import open_existing, place_of
+
+    place = place_of(database, searched.documents)
+    open_existing(place)
+    settings = {"epochs": epochs, "effort": "quick" if quick else None}
+    with searched.set_up(overlay=owners_changes(place)) as setup, ProgressBars() as bars:
+        found = run(setup, settings, precision=precision, callbacks=(EpochLines(console),), on_progress=bars.update)
+    assert found.report.comparison is not None
+    before = found.report.comparison.before
+    measures = {before.bm25_name: before.bm25, "live": before.fused, "new": found.report.fused}
+    rows = [cells(name, each.values()) for name, each in measures.items()]
+    title = f"{before.n_questions} questions that neither has learnt from"
+    console.table(["", *map(numbers, before.bm25)], rows, title)
+    tested = f"MRR {found.difference:+.3f}, p = {found.p_value:.4f}"
+    if not found.is_better:
+        console.warn(f"Not shown to be better ({tested}): {live} stays as it was.", "No change")
+        raise typer.Exit(NO_GAIN)
+    console.say(f"Better ({tested}): it is {live} from now on. To go back: ap-ranker retrain --back --model {live}")

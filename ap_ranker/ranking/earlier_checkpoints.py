@@ -1,0 +1,73 @@
+"""The checkpoints that were in a folder before, `FOLDER.earlier/NUMBER`: another one takes its place in one step."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ap_ranker.errors import InputError
+from ap_ranker.files import atomic_directory, hash_of_files, kept_alone, make_folder, restore
+from ap_ranker.ranking.checkpoint import CONFIG, WEIGHTS, find_checkpoint, is_checkpoint
+
+KEPT = 3
+"""Number of earlier checkpoints that are kept."""
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[Path]:
+    """A folder for drafts beside another one, which one process at a time has; an InputError tells the others."""
+    restore(folder)
+    work = Path(f"{folder}.retraining")
+    make_folder(work)
+    with kept_alone(work, "retraining", "Wait for it."):
+        try:
+            for left in work.glob("checkpoint*"):  # by a process that was killed
+                shutil.rmtree(left)
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def exchange(folder: Path, new: Path, former: Path) -> None:
+    """Let a new checkpoint take the place of the one in a folder, once the former is kept; one of them is always there.
+
+    WriteError if that is impossible: then nothing has changed.
+    """
+    earlier = _earlier(folder)
+    latest = Path(f"{folder}.earlier") / str(int(earlier[-1].name) + 1 if earlier else 1)
+    same = next((each for each in earlier if _content(each) == _content(former)), None)
+    if same is None:
+        _copy(former, latest)
+    else:
+        same.rename(latest)
+    _copy(new, folder)
+    for old in _earlier(folder)[:-KEPT]:
+        shutil.rmtree(old)
+
+
+def go_back(folder: Path) -> Path:
+    """Exchange a checkpoint for the latest earlier one that differs, and return its folder; InputError without any."""
+    with alone(folder):
+        live = find_checkpoint(folder)
+        found = [each for each in _earlier(folder) if _content(each) != _content(live)]
+        if not found:
+            raise InputError(f"{folder}: expected an earlier checkpoint, which `ap-ranker retrain` keeps, found none.")
+        exchange(folder, found[-1], live)
+    return found[-1]
+
+
+def _copy(source: Path, target: Path) -> None:
+    with atomic_directory(target) as draft:
+        shutil.copytree(source, draft, dirs_exist_ok=True)
+
+
+def _earlier(folder: Path) -> list[Path]:
+    """Oldest first; without what is left of one that was being removed."""
+    found = (path for path in Path(f"{folder}.earlier").glob("*") if path.name.isdecimal() and is_checkpoint(path))
+    return sorted(found, key=lambda path: int(path.name))
+
+
+def _content(folder: Path) -> str:
+    return hash_of_files([folder / CONFIG, folder / WEIGHTS])

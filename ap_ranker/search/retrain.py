@@ -1,0 +1,176 @@
+"""Trains a checkpoint anew on what is known of a FAQ by now, and puts it in the place of the live one if it is better.
+
+Both rank questions that neither has learnt from: half of the known wordings that are no near copy of what the live one
+has learnt or was chosen by, as its own files say. What visitors say has no part in it: the entries that are searched
+have only wordings that somebody who answers for the FAQ has given or accepted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from ap_ranker.data.dataset import Dataset, Question
+from ap_ranker.data.split import DEV, split_questions
+from ap_ranker.data.tables import read_table
+from ap_ranker.data.wordings import with_wordings
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluate import evaluate
+from ap_ranker.evaluation.evaluation_report import EvaluationReport
+from ap_ranker.evaluation.significance import LEVEL
+from ap_ranker.models.spec import Recipe
+from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS, find_checkpoint
+from ap_ranker.ranking.earlier_checkpoints import alone, exchange
+from ap_ranker.ranking.faq_sketch import FAQSketch
+from ap_ranker.ranking.loaded_checkpoints import checkpoint_version
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Basis
+from ap_ranker.search.setup import CHECKPOINT, SearchSetup
+from ap_ranker.settings import read_fields
+from ap_ranker.text.near_copies import near_any, near_groups
+from ap_ranker.text.reading import question_key
+from ap_ranker.training.calibrate import calibrate
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.objectives import objective_spec
+from ap_ranker.training.train import train
+
+HELD_OUT, MOST_HELD_OUT = 30, 200
+"""Numbers of questions to compare on: with fewer, hardly any gain is significant; what is more, the new one learns."""
+
+CHOOSING, MOST_DEV = 20, 0.3
+"""Number of questions, if that is no larger share, to choose the epoch and the weights of wordings and BM25 by: with
+fewer than ten, `fit_weight` leaves both out."""
+
+
+@dataclass(frozen=True)
+class Retraining:
+    """The report of the new checkpoint, with that of the live one as its `comparison`; what users get is compared."""
+
+    report: EvaluationReport
+    difference: float  # in MRR, new minus live
+    p_value: float  # by the paired randomisation test
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the new one takes the place of the live one: it ranks better, and hardly by chance."""
+        return self.difference > 0 and self.p_value < LEVEL
+
+
+def retrain(
+    setup: SearchSetup, changed: Mapping[str, Any], *, precision: float | None = None, **training: Any
+) -> Retraining:
+    """Train with the live checkpoint's settings but for those `changed`, compare, and switch if the new one is better.
+
+    The live one is untouched until a complete folder takes its place in one step, and is kept (`earlier_checkpoints`).
+    A search that was untrained has `checkpoints/faq` then. The new one must be calibrated for the target `precision`,
+    by default for all that the live one was with questions; `training` are further arguments of `train`.
+
+    Raises:
+        InputError: the live one is of the hub, of another FAQ, or not of `train`; too few questions are new to it;
+            another process is at it; the new one does not reach the precision.
+        WriteError: the disk is full, or the folder cannot be written.
+    """
+    assert setup.checkpoint is not None, "only a pipeline of the user's own names its checkpoint itself"
+    live, folder = find_checkpoint(setup.checkpoint.model), Path(setup.checkpoint.model)
+    if not folder.is_dir():
+        advice = f"Download it, and name the folder: hf download {folder} --local-dir {CHECKPOINT}"
+        raise InputError(f"Expected a checkpoint folder, which can be replaced, found {folder} of the hub. {advice}")
+    folder = CHECKPOINT if setup.untrained else folder
+    with alone(folder) as work:
+        before, ranker = checkpoint_version(folder), Ranker.from_pretrained(live, training.get("device"))
+        settings = _settings(ranker, {**changed, "match": setup.match})
+        held, rest = _set_aside(_questions(setup, ranker), ranker)
+        share = max(settings.dev_share, min(MOST_DEV, CHOOSING / len(rest.questions)))
+        learnt, dev = split_questions(rest, share, settings.seed)
+        unknown = replace(held, questions=[*held.questions, *dev.questions])
+        new = work / "checkpoint"
+        train(learnt, dev, new, settings, **training)
+        report = evaluate(new, with_wordings(held, rest), compare=live, device=training.get("device"))
+        assert report.comparison is not None
+        gain = report.comparison.changes["fusion"] or report.comparison.changes["model"]
+        found = Retraining(report, gain["difference"]["MRR"], gain["p_value"]["MRR"])
+        if found.is_better:
+            needed = _promised(ranker) if precision is None else {precision}
+            asked = with_wordings(unknown, learnt)
+            calibrate(new, asked, precisions=sorted(needed) or None, device=training.get("device"))
+            if lost := needed - _promised(Ranker.from_pretrained(new, training.get("device"))):
+                without = ", ".join(f"{each:g}" for each in sorted(lost))
+                expected = f"{folder}: expected to reach its precisions, found a better ranking that does not reach"
+                raise InputError(f"{expected} {without}. Accept more wordings, or name a --precision that is enough.")
+            if checkpoint_version(folder) != before:
+                raise InputError(f"{folder}: expected what was there before the training, found another. Try again.")
+            exchange(folder, new, live)
+    return found
+
+
+def _settings(live: Ranker, changed: Mapping[str, Any]) -> TrainingConfig:
+    """Those that a checkpoint was trained with; of an untrained one, the default ones with its encoder."""
+    assert live.config is not None
+    known, names = live.config.training, {each.name for each in fields(TrainingConfig)}
+    if known.get("teacher"):
+        raise InputError(f"{live.source}: expected a checkpoint of `ap-ranker train`, found a student of `distill`.")
+    if changed.get("effort"):
+        names -= {each.name for each in fields(Recipe)}  # which depend on it
+    if not objective_spec(str(known.get("objective", "softmax"))).needs_gradient:
+        names -= {"objective"}  # of a model that counts, which has no other
+    kept = {name: value for name, value in known.items() if name in names}
+    if not known.get("epochs"):
+        kept = {"model": live.config.model, "options": live.config.options, "language": live.bm25_language}
+    return read_fields(TrainingConfig, kept | {name: each for name, each in changed.items() if each}, live.source)
+
+
+def _questions(setup: SearchSetup, live: Ranker) -> Dataset:
+    """The FAQ with its stored questions and all known wordings as questions; InputError if it is another one's."""
+    assert live.config is not None
+    assert setup.documents is not None
+    faq = setup.faq()
+    sketch = live.config.faq
+    if sketch is not None and not sketch.is_same(FAQSketch.of([answer.text for answer in faq.answers])):
+        advice = f"Train one: ap-ranker train {faq.name} --output {CHECKPOINT}"
+        raise InputError(f"{live.source}: expected a checkpoint of {faq.name}, found one of another FAQ. {advice}")
+    right: defaultdict[str, list[int]] = defaultdict(list)
+    for row, answer in enumerate(faq.answers):
+        for text in answer.wordings:
+            right[text].append(row)
+    stored = {entry.question for entry in setup.documents.entries}
+    questions = [Question(text, text, tuple(rows), stored=text in stored) for text, rows in right.items()]
+    answers = [replace(answer, wordings=tuple(stored.intersection(answer.wordings[:1]))) for answer in faq.answers]
+    return replace(faq, name=f"{faq.name} with accepted wordings", answers=answers, questions=questions)
+
+
+def _set_aside(data: Dataset, live: Ranker) -> tuple[Dataset, Dataset]:
+    """The questions to compare on, and those to learn from, none of which is near one of the former."""
+    assert live.config is not None
+    texts, dev = [each.text for each in data.questions], Path(live.source) / DEV
+    seen = live.seen_in_training(texts)
+    if seen is None and live.config.training.get("epochs"):
+        expected = f"{live.source}: expected {TRAINED_QUESTIONS}, which says what it has learnt, found none"
+        raise InputError(f"{expected}. Train it: ap-ranker train {data.answers_file} --output {CHECKPOINT}")
+    learnt = seen or [False] * len(texts)
+    known = {each.text for each, is_learnt in zip(data.questions, learnt, strict=True) if is_learnt or each.stored}
+    known |= {row.need("question") for row in read_table(dev).rows} if dev.is_file() else set()  # it was chosen by
+    near = near_any(set(texts), known)
+    new = [each for each in data.questions if each.text not in near]
+    groups = near_groups([each.text for each in new]).tolist() if new else []
+    new = list(dict(zip(groups, new, strict=True)).values())  # one of those that are near to each other
+    if len(new) < 2 * HELD_OUT:
+        raise InputError(
+            f"{live.source}: expected at least {2 * HELD_OUT} wordings that are new to it, half of them to compare on, "
+            f"found {len(new)}. Accept more on the owner's page, or add some to {data.answers_file}."
+        )
+    new.sort(key=lambda each: sha256(question_key(each.text).encode("utf-8", "replace")).digest())  # whatever the order
+    held = new[: min(MOST_HELD_OUT, len(new) // 2)]
+    withheld = near_any(set(texts), {each.text for each in held})
+    rest = [each for each in data.questions if each.text not in withheld]
+    return replace(data, questions=held), replace(data, questions=rest, withheld=frozenset(withheld))
+
+
+def _promised(ranker: Ranker) -> set[float]:
+    """The target precisions that a checkpoint is calibrated for with questions."""
+    served = ranker.decider().served
+    is_own = served is not None and served.basis in (Basis.QUESTIONS, Basis.WORDINGS)
+    return set(map(float, served.thresholds)) if served is not None and is_own else set()

@@ -1,0 +1,142 @@
+"""Follows the documents and the checkpoint of a running search: what changes counts soon, without a restart."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from ap_ranker.data.faq import Entry, Match
+from ap_ranker.documents.watched_folder import WatchedFolder
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.loaded_checkpoints import flush_encodings
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
+from ap_ranker.search.setup import SearchSetup
+from haystack_integrations.common.ap_ranker.entries import to_document
+from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+logger = logging.getLogger(__name__)
+
+PAUSE, TIMES = 0.5, 20
+"""Seconds between two looks at the files, and how many times as long as a look they are apart at least."""
+
+
+class _Followed(NamedTuple):
+    """Documents, and the stores in memory that are kept like them."""
+
+    documents: WatchedFolder
+    match: Match
+    stores: Sequence[BM25SDocumentStore]
+
+
+class SearchWatcher:
+    """Keeps a search like the documents of its setup, or those that its pipeline's file names, and like its checkpoint.
+
+    A change counts when two looks have seen the same, so that a file that is still being written is left alone. All is
+    switched in one step, so that a question meets what was or what is new: of documents, only what is new is encoded
+    before; for a checkpoint, a second pipeline with all documents. If files cannot be read, or the checkpoint not
+    search with the limits of this search, a warning says why, and the search stays as it is.
+
+    Only stores in memory are kept so; `ap-ranker index` changes the others. Without `encode`, new entries are found
+    before they are encoded, which is for a process that leaves the questions to others.
+    """
+
+    def __init__(self, search: DeclaredPipeline, setup: SearchSetup, *, encode: bool = True) -> None:
+        self._search, self._setup, self._encode = search, setup, encode
+        self._checkpoint = search.version
+        self.documents = _followed(search, setup)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="live search", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Follow them no longer; a change that is being made is finished."""
+        self._closed.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        seen, pause = None, PAUSE
+        while not self._closed.wait(pause):
+            started = time.thread_time()
+            now = [each.documents.look() for each in self.documents], self._setup.look(self._search)
+            pause = max(PAUSE, TIMES * (time.thread_time() - started))
+            if now == seen:
+                for each, version in zip(self.documents, now[0], strict=True):
+                    if version != each.documents.version:
+                        self._try(partial(self._update, each), each.documents.path)
+                if now[1] != self._checkpoint:
+                    self._checkpoint = now[1]  # even if it cannot be used, so that the same error is not met again
+                    self._try(self._switch, self._search.path)
+            seen = now
+
+    def _try(self, change: Callable[[], None], place: Path) -> None:
+        try:
+            with report_store_errors(self._search.path, self._search.place):
+                change()
+        except InputError as error:
+            logger.warning("%s The search goes on with what was read before.", error)
+        except Exception:  # a defect of ours must not end the thread
+            logger.exception("%s: the search goes on with what was read before.", place)
+
+    def _switch(self) -> None:
+        """Let another pipeline that has the checkpoint of now take the place of this one, unless it changes again."""
+        new, documents = self._setup.load()
+        names = [{getattr(one, "index", None) for one in find_stores(each.pipeline)} for each in (self._search, new)]
+        if None in names[0] or names[0] & names[1]:
+            expected = "expected documents in memory, which each of two pipelines has for itself"
+            raise InputError(
+                f"{new.path}: {expected}, found {new.place}. Restart the server to use its new checkpoint."
+            )
+        self._setup.warm_up(new, documents if self._encode else ())
+        for part in () if self._encode else components_of(new.pipeline):
+            if hasattr(part, "close"):
+                part.close()
+        if self._setup.look(self._search) == new.version:
+            self._search.become(new)
+            self.documents = _followed(new, self._setup)
+            logger.info("The checkpoint has changed, and ranks from now on.")
+
+    def _update(self, followed: _Followed) -> None:
+        added, removed = self._write(followed, followed.documents.read())
+        if added or removed:
+            place = followed.documents.path
+            logger.info("%s has changed. New entries: %s; gone: %s.", place, f"{added:,}", f"{removed:,}")
+
+    def _write(self, followed: _Followed, entries: Sequence[Entry]) -> tuple[int, int]:
+        """Let the stores hold these entries; returns the number of new ones, and of those that are gone."""
+        documents = {document.id: document for document in (to_document(entry, followed.match) for entry in entries)}
+        retrievers = [part for part in components_of(self._search.pipeline) if isinstance(part, HybridRetriever)]
+        added = removed = 0
+        for store in followed.stores:
+            stored = store.document_ids()
+            new = [document for document_id, document in documents.items() if document_id not in stored]
+            gone = stored - documents.keys()
+            if self._encode:
+                for retriever in retrievers:
+                    if retriever.document_store is store:
+                        new = retriever.embedded(new)  # first: the ranker finds what it has encoded
+                self._search.encode(new, self._setup.limits)
+            store.exchange_documents(new, gone)
+            added, removed = len(new), len(gone)
+        if self._encode and not any(retriever.embeds_now for retriever in retrievers):  # which will do it itself
+            self._search.pipeline.warm_up()  # encodes new wordings
+            flush_encodings()
+        return added, removed
+
+
+def _followed(search: DeclaredPipeline, setup: SearchSetup) -> list[_Followed]:
+    stores = [store for store in find_stores(search.pipeline) if isinstance(store, BM25SDocumentStore)]
+    in_memory = [store for store in stores if store.path is None]
+    if setup.documents is not None:
+        return [_Followed(setup.documents, setup.match, in_memory)] if in_memory else []
+    named = [(store, Path(store.documents)) for store in in_memory if store.documents is not None]
+    followed = [_Followed(WatchedFolder(path), Match(store.match), [store]) for store, path in named]
+    for each in followed:
+        each.documents.version = each.documents.look()  # the store has read them
+    return followed
