@@ -126,7 +126,8 @@ class Encodings:
         """Create a folder of encodings, or open an existing one; several processes may do so at once."""
         files = [file.name for file in folder.iterdir() if file.name[0] != "."] if folder.is_dir() else []
         if folder.is_file() or (files and DATABASE not in files):
-            raise InputError(f"{folder}: expected a new folder, or one with {DATABASE}, found other files.")
+            found = one_line(", ".join(files), 80) or "a file"
+            raise InputError(f"{folder}: expected a new folder, or one with {DATABASE}, found {found}.")
         make_folder(folder)
         with _database(folder, "rwc") as database:
             database.execute(f"PRAGMA page_size = {_PAGE}")
