@@ -33,7 +33,7 @@ from ap_ranker.models.pretrained import (
     find_encoder,
     read_encoder,
 )
-from ap_ranker.models.sentence_files import modules_of, read_json
+from ap_ranker.models.sentence_modules import modules_of, read_json
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.models.weights import check_finite
 from ap_ranker.ranking.checkpoint import is_checkpoint
