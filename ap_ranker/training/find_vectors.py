@@ -84,10 +84,7 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
     if vectors is None:
         raise InputError(f"{ranker.source}: expected a checkpoint of a model with word vectors, found {ranker.name}.")
     words, table = ranker.tokenizer.words[UNKNOWN + 1 :], vectors.float().cpu().numpy()
-    spread = float(table[UNKNOWN + 1 :].std()) if words else 0.0
-    if not spread:
-        raise InputError(f"{ranker.source}: expected word vectors with different numbers, found equal ones.")
-    table = table * (SPREAD / spread)
+    table = table * (SPREAD / max(float(table[UNKNOWN + 1 :].std()), 1e-12))
     return WordVectors(words, table[UNKNOWN + 1 :], f"the checkpoint {ranker.source}", unknown=table[UNKNOWN])
 
 

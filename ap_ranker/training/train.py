@@ -144,11 +144,11 @@ def train(
         batches = Batches(
             learnt,
             tokenizer,
-            negatives=config.sampled_negatives(recipe.objective),
+            negatives=objective.negatives if config.negatives is None else config.negatives,
             own_candidates=objective.own_candidates,
             seed=config.seed,
             lessons=lessons,
-            taught=config.drawn_taught_answers(recipe.objective),
+            taught=objective.taught_answers if config.taught_answers is None else config.taught_answers,
         )
         if model.statistics is not None:
             model.statistics.count(batches.answers)

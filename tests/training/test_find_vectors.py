@@ -25,7 +25,6 @@ from ap_ranker.training.find_vectors import (
     find_vectors,
     frequency_weights,
     principal_components,
-    vectors_of_checkpoint,
     vectors_of_teacher,
     whole_words,
 )
@@ -181,14 +180,6 @@ def test_a_model_without_word_vectors_has_none_to_give(tmp_path: Path) -> None:
     checkpoint = write_checkpoint("bm25", tmp_path / "bm25")
     with refused("bm25 … bm25"):
         find_vectors(str(checkpoint), None)
-
-
-def test_vectors_without_numbers_are_refused(bag: Path) -> None:
-    ranker = Ranker.from_pretrained(bag)
-    assert ranker.model.embedding is not None
-    ranker.model.embedding.vectors.weight.data.zero_()
-    with refused("numbers"):
-        vectors_of_checkpoint(ranker)
 
 
 def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
