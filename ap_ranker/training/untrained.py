@@ -14,8 +14,7 @@ from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.evaluation.evaluation_set import fit_weight, own_wordings
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.faq_sketch import FAQSketch
-from ap_ranker.ranking.priors import find_priors
-from ap_ranker.ranking.random_questions import floor_of, random_scores
+from ap_ranker.ranking.priors import find_priors, floor_of, random_scores
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.rule import MODEL, Weights
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT

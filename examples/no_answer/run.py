@@ -27,8 +27,7 @@ from ap_ranker.evaluation.leave_one_out import leave_one_out
 from ap_ranker.files import write_text_atomically
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.ranking import rule
-from ap_ranker.ranking.priors import FILE, EncoderPriors, Prior, encoder_key
-from ap_ranker.ranking.random_questions import random_scores
+from ap_ranker.ranking.priors import FILE, EncoderPriors, Prior, encoder_key, random_scores
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis, Calibration, Signals
 from ap_ranker.text.language_detection import main_language
