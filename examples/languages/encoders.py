@@ -29,7 +29,7 @@ def measure(faq: Path, encoder: str, folder: Path) -> tuple[float, float, float]
     """MRR on a FAQ's test questions of BM25, with a stemmer if there is one, of the cosine, and of `ap-transformer`."""
     language = faq.name if is_usable(faq.name) else None
     texts = [entry.text(Match.both) for entry in read_faq(faq / "answers.csv")]
-    write_untrained(folder / faq.name, texts, language, encoder, faq.name)
+    write_untrained(folder / faq.name, texts, language, source=faq.name, options={"encoder": encoder})
     ranker = Ranker.from_pretrained(folder / faq.name, "cpu")
     pooled = ranker.model.pooled_only()
     assert pooled is not None  # `ap-transformer` has one

@@ -76,7 +76,8 @@ def measured(faq: Faq, encoder: str) -> dict[str, Measured]:
     parts = [*asked.values(), *others.values(), own]
     with TemporaryDirectory() as folder:
         stored = faq.known != DOCUMENTS
-        write_untrained(Path(folder) / "m", texts, faq.language, encoder, stored=stored, wordings=wordings)
+        options = {"encoder": encoder}
+        write_untrained(Path(folder) / "m", texts, faq.language, stored=stored, options=options, wordings=wordings)
         ranker = Ranker.from_pretrained(Path(folder) / "m")
         everything = systems(ranker, replace(faq.data, questions=[each for part in parts for each in part]))
         ground = float(random_scores(ranker, texts).mean())
