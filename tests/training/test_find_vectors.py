@@ -26,7 +26,7 @@ from ap_ranker.training.find_vectors import (
     frequency_weights,
     principal_components,
     vectors_of_teacher,
-    whole_words,
+    words_of_vocabulary,
 )
 from ap_ranker.training.train import train
 
@@ -78,9 +78,12 @@ def test_whole_words_of_each_kind_of_vocabulary() -> None:
         built.__class__ = type("Words", (), {"words": words})  # only its words are asked for
         return built
 
-    assert whole_words(tokenizer(["[PAD]", "[unused1]", "the", "##ing", "Paris", "paris", "."])) == ["the", "paris"]
-    assert whole_words(tokenizer(["<s>", "▁the", "ing", "▁Straße", "▁."])) == ["the", "straße"]
-    assert whole_words(tokenizer(["<s>", "Ġthe", "ing", "ĠÃ©"])) == ["the"]
+    assert words_of_vocabulary(tokenizer(["[PAD]", "[unused1]", "the", "##ing", "Paris", "paris", "."])) == [
+        "the",
+        "paris",
+    ]
+    assert words_of_vocabulary(tokenizer(["<s>", "▁the", "ing", "▁Straße", "▁."])) == ["the", "straße"]
+    assert words_of_vocabulary(tokenizer(["<s>", "Ġthe", "ing", "ĠÃ©"])) == ["the"]
 
 
 def test_an_encoder_reads_each_word_alone(tmp_path: Path, own_cache: Path) -> None:
