@@ -129,7 +129,7 @@ def open_file(path: Path) -> BinaryIO:
         return path.open("rb")
     read = 0
     expected = f"{path}: expected a complete gzip file, found a damaged one"
-    # Read in vain first: decompressing is much faster than what follows.
+    # Decompressed once only to measure it, which takes little beside what follows.
     with library_errors(expected, (gzip.BadGzipFile, EOFError, zlib.error)), gzip.open(path) as file:
         while piece := file.read(2**20):
             read += len(piece)

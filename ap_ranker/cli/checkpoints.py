@@ -138,8 +138,7 @@ def push(
     private: Annotated[bool, option("Create a private repository.", "--private")] = False,
 ) -> None:
     """Upload a checkpoint to the Hugging Face hub, with the token of HF_TOKEN or `hf auth login`."""
-    from ap_ranker.ranking.hub import FILES
-    from ap_ranker.ranking.hub import push as run
+    from ap_ranker.ranking import checkpoint as library
 
-    page = run(checkpoint, repo, private=private)
-    console.say(f"Pushed {', '.join(FILES)} of {checkpoint} to {page}.")
+    page = library.push(checkpoint, repo, private=private)
+    console.say(f"Pushed {', '.join(library.HUB_FILES)} of {checkpoint} to {page}.")

@@ -146,9 +146,6 @@ def distill(
     ],
     run: TrainingOptions,
     model: Annotated[str | None, option("The student, by default bow-idf; `ap-ranker models` lists them.")] = None,
-    teachers: Annotated[
-        list[str] | None, option("A further teacher; the scores of all are averaged. Repeat it for more.", "--teacher")
-    ] = None,
     questions: Annotated[
         Path | None, option("Questions without answers to learn from as well: a table with a column question.")
     ] = None,
@@ -166,5 +163,4 @@ def distill(
 
     from ap_ranker.training.distill import distill
 
-    from_teachers = partial(distill, [teacher, *(teachers or [])], questions=unlabelled)
-    _train(from_teachers, run, training, development, settings, About(command_line()))
+    _train(partial(distill, teacher, questions=unlabelled), run, training, development, settings, About(command_line()))

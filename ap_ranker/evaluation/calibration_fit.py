@@ -21,7 +21,7 @@ from ap_ranker.errors import InputError, extra_for
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking import rule
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS, floor_of
+from ap_ranker.ranking.priors import RANDOM_QUESTIONS, floor_of
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, key, margins
 

@@ -239,7 +239,7 @@ def _loops_agree(model: AttentivePooling, stored: Mapping[str, Tensor]) -> bool:
 
 
 _SHARPNESS = Option(
-    1.0, "multiplies the attention scores, which tanh keeps in -1..1, before their softmax", least=0.001, most=1_000
+    1.0, "multiplies the attention scores, which tanh keeps in -1..1, before their softmax", least=1e-6, most=1_000
 )
 
 # Sizes and recipes: the paper's table of hyper-parameters for InsuranceQA.

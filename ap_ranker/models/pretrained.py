@@ -17,8 +17,7 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError, library_errors
 from ap_ranker.files import hash_of_files
-from ap_ranker.models.sentence_files import SentenceFiles, modules_of, prompts_by_name
-from ap_ranker.models.sentence_modules import KEY
+from ap_ranker.models.sentence_modules import KEY, SentenceFiles, modules_of, prompts_by_name
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import check_finite, read_shapes
 from ap_ranker.text.tokenizer import SubwordTokenizer

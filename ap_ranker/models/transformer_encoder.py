@@ -16,12 +16,10 @@ from torch.utils.checkpoint import checkpoint
 
 from ap_ranker.models.bert import Bert
 from ap_ranker.models.fast_forward import FastTransformer, rounded_up
-from ap_ranker.models.frozen_states import FrozenStates
-from ap_ranker.models.last_layers import LastLayers
+from ap_ranker.models.frozen_layers import FrozenStates, LastLayers
 from ap_ranker.models.operations import exact, pool
 from ap_ranker.models.pretrained import WEIGHTS, build_backbone, read_weights
-from ap_ranker.models.sentence_files import SentenceFiles
-from ap_ranker.models.sentence_modules import SentenceSettings, dense
+from ap_ranker.models.sentence_modules import SentenceFiles, SentenceSettings, dense
 from ap_ranker.models.weights import load_shaped
 from ap_ranker.text.tokenizer import TokenBatch
 

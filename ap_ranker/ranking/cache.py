@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from ap_ranker.errors import InputError
 from ap_ranker.models.base import States
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 
@@ -41,8 +40,6 @@ class EncodingCache:
     """
 
     def __init__(self, max_bytes: int, dtype: StateDtype | None = None) -> None:
-        if max_bytes < 0:
-            raise InputError(f"Expected a cache of 0 bytes or more, found {max_bytes}.")
         self.max_bytes = max_bytes
         self.dtype = dtype
         self._entries: OrderedDict[str, QuantizedStates] = OrderedDict()

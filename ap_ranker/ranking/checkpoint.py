@@ -46,6 +46,9 @@ logger = logging.getLogger(__name__)
 
 CONFIG, TOKENIZER, CARD = "config.json", "tokenizer.json", "README.md"
 
+HUB_FILES = [CONFIG, WEIGHTS, TOKENIZER, CARD]
+"""What the hub gets and gives of a checkpoint."""
+
 TRAINED_QUESTIONS = "trained_questions.txt"
 """A file with 32 bits of the SHA-256 of each question that it has learnt from; it is not pushed to the hub.
 
@@ -186,7 +189,7 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
     restore(folder)
     if not folder.exists():
         train = "Train one with: ap-ranker train DATA --output DIR"
-        folder = download("checkpoint", str(source), [CONFIG, WEIGHTS, TOKENIZER, CARD], train, token)
+        folder = download("checkpoint", str(source), HUB_FILES, train, token)
     if not is_checkpoint(folder):
         files = ["a file"] if folder.is_file() else sorted(file.name for file in folder.iterdir())
         raise InputError(
@@ -312,3 +315,44 @@ def find_trained(folder: Path, questions: Sequence[str]) -> list[bool] | None:
 
 def _hash(question: str) -> str:
     return sha256(question_key(question).encode("utf-8", "replace")).hexdigest()[:8]
+
+
+def push(folder: Path, repo: str, *, private: bool = False) -> str:
+    """Upload a checkpoint in one commit, so that the hub never has an incomplete one.
+
+    The token is the environment's `HF_TOKEN` or that of `hf auth login`. `repo` is NAMESPACE/NAME, or NAME in your own
+    namespace; if it does not exist, it is created, `private` or not. Its URL is returned.
+    """
+    if not folder.is_dir():
+        raise InputError(f"Expected a checkpoint folder on this machine, found none at {str(folder)!r}.")
+    read_checkpoint_config(find_checkpoint(folder))
+    if not (folder / CARD).is_file():
+        raise InputError(f"{folder}: expected a card, {CARD}, that describes the model; found none. Write one.")
+
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError
+
+    api = HfApi()
+    try:
+        url = api.create_repo(repo, private=private or None, exist_ok=True)
+        api.upload_folder(
+            repo_id=url.repo_id, folder_path=folder, allow_patterns=HUB_FILES, commit_message="Pushed by ap-ranker"
+        )
+    except HFValidationError:
+        raise InputError(f"Expected REPO as NAMESPACE/NAME, such as acme/faq-ranker, found {repo!r}.") from None
+    except HfHubHTTPError as error:
+        reason = f"status {error.response.status_code}: {one_line(error.server_message or error)}"
+        raise InputError(
+            f"The hub rejected {repo!r} ({reason}). Nothing was uploaded: name a REPO that you may write to, and set "
+            "HF_TOKEN to a token that may write, or: hf auth login."
+        ) from error
+    except (HTTPError, OSError) as error:  # no network, or offline mode
+        raise InputError(
+            f"Could not push to {api.endpoint}: {one_line(str(error) or type(error).__name__)}. Nothing was uploaded; "
+            "check the network, HF_ENDPOINT and HF_HUB_OFFLINE, and try again."
+        ) from error
+    except ValueError as error:  # the client's error for invalid metadata in a card
+        raise InputError(
+            f"{folder / CARD}: expected metadata that the hub accepts, found {one_line(error)}. Nothing was uploaded."
+        ) from error
+    return str(url)

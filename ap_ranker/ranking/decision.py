@@ -136,11 +136,6 @@ class Decider:
         return (0.5 + scores.atan() / math.pi if fused else self.scale(scores)).numpy()
 
     @property
-    def calibrated(self) -> bool:
-        """Whether scaled scores are probabilities; of fused scores if BM25's are added."""
-        return self.basis is not Basis.NOTHING
-
-    @property
     def basis(self) -> Basis:
         """What decisions rest on; of fused scores if BM25's are added."""
         calibration = self.served

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ap_ranker.errors import InputError
-from ap_ranker.models.registry import MODELS
 from ap_ranker.text.tokenizer import Span
 
 
@@ -61,9 +59,3 @@ def pieces(tokens: Sequence[Token]) -> Iterator[tuple[int, int, float]]:
         merged.append((start, end, weight))
     largest = max((weight for _, _, weight in merged), default=0.0) or 1.0
     return ((start, end, weight / largest) for start, end, weight in merged)
-
-
-def no_attention(model: str) -> InputError:
-    """The error for a model without attention weights."""
-    attentive = ", ".join(spec.name for spec in MODELS.values() if spec.attention_over)
-    return InputError(f"Expected a model with attention weights ({attentive}), found {model}, which has none.")

@@ -13,11 +13,12 @@ from torch import Tensor
 
 from ap_ranker.data.dataset import without_question
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.models.registry import MODELS
 from ap_ranker.processes import number_on_machine
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import find_checkpoint, find_trained
 from ap_ranker.ranking.decision import Decider, Decision
-from ap_ranker.ranking.explanation import Explanation, Token, no_attention, tokens_of
+from ap_ranker.ranking.explanation import Explanation, Token, tokens_of
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.rule import Signals, Weights
@@ -274,7 +275,8 @@ class Ranker(TextEncoder):
         tokens = self.tokenize([question], questions=True), self.tokenize([answer])
         attention = self.model.attention_weights(*(TokenBatch.from_lists(each, self.device) for each in tokens))
         if attention is None:
-            raise no_attention(self.name)
+            attentive = ", ".join(spec.name for spec in MODELS.values() if spec.attention_over)
+            raise InputError(f"Expected a model with attention weights ({attentive}), found {self.name}.")
         return (
             tokens_of(question, self.tokenizer.spans(question, questions=True), attention.questions),
             tokens_of(answer, self.tokenizer.spans(answer), attention.answers),

@@ -126,7 +126,8 @@ class Encodings:
         """Create a folder of encodings, or open an existing one; several processes may do so at once."""
         files = [file.name for file in folder.iterdir() if file.name[0] != "."] if folder.is_dir() else []
         if folder.is_file() or (files and DATABASE not in files):
-            raise InputError(f"{folder}: expected a new folder, or one with {DATABASE}, found other files.")
+            found = one_line(", ".join(files), 80) or "a file"
+            raise InputError(f"{folder}: expected a new folder, or one with {DATABASE}, found {found}.")
         make_folder(folder)
         with _database(folder, "rwc") as database:
             database.execute(f"PRAGMA page_size = {_PAGE}")
@@ -229,11 +230,14 @@ class KeptEncodings:
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """As `Encodings.lengths`."""
-        if not (file := self._encodings.folder / DATABASE).exists():
-            return [0] * len(texts)
-        with suppress(OSError):  # a read-only file can be read as well
-            os.utime(file)  # so that it is not removed
-        return self._encodings.lengths(texts)
+        try:
+            if self._usable and (file := self._encodings.folder / DATABASE).exists():
+                with suppress(OSError):  # a read-only file can be read as well
+                    os.utime(file)  # so that it is not removed
+                return self._encodings.lengths(texts)
+        except InputError as error:
+            self._stop(error)
+        return [0] * len(texts)
 
     def add(self, texts: Sequence[str], states: QuantizedStates) -> None:
         """Keep the states of these texts, once `flush` is called or there are many."""
@@ -262,10 +266,14 @@ class KeptEncodings:
                 self._root.chmod(0o700)
                 encodings = Encodings.begin(self._encodings.folder, self._encodings.manifest)
                 encodings.add([key for keys, _ in new for key in keys], states)
-            except (OSError, InputError) as error:  # a full disk, a folder that somebody removes meanwhile, ...
-                self._usable = False
-                folder = self._encodings.folder
-                logger.warning("%s: texts are not kept for the next run (%s).", folder, one_line(error, 200))
+            except (OSError, InputError) as error:
+                self._stop(error)
+
+    def _stop(self, error: Exception) -> None:
+        """Neither read nor write any more: of a full disk, a file system without locks, ..."""
+        self._usable = False
+        folder = self._encodings.folder
+        logger.warning("%s: texts are not kept for the next run (%s).", folder, one_line(error, 200))
 
     def _make_room(self, size: int) -> None:
         """Remove the files that were not used for longest, so that there is room for so many bytes more."""

@@ -80,11 +80,6 @@ class Vectors:
         """These vectors and then the others."""
         return Vectors(np.concatenate([self.matrix, others.matrix]), np.concatenate([self.scales, others.scales]))
 
-    def cosines(self, rows: np.ndarray, query: np.ndarray) -> np.ndarray:
-        """(R,) cosines of the vectors in these rows with a query (C,) of length 1."""
-        cosines: np.ndarray = (self.matrix[rows].astype(np.float32) @ query) * self.scales[rows]
-        return cosines
-
     def scores(self, query: np.ndarray) -> np.ndarray:
         """(N,) cosines with a query (C,), from -1 to 1; 0 for a vector of zeros.
 

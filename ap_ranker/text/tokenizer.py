@@ -130,12 +130,7 @@ class WordTokenizer(Vocabulary):
 
     @classmethod
     def build(
-        cls,
-        texts: Iterable[str],
-        *,
-        max_tokens: int,
-        extra_words: Sequence[str] = (),
-        segmenter: str | None = None,
+        cls, texts: Iterable[str], *, max_tokens: int, extra_words: Sequence[str] = (), segmenter: str | None = None
     ) -> WordTokenizer:
         """Collect the vocabulary of the training texts; InputError if there is no such segmenter or it needs an extra.
 

@@ -34,10 +34,6 @@ class WordVectors:
     unknown: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        if self.matrix.ndim != 2 or len(self.matrix) != len(self.words):
-            raise InputError(
-                f"expected a vector for each of {len(self.words):,} words, found numbers of shape {self.matrix.shape}."
-            )
         bad = np.argwhere(~(np.abs(self.matrix) <= MAX_NUMBER))  # NaN fails every comparison
         if len(bad):
             row, column = bad[0]

@@ -197,14 +197,6 @@ class TrainingConfig:
         by_default = min(missing, MADE_OF_ONE * questions)
         return by_default if self.augmented_questions is None else self.augmented_questions
 
-    def sampled_negatives(self, objective: str) -> int:
-        """Number of negatives to draw: per question, or per batch if its questions share them."""
-        return objective_spec(objective).negatives if self.negatives is None else self.negatives
-
-    def drawn_taught_answers(self, objective: str) -> int:
-        """Number of the teacher's best answers to draw per question."""
-        return objective_spec(objective).taught_answers if self.taught_answers is None else self.taught_answers
-
 
 def read_training_config(path: Path | None, overrides: Mapping[str, Any]) -> TrainingConfig:
     """Read a configuration from a YAML file, by default an empty one; `overrides` that are not `None` take precedence.

@@ -1,4 +1,4 @@
-"""Distillation: a model learns from another one, or from several."""
+"""Distillation: a model learns from another one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ap_ranker.training.train import TrainingResult, train
 
 
 def distill(
-    teacher: Ranker | str | Path | Sequence[Ranker | str | Path],
+    teacher: Ranker | str | Path,
     data: Dataset,
     dev: Dataset,
     output: str | Path,
@@ -32,11 +32,11 @@ def distill(
     on_progress: Progress = lambda what, done, total: None,
     **others: Any,
 ) -> TrainingResult:
-    """Train a model on the scores of a teacher, or of several, beside the labels, and write its checkpoint folder.
+    """Train a model on the scores of a teacher beside the labels, and write its checkpoint folder.
 
-    A teacher is a checkpoint, trained or not, or its ranker; or a model of sentence-transformers, `cross-encoder:NAME`
-    or `bi-encoder:NAME`, by a name on the hub or a folder. The scores of several are averaged, such as those of one
-    model trained with three seeds. They are kept in the user's cache, for the next run and the next student.
+    The teacher is a checkpoint, trained or not, or its ranker; or a model of sentence-transformers,
+    `cross-encoder:NAME` or `bi-encoder:NAME`, by a name on the hub or a folder. Its scores are kept in the user's
+    cache, for the next run and the next student.
 
     `config` describes the student. `questions` are texts whose answers are unknown: the teacher's scores take the place
     of their labels. Where candidates were not judged, `config.augmented_questions` more are made of the training
@@ -48,24 +48,21 @@ def distill(
         WriteError: as `train`.
     """
     _check_student(config)
-    teachers = [teacher] if isinstance(teacher, (Ranker, str, Path)) else teacher
-    if not teachers:
-        raise InputError("Expected at least one teacher, found none.")
-    rankers = [each if isinstance(each, Ranker) else _load(each, device) for each in teachers]
+    ranker = teacher if isinstance(teacher, Ranker) else _load(teacher, device)
     vectors: PretrainedVectors | None = None
     if not model_spec(config.model).pretrained:
         named, size = config.embeddings, config.embedding_size
-        if isinstance(first := rankers[0], Ranker):
-            vectors = find_vectors(named, size, on_progress) or vectors_of_teacher(first, size, on_progress)
+        if isinstance(ranker, Ranker):
+            vectors = find_vectors(named, size, on_progress) or vectors_of_teacher(ranker, size, on_progress)
         else:
-            encoder = first.source.removeprefix("bi-") if isinstance(first, BiEncoder) else "encoder"
+            encoder = ranker.source.removeprefix("bi-") if isinstance(ranker, BiEncoder) else "encoder"
             vectors = find_vectors(named or encoder, size, on_progress)
     count = 0 if data.judged else config.questions_to_make(len(data.questions) + len(questions))
     made: list[str] = []
     if count:
         neighbours = find_neighbours(data, vectors, config.vocabulary_from_vectors) if vectors else {}
         made = augmented_questions(data, count, neighbours, config.seed)
-    taught = Teacher(rankers, [*questions, *made])
+    taught = Teacher(ranker, [*questions, *made])
     return train(
         data, dev, output, config, vectors=vectors, teacher=taught, device=device, on_progress=on_progress, **others
     )

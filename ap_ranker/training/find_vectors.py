@@ -33,7 +33,7 @@ from ap_ranker.models.pretrained import (
     find_encoder,
     read_encoder,
 )
-from ap_ranker.models.sentence_files import modules_of, read_json
+from ap_ranker.models.sentence_modules import modules_of, read_json
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.models.weights import check_finite
 from ap_ranker.ranking.checkpoint import is_checkpoint
@@ -84,10 +84,7 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
     if vectors is None:
         raise InputError(f"{ranker.source}: expected a checkpoint of a model with word vectors, found {ranker.name}.")
     words, table = ranker.tokenizer.words[UNKNOWN + 1 :], vectors.float().cpu().numpy()
-    spread = float(table[UNKNOWN + 1 :].std()) if words else 0.0
-    if not spread:
-        raise InputError(f"{ranker.source}: expected word vectors with different numbers, found equal ones.")
-    table = table * (SPREAD / spread)
+    table = table * (SPREAD / max(float(table[UNKNOWN + 1 :].std()), 1e-12))
     return WordVectors(words, table[UNKNOWN + 1 :], f"the checkpoint {ranker.source}", unknown=table[UNKNOWN])
 
 
@@ -106,7 +103,7 @@ def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> En
         return np.asarray(encoder(TokenBatch.from_lists(tokens), encoder.settings.question_prompt)[2].float())
 
     origin, key = f"the encoder {name}, by PCA", encoder_hash(folder)
-    return EncoderVectors(embed, whole_words(tokenizer), size, origin, key, on_progress)
+    return EncoderVectors(embed, words_of_vocabulary(tokenizer), size, origin, key, on_progress)
 
 
 def _static_vectors(name: str, folder: Path, size: int | None, on_progress: Progress) -> EncoderVectors | None:
@@ -128,14 +125,16 @@ def _static_vectors(name: str, folder: Path, size: int | None, on_progress: Prog
         return np.stack([table[tokenizer.subwords(text)].sum(dim=0).numpy() for text in texts])
 
     key = encoder_hash(folder)
-    return EncoderVectors(embed, whole_words(tokenizer), size, f"the encoder {name}", key, on_progress, static=True)
+    return EncoderVectors(
+        embed, words_of_vocabulary(tokenizer), size, f"the encoder {name}", key, on_progress, static=True
+    )
 
 
 def vectors_of_teacher(teacher: Ranker, size: int | None, on_progress: Progress) -> EncoderVectors | None:
     """Word vectors from a trained model's encoder; `None` if it has no vectors of whole texts."""
     if not teacher.has_vectors:
         return None
-    words, origin = whole_words(teacher.tokenizer), f"the teacher {teacher.source}, by PCA"
+    words, origin = words_of_vocabulary(teacher.tokenizer), f"the teacher {teacher.source}, by PCA"
     return EncoderVectors(teacher.embed_questions, words, size, origin, teacher.fingerprint, on_progress)
 
 
@@ -205,7 +204,7 @@ PretrainedVectors = WordVectors | EncoderVectors
 """Word vectors that exist before training: their `words`, most frequent first, may join a vocabulary."""
 
 
-def whole_words(tokenizer: AnyTokenizer) -> list[str]:
+def words_of_vocabulary(tokenizer: AnyTokenizer) -> list[str]:
     """The whole words of a vocabulary, in lower case and in its order, in which the frequent ones come first.
 
     A tokenizer marks either what begins a word ("▁the", "Ġthe") or what continues one ("##ing").

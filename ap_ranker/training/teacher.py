@@ -52,20 +52,19 @@ class TeacherScores:
 
 
 class Teacher:
-    """One or more models that another one learns from: checkpoints, trained or not, or models of sentence-transformers.
+    """A model that another one learns from: a checkpoint, trained or not, or a model of sentence-transformers.
 
-    Each checkpoint scores as it would in a search, with the training questions as known wordings if it has a weight for
-    them; no question meets its own text. The others score answers alone. The scores of several are divided by their
-    temperatures and averaged; the candidates are those that the first one finds, if one is a cross-encoder at most
-    `READ_TOGETHER` of them.
+    A checkpoint scores as it would in a search, with the training questions as known wordings if it has a weight for
+    them; no question meets its own text. Another model scores answers alone, a cross-encoder at most `READ_TOGETHER`
+    of them.
     """
 
-    def __init__(self, rankers: Sequence[Ranker | Peer], questions: Sequence[str] = ()) -> None:
-        self._rankers = [copy(ranker) for ranker in rankers]
-        for ranker in self._rankers:  # states are stored as a search stores them; all files of scores share them
-            if isinstance(ranker, Ranker) and (ranker.cache is None or not ranker.cache.max_bytes):
-                ranker.cache = EncodingCache(CACHE_BYTES, ranker.stored_dtype)
-        self.source = ", ".join(str(ranker.source) for ranker in rankers)
+    def __init__(self, ranker: Ranker | Peer, questions: Sequence[str] = ()) -> None:
+        self._ranker = copy(ranker)
+        if isinstance(self._ranker, Ranker) and (self._ranker.cache is None or not self._ranker.cache.max_bytes):
+            # States are stored as a search stores them; all files of scores share them.
+            self._ranker.cache = EncodingCache(CACHE_BYTES, self._ranker.stored_dtype)
+        self.source = str(ranker.source)
         self.questions = list(dict.fromkeys(text for text in questions if text.strip()))
 
     def teach(
@@ -103,11 +102,11 @@ class Teacher:
         free = replace(data, questions=[question for question in data.questions if question.candidates is None])
         found: Iterator[tuple[int, ...]] = iter(())
         if free.questions:
-            first = self._rankers[0]
-            retriever = first if isinstance(first, Ranker) and first.has_vectors else None
+            ranker = self._ranker
+            retriever = ranker if isinstance(ranker, Ranker) and ranker.has_vectors else None
             everything = EvaluationSet(free, unanswerable=True, language=language, retriever=retriever)
             found = iter(everything.pools)
-            if any(isinstance(each, CrossEncoder) for each in self._rankers):
+            if isinstance(ranker, CrossEncoder):
                 both = zip(everything.pools, everything.bm25_scores, strict=True)
                 found = (
                     tuple(rows[place] for place in best_rows(bm25, READ_TOGETHER, above=-np.inf)) for rows, bm25 in both
@@ -118,20 +117,16 @@ class Teacher:
 
     def _scores(self, data: Dataset, pools: Sequence[Sequence[int]], on_progress: Progress) -> list[np.ndarray]:
         answers = [(answer.text, answer.wordings) for answer in data.answers]
-        total = len(pools) * len(self._rankers)
-        each = []
-        for number, ranker in enumerate(self._rankers):
-            parts, model = [], _identity(ranker)
-            for start in range(0, len(pools), AT_ONCE):
-                on_progress("scoring with the teacher", number * len(pools) + start, total)
-                asked, rows = data.questions[start : start + AT_ONCE], pools[start : start + AT_ONCE]
-                pairs = [(question.text, list(pool)) for question, pool in zip(asked, rows, strict=True)]
-                score = partial(_score, ranker, data, asked, rows)
-                parts.append(computed_once("teacher-scores", (*model, answers, pairs), score))
-            temperature = ranker.model.temperature if isinstance(ranker, Ranker) else ranker.temperature
-            each.append(np.concatenate(parts) / temperature)
-        on_progress("scoring with the teacher", total, total)
-        return np.split(np.mean(each, axis=0), np.cumsum([len(pool) for pool in pools])[:-1])
+        parts, ranker, model = [], self._ranker, _identity(self._ranker)
+        for start in range(0, len(pools), AT_ONCE):
+            on_progress("scoring with the teacher", start, len(pools))
+            asked, rows = data.questions[start : start + AT_ONCE], pools[start : start + AT_ONCE]
+            pairs = [(question.text, list(pool)) for question, pool in zip(asked, rows, strict=True)]
+            score = partial(_score, ranker, data, asked, rows)
+            parts.append(computed_once("teacher-scores", (*model, answers, pairs), score))
+        on_progress("scoring with the teacher", len(pools), len(pools))
+        temperature = ranker.model.temperature if isinstance(ranker, Ranker) else ranker.temperature
+        return np.split(np.concatenate(parts) / temperature, np.cumsum([len(pool) for pool in pools])[:-1])
 
 
 def _identity(ranker: Ranker | Peer) -> tuple[object, ...]:

@@ -48,13 +48,12 @@ from ap_ranker.training.card import About, model_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import wait_for_all
 from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
-from ap_ranker.training.initialize import initialize_model, with_effort
+from ap_ranker.training.initialize import initialize_from, initialize_model, settings_of_start, with_effort
 from ap_ranker.training.objectives import objective_spec
 from ap_ranker.training.progress import Progress, quiet
 from ap_ranker.training.resume_folder import ResumeFolder, seconds_so_far
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
-from ap_ranker.training.transfer import initialize_from, settings_of_start
 
 CALIBRATED_ANSWERS = 2_000
 """Number of answers up to which training calibrates, too; with more that takes minutes, and `calibrate` does it."""
@@ -145,11 +144,11 @@ def train(
         batches = Batches(
             learnt,
             tokenizer,
-            negatives=config.sampled_negatives(recipe.objective),
+            negatives=objective.negatives if config.negatives is None else config.negatives,
             own_candidates=objective.own_candidates,
             seed=config.seed,
             lessons=lessons,
-            taught=config.drawn_taught_answers(recipe.objective),
+            taught=objective.taught_answers if config.taught_answers is None else config.taught_answers,
         )
         if model.statistics is not None:
             model.statistics.count(batches.answers)

@@ -15,8 +15,7 @@ from ap_ranker.evaluation.evaluation_set import own_wordings
 from ap_ranker.evaluation.weight_fit import fit_weight
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.faq_sketch import FAQSketch
-from ap_ranker.ranking.priors import find_priors
-from ap_ranker.ranking.random_questions import floor_of, random_scores
+from ap_ranker.ranking.priors import find_priors, floor_of, random_scores
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.rule import MODEL, Weights
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
@@ -36,9 +35,8 @@ def write_untrained(
     folder: str | Path,
     texts: Sequence[str],
     language: str | None = None,
-    encoder: str | None = None,
-    source: str = "",
     *,
+    source: str = "",
     stored: bool = True,
     options: Mapping[str, Any] = MappingProxyType({}),
     wordings: Sequence[Sequence[str]] = (),
@@ -48,8 +46,8 @@ def write_untrained(
     Training that far needs questions: without any, the weights of words and of BM25 are fixed, and
     probabilities are those of the encoder's prior (`ranking/priors.py`), if any: without one, nothing is sure, but what
     scores no more than questions about other matters is not shown. The `language` is that of BM25's
-    stemmer, the `encoder` any sentence-transformers model, by name or folder; the card names the `source` of the texts;
-    `stored` says whether most of them have a stored question; further `options` of the model say how the encoder reads
+    stemmer; the card names the `source` of the texts; `stored` says whether most of them have a stored question; the
+    `options` of the model name another `encoder`, any of sentence-transformers, by name or folder, and say how it reads
     (prompts) and whether it is copied (`linked`).
 
     `wordings` are the known ones of each text, if any are, its stored question first. How much they count is fitted to
@@ -57,8 +55,7 @@ def write_untrained(
 
     InputError if there is no such encoder, or the folder cannot be written.
     """
-    named = {} if encoder is None else {"encoder": encoder}
-    config = TrainingConfig("ap-transformer", {**options, **named}, epochs=0, language=language)
+    config = TrainingConfig("ap-transformer", options, epochs=0, language=language)
     rows = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
     sample = Dataset("sample", [Answer(str(row), texts[row]) for row in rows], [])
     model, tokenizer, inputs = initialize_model(sample, config, config.model_options, None, resolve_device(None))

@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-import numpy as np
 import typer
 from rich.console import Console
 
@@ -33,7 +32,6 @@ from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import Weights
 from ap_ranker.settings import read_fields
 from ap_ranker.training.config import TrainingConfig, read_settings
 from ap_ranker.training.distill import distill
@@ -79,7 +77,7 @@ class Row(ResultRow):
     """A system's test results.
 
     Attributes:
-        data: the data set's name, and whether the teacher is an ensemble or untrained.
+        data: the data set's name, and whether the teacher is untrained.
         name: a key of `students.yaml`, or `teacher`.
         n_questions: test questions, which the means are over.
         candidates: what was ranked, in words.
@@ -114,7 +112,7 @@ class Row(ResultRow):
 
 
 def command(
-    teachers: Annotated[list[Path], typer.Argument(help="The checkpoint to learn from; of several, the mean score.")],
+    teacher: Annotated[Path, typer.Argument(help="The checkpoint to learn from.")],
     data: Annotated[Path, typer.Option(help="A folder with train.*, dev.* or valid.*, and test.*.")],
     language: Language = None,
     students: Annotated[str | None, typer.Option(help="Rows, separated by commas; all if not given.")] = None,
@@ -130,7 +128,7 @@ def command(
     chosen = students.split(",") if students else list(known)
     if unknown := [name for name in chosen if name not in known]:
         raise InputError(f"Expected --students among {', '.join(known)}; found {unknown[0]!r}.")
-    measure(teachers, data, [known[name] for name in chosen], whole_numbers("--seeds", seeds), runs, device, HERE)
+    measure(teacher, data, [known[name] for name in chosen], whole_numbers("--seeds", seeds), runs, device, HERE)
 
 
 def read_students(path: Path, language: str | None) -> dict[str, Student]:
@@ -158,7 +156,7 @@ def read_students(path: Path, language: str | None) -> dict[str, Student]:
 
 
 def measure(
-    teachers: Sequence[Path],
+    teacher: Path,
     folder: Path,
     students: Sequence[Student],
     seeds: Sequence[int],
@@ -169,7 +167,7 @@ def measure(
     """Measure the teacher and each student; each row is written when it is done.
 
     Args:
-        teachers: the checkpoint of the teacher, or those of an ensemble.
+        teacher: its checkpoint.
         folder: of the data.
         students: to train.
         seeds: of the runs.
@@ -181,24 +179,19 @@ def measure(
         InputError: bad data or a bad checkpoint.
     """
     where = None if device == "auto" else device
-    rankers = [Ranker.from_pretrained(teacher, where, cache=EncodingCache(CACHE_BYTES)) for teacher in teachers]
+    ranker = Ranker.from_pretrained(teacher, where, cache=EncodingCache(CACHE_BYTES))
     name, order = folder.resolve().name, [TEACHER, *(student.name for student in students)]
     own = students[0].config if students else TrainingConfig()
     training, asked = (read_dataset(folder, split, match=own.match) for split in ("train", "test"))
     test = EvaluationSet(with_wordings(asked, training), language=own.language)
-    ensemble = len(rankers) > 1
-    each = [ranker.config.training for ranker in rankers if ranker.config]
-    kind = "" if each[0].get("best_epoch") else ", untrained teacher"
-    if ensemble:
-        kind = f", an ensemble of {len(rankers)}"
+    learnt = ranker.config.training if ranker.config else {}
+    kind = "" if learnt.get("best_epoch") else ", untrained teacher"
     add = partial(_add, name=name + kind, results=results, order=order)
-    seconds = [sum(training.get("seconds", 0.0) for training in each)]  # none of one that `ap-ranker init` wrote
-    epochs = str([training.get("epochs", 0) for training in each])
-    report = _of_ensemble(test, rankers) if ensemble else test.report(rankers[0])
-    add([report], seconds, [None], TEACHER, [1 if ensemble else each[0].get("seed", 1)], epochs)
+    seconds = [learnt.get("seconds", 0.0)]  # none of one that `ap-ranker init` wrote
+    add([test.report(ranker)], seconds, [None], TEACHER, [learnt.get("seed", 1)], str([learnt.get("epochs", 0)]))
     for student in students:
         console.print(f"{name}: {student.name}")
-        trained = [_trained(folder, rankers, student, seed, runs / name, device) for seed in seeds]
+        trained = [_trained(folder, ranker, student, seed, runs / name, device) for seed in seeds]
         reports = [test.report(ranker) for ranker, _, _ in trained]
         peaks = [peak for _, _, peak in trained]
         settings = describe_settings(student.config)
@@ -207,27 +200,9 @@ def measure(
         add(reports, [seconds for _, seconds, _ in trained], peaks, student.name, seeds, settings)
 
 
-def _of_ensemble(test: EvaluationSet, rankers: Sequence[Ranker]) -> EvaluationReport:
-    """Of the mean of the rankers' scores, each divided by its temperature; as slow and large as all of them."""
-    each = [test.scores(ranker) for ranker in rankers]
-    scaled = [
-        [ranking.scores / ranker.model.temperature for ranking in test.rank(scores, Weights(weights.wording))]
-        for ranker, scores in zip(rankers, each, strict=True)
-        for weights in [ranker.decider().weights]
-    ]
-    together = replace(
-        each[0],
-        wordings=None,
-        by_question=[np.mean(values, axis=0) for values in zip(*scaled, strict=True)],
-        question_seconds=sum(scores.question_seconds for scores in each),
-        bytes_per_answer=sum(scores.bytes_per_answer for scores in each),
-    )
-    return test.report_of(together)
-
-
 def _trained(
     data: Path,
-    teachers: Sequence[Ranker],
+    teacher: Ranker,
     student: Student,
     seed: int,
     runs: Path,
@@ -239,8 +214,8 @@ def _trained(
     """
     config = replace(student.config, seed=seed)
     console.print(f"{student.name}, seed {seed}")
-    first = _trained(data, teachers, student.words_of, seed, runs, device) if student.words_of else None
-    sources = [*(teachers if student.taught else ()), *([first[0]] if first else ())]
+    first = _trained(data, teacher, student.words_of, seed, runs, device) if student.words_of else None
+    sources = [*([teacher] if student.taught else []), *([first[0]] if first else ())]
     origin = (describe_settings(config), *(ranker.fingerprint for ranker in sources))
     digest = hashlib.sha256(repr(origin).encode()).hexdigest()[:8]
     folder = runs / f"{student.name}-{digest}-seed{seed}"
@@ -248,7 +223,7 @@ def _trained(
     if first:
         config = replace(config, embeddings=str(first[0].source))
     if not is_checkpoint(folder):
-        taught_by = [str(ranker.source) for ranker in teachers] if student.taught else []
+        taught_by = str(teacher.source) if student.taught else ""
         peaks.parent.mkdir(parents=True, exist_ok=True)
         peaks.write_text(str(_in_a_process(data, taught_by, folder, config, device)))
     ranker = Ranker.from_pretrained(folder, None if device == "auto" else device, cache=EncodingCache(0))
@@ -257,11 +232,11 @@ def _trained(
     return ranker, seconds, float(peaks.read_text()) if peaks.exists() else None
 
 
-def _in_a_process(data: Path, teachers: Sequence[str], output: Path, config: TrainingConfig, device: str) -> float:
+def _in_a_process(data: Path, teacher: str, output: Path, config: TrainingConfig, device: str) -> float:
     """Train in a process of its own, so that its peak is that of this run; in gigabytes."""
     arguments = [data.resolve(), output.resolve(), json.dumps(at_hand(config).without_defaults()), device]
-    resolved = [str(Path(teacher).resolve()) if Path(teacher).exists() else teacher for teacher in teachers]
-    command = [sys.executable, "-c", "import run, sys; run.train_one(*sys.argv[1:])", *map(str, arguments), *resolved]
+    resolved = str(Path(teacher).resolve()) if teacher and Path(teacher).exists() else teacher
+    command = [sys.executable, "-c", "import run, sys; run.train_one(*sys.argv[1:])", *map(str, arguments), resolved]
     process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])})
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -270,14 +245,14 @@ def _in_a_process(data: Path, teachers: Sequence[str], output: Path, config: Tra
     return usage.ru_maxrss * 1024 / 1e9
 
 
-def train_one(data: str, output: str, settings: str, device: str, *teachers: str) -> None:
+def train_one(data: str, output: str, settings: str, device: str, teacher: str) -> None:
     """Train or distill a student: what `_in_a_process` runs."""
     with report_user_errors():
         config = read_fields(TrainingConfig, json.loads(settings), "settings")
         training, dev = (read_dataset(Path(data), split, match=config.match) for split in ("train", "dev"))
         lines = (EpochLines(console),)
-        if teachers:
-            distill(teachers, training, dev, output, config, device=device, callbacks=lines)
+        if teacher:
+            distill(teacher, training, dev, output, config, device=device, callbacks=lines)
         else:
             train(training, dev, output, config, device=device, callbacks=lines)
 

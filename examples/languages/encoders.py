@@ -45,7 +45,7 @@ def measure(faq: Path, encoder: str, folder: Path) -> tuple[float, ...]:
     """MRR on a FAQ's test questions of BM25, with a stemmer if there is one, of the cosine, and of `ap-transformer`."""
     language = faq.name if is_usable(faq.name) else None
     texts = [entry.text(Match.both) for entry in read_faq(faq / "answers.csv")]
-    write_untrained(folder / faq.name, texts, language, encoder, faq.name)
+    write_untrained(folder / faq.name, texts, language, source=faq.name, options={"encoder": encoder})
     ranker = Ranker.from_pretrained(folder / faq.name, "cpu")
     asked = EvaluationSet(read_dataset(faq, "test"), language=language)
     return asked.bm25["MRR"], asked.report(cosine_of(ranker)).model["MRR"], asked.report(ranker).model["MRR"]

@@ -26,8 +26,7 @@ from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.files import write_text_atomically
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.ranking import rule
-from ap_ranker.ranking.priors import FILE, EncoderPriors, Prior, encoder_key
-from ap_ranker.ranking.random_questions import random_scores
+from ap_ranker.ranking.priors import FILE, EncoderPriors, Prior, encoder_key, random_scores
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis, Calibration, Signals
 from ap_ranker.text.language_detection import main_language
@@ -76,7 +75,8 @@ def measured(faq: Faq, encoder: str) -> dict[str, Measured]:
     parts = [*asked.values(), *others.values(), own]
     with TemporaryDirectory() as folder:
         stored = faq.known != DOCUMENTS
-        write_untrained(Path(folder) / "m", texts, faq.language, encoder, stored=stored, wordings=wordings)
+        options = {"encoder": encoder}
+        write_untrained(Path(folder) / "m", texts, faq.language, stored=stored, options=options, wordings=wordings)
         ranker = Ranker.from_pretrained(Path(folder) / "m")
         everything = systems(ranker, replace(faq.data, questions=[each for part in parts for each in part]))
         ground = float(random_scores(ranker, texts).mean())

@@ -108,7 +108,7 @@ def reproduce(
     parts = read_parts(name, folder, settings.match)
     parts.describe()
     vectors = find_vectors(embeddings, settings.embedding_size) if embeddings else None
-    taught = Teacher([Ranker.from_pretrained(teacher, resolve_device(device))]) if teacher else None
+    taught = Teacher(Ranker.from_pretrained(teacher, resolve_device(device))) if teacher else None
     first = Ranker.from_pretrained(start, resolve_device(device)) if start else None
     reports: list[list[EvaluationReport]] = []
     origins: list[dict[str, str]] = []

@@ -19,7 +19,7 @@ from ap_ranker.training.train import train
 
 HERE = ROOT / "examples" / "distill"
 
-ENSEMBLE, UNTRAINED = "toy, an ensemble of 2", "toy, untrained teacher"
+UNTRAINED = "toy, untrained teacher"
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_the_cheapest_student_that_keeps_enough_is_named(run: ModuleType) -> Non
 
 
 def test_the_committed_rows_are_valid(run: ModuleType) -> None:
-    for name in ("students.yaml", "ensemble.yaml", "insuranceqa.yaml", "encoders.yaml"):
+    for name in ("students.yaml", "insuranceqa.yaml", "encoders.yaml"):
         students = run.read_students(HERE / name, "english")
         assert any(student.taught for student in students.values())
         assert {student.config.language for student in students.values()} == {"english"}
@@ -104,23 +104,17 @@ def test_a_toy_run_writes_its_table(run: ModuleType, folder: Path, tmp_path: Pat
     students = list(run.read_students(tmp_path / "rows.yaml", None).values())
     (tmp_path / "results").mkdir()
     for _ in range(2):  # the second time, nothing is trained again
-        run.measure([tmp_path / "teacher"], folder, students, [1], tmp_path / "runs", "cpu", tmp_path / "results")
+        run.measure(tmp_path / "teacher", folder, students, [1], tmp_path / "runs", "cpu", tmp_path / "results")
     assert len([path for path in (tmp_path / "runs" / "toy").iterdir() if path.is_dir()]) == 3
     [begun] = (tmp_path / "runs" / "toy").glob("begun-*-seed1")
     first = json.loads((begun / "config.json").read_text())["training"]["word_vectors"]
     assert first.startswith(f"the checkpoint {tmp_path / 'runs' / 'toy' / 'taught-'}")
-    run.measure([tmp_path / "teacher"] * 2, folder, [], [1], tmp_path / "runs", "cpu", tmp_path / "results")
     written = json.loads((tmp_path / "results" / "results.json").read_text())
     rows = {(row["data"], row["name"]): row["model"] for row in written}
-    assert list(rows) == [
-        (ENSEMBLE, "teacher"),
-        *((UNTRAINED, name) for name in ("begun", "static", "taught", "teacher")),
-    ]
-    assert rows[ENSEMBLE, "teacher"] == rows[UNTRAINED, "teacher"]  # the mean of a teacher and itself
+    assert list(rows) == [(UNTRAINED, name) for name in ("begun", "static", "taught", "teacher")]
     peaks = {row["name"]: row["gigabytes"][0] for row in written}
     assert peaks.pop("teacher") is None
     assert all(0.1 < peak < 50 for peak in peaks.values())
     table = (tmp_path / "results" / "results.md").read_text()
     assert [name for name in ("teacher", "static", "taught", "begun") if f"| {name} |" not in table] == []
-    assert f"## {ENSEMBLE}\n" in table
     assert f"## {UNTRAINED}\n" in table

@@ -48,7 +48,6 @@ def package(folder: Path, matrix: np.ndarray) -> SimpleNamespace:
     ("matrix", "facts"),
     [
         (np.array([[1, 2], [1, np.nan]], dtype=np.float32), "word 2 … 'bike'"),
-        (np.zeros((3, 2), dtype=np.float32), "2 … (3, 2)"),
     ],
 )
 def test_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, matrix: np.ndarray, facts: str) -> None:

@@ -18,12 +18,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ap_ranker.files import cache_folder
-from ap_ranker.models import frozen_states, pretrained, transformer_encoder
+from ap_ranker.models import frozen_layers, pretrained, transformer_encoder
 from ap_ranker.models.ap_transformer import WORD_WEIGHTS, AttentiveTransformer
 from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.fast_forward import FastTransformer
-from ap_ranker.models.frozen_states import KIND
-from ap_ranker.models.last_layers import LastLayers
+from ap_ranker.models.frozen_layers import KIND, LastLayers
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder, read_encoder_config
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.text.tokenizer import TokenBatch
@@ -244,7 +243,7 @@ def test_states_take_no_more_of_the_disk_than_their_limit() -> None:
 
     def shards_after_a_run(limit: int) -> set[str]:
         model = built(size=6, frozen=True)
-        with patch.object(frozen_states, "MOST_BYTES", limit), model.cache_frozen_states():
+        with patch.object(frozen_layers, "MOST_BYTES", limit), model.cache_frozen_states():
             for batch in batches(TOKENS):
                 states(model.encoder, batch)
         return {path.name for path in cache_folder(KIND).rglob("*.safetensors")}
@@ -259,7 +258,7 @@ def test_a_full_disk_costs_nothing_but_the_next_run(caplog: pytest.LogCaptureFix
     model, batch = built(size=6, frozen=True), TokenBatch.from_lists(TOKENS[:5])
     plain = states(model.encoder, batch)
     with (
-        patch.object(frozen_states, "save_file", side_effect=OSError(28, "No space left on device")),
+        patch.object(frozen_layers, "save_file", side_effect=OSError(28, "No space left on device")),
         patch.object(model.encoder, "_read_group", wraps=model.encoder._read_group) as read,
         model.cache_frozen_states(),
     ):

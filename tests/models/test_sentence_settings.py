@@ -28,8 +28,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokeniz
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.models import transformer_encoder
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder, read_encoder
-from ap_ranker.models.sentence_files import SentenceFiles
-from ap_ranker.models.sentence_modules import KEY, SentenceSettings
+from ap_ranker.models.sentence_modules import KEY, SentenceFiles, SentenceSettings
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import TokenBatch

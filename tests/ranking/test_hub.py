@@ -19,8 +19,7 @@ from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
 from ap_ranker.data.split import DEV
-from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS
-from ap_ranker.ranking.hub import push
+from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS, push
 from ap_ranker.ranking.ranker import Ranker
 
 FOUR = {"config.json", "model.safetensors", "tokenizer.json", "README.md"}

@@ -30,7 +30,7 @@ def scores(folder: Path) -> np.ndarray:
 
 
 def test_matrices_are_stored_in_half_precision(encoder: Path, tmp_path: Path) -> None:
-    write_untrained(tmp_path / "c", TEXTS, encoder=str(encoder))
+    write_untrained(tmp_path / "c", TEXTS, options={"encoder": str(encoder)})
     stored, source = load_file(tmp_path / "c" / WEIGHTS), load_file(encoder / "model.safetensors")
     for name, value in stored.items():
         is_matrix = name.startswith("encoder.backbone.") and value.dim() > 1
@@ -46,13 +46,13 @@ def test_what_half_precision_cannot_hold_stays(encoder: Path, tmp_path: Path) ->
     name = next(name for name, value in weights.items() if value.dim() > 1)
     weights[name][0, 0] = 1e5
     save_file(weights, encoder / "model.safetensors", {"format": "pt"})
-    write_untrained(tmp_path / "c", TEXTS, encoder=str(encoder))
+    write_untrained(tmp_path / "c", TEXTS, options={"encoder": str(encoder)})
     assert torch.equal(load_file(tmp_path / "c" / WEIGHTS)[f"encoder.backbone.{name}"], weights[name])
 
 
 def test_a_linked_encoder_is_not_copied(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write_untrained("copied", TEXTS, encoder="encoder")
+    write_untrained("copied", TEXTS, options={"encoder": "encoder"})
     write_untrained("linked", TEXTS, options={"encoder": "encoder", "linked": True})
     assert not any(name.startswith("encoder.backbone.") for name in load_file(tmp_path / "linked" / WEIGHTS))
     monkeypatch.chdir("/")  # the checkpoint is loaded from elsewhere

@@ -10,8 +10,15 @@ import torch
 from conftest import ROOT, TEXTS, write_checkpoint, write_encoder
 
 from ap_ranker.ranking.outcome import Outcome
-from ap_ranker.ranking.priors import EncoderPriors, Prior, encoder_key, find_priors
-from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS, floor_of, random_scores
+from ap_ranker.ranking.priors import (
+    RANDOM_QUESTIONS,
+    EncoderPriors,
+    Prior,
+    encoder_key,
+    find_priors,
+    floor_of,
+    random_scores,
+)
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis
 from ap_ranker.training.untrained import write_untrained
@@ -31,7 +38,7 @@ def test_the_scores_of_random_questions_are_those_of_the_ranker(tmp_path: Path) 
 def test_an_encoder_without_priors_shows_nothing_for_other_matters(tmp_path: Path) -> None:
     """And is sure of known questions alone."""
     encoder = write_encoder(tmp_path / "encoder", max_position_embeddings=256)
-    config = write_untrained(tmp_path / "c", TEXTS, "english", str(encoder))
+    config = write_untrained(tmp_path / "c", TEXTS, "english", options={"encoder": str(encoder)})
     assert config.calibration == {} and config.floor is not None
     ranker = Ranker.from_pretrained(tmp_path / "c", "cpu")
     wordings = [[f"known {row}"] for row in range(len(TEXTS))]

@@ -9,6 +9,7 @@ from refusals import refused
 from ap_ranker.data.faq import Match
 from ap_ranker.models.registry import model_spec
 from ap_ranker.training.config import TrainingConfig, read_training_config
+from ap_ranker.training.objectives import objective_spec
 
 
 def test_command_line_over_file_over_defaults(tmp_path: Path) -> None:
@@ -25,11 +26,8 @@ def test_command_line_over_file_over_defaults(tmp_path: Path) -> None:
 
 def test_papers_margin_and_negatives() -> None:
     assert TrainingConfig("ap-bilstm").training_recipe(judged=False).margin == 0.2
-    assert TrainingConfig().sampled_negatives("hinge") == 50
-    assert TrainingConfig().sampled_negatives("softmax") == 0
-    assert TrainingConfig(negatives=0).sampled_negatives("hinge") == 0
-    assert TrainingConfig().sampled_negatives("listwise") == 15
-    assert TrainingConfig(negatives=7).sampled_negatives("softmax") == 7
+    found = {name: objective_spec(name).negatives for name in ("softmax", "hinge", "pointwise", "listwise")}
+    assert found == {"softmax": 0, "hinge": 50, "pointwise": 15, "listwise": 15}
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.training.batches import HIGHEST, Batches
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distill import distill
-from ap_ranker.training.objectives import IGNORE, ScoredBatch, distillation
+from ap_ranker.training.objectives import IGNORE, ScoredBatch, distillation, objective_spec
 from ap_ranker.training.teacher import Teacher, TeacherScores
 from ap_ranker.training.train import train
 from ap_ranker.training.training_data import read_questions
@@ -98,7 +98,7 @@ def test_the_teachers_scores_are_those_of_an_evaluation(teacher: Path, pairs: Da
     ranker = Ranker.from_pretrained(teacher)
     assert ranker.config is not None
     ranker.config = replace(ranker.config, wording_weight=0.4)
-    taught, scores = Teacher([ranker], ["Can I pay later?"]).teach(pairs, pairs)
+    taught, scores = Teacher(ranker, ["Can I pay later?"]).teach(pairs, pairs)
     evaluation_set = EvaluationSet(with_wordings(pairs, pairs))
     expected = [ranking.scores for ranking in evaluation_set.rank(evaluation_set.scores(ranker), Weights(0.4))]
     assert [question.text for question in taught.questions] == [*TEXTS[::2], "Can I pay later?"]
@@ -112,35 +112,24 @@ def test_the_teachers_scores_are_those_of_an_evaluation(teacher: Path, pairs: Da
 def test_scores_are_computed_once(
     teacher: Path, pairs: Dataset, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, first = Teacher([Ranker.from_pretrained(teacher)]).teach(pairs, pairs)
+    _, first = Teacher(Ranker.from_pretrained(teacher)).teach(pairs, pairs)
     [kept] = own_cache.iterdir()
     with monkeypatch.context() as patched:
         patched.setattr("ap_ranker.training.teacher.score_candidates", None)
-        _, again = Teacher([Ranker.from_pretrained(teacher)]).teach(pairs, pairs)
+        _, again = Teacher(Ranker.from_pretrained(teacher)).teach(pairs, pairs)
     np.testing.assert_array_equal(first.values, again.values)
     kept.write_bytes(b"damaged")
-    _, repaired = Teacher([Ranker.from_pretrained(teacher)]).teach(pairs, pairs)
+    _, repaired = Teacher(Ranker.from_pretrained(teacher)).teach(pairs, pairs)
     np.testing.assert_array_equal(first.values, repaired.values)
     other = replace(pairs, answers=[replace(answer, text=answer.text + "!") for answer in pairs.answers])
-    Teacher([Ranker.from_pretrained(teacher)]).teach(other, other)
+    Teacher(Ranker.from_pretrained(teacher)).teach(other, other)
     assert len(list(own_cache.iterdir())) == 2
-
-
-def test_an_ensemble_teaches_the_mean_of_its_scores(teacher: Path, pairs: Dataset, tmp_path: Path) -> None:
-    rankers = [Ranker.from_pretrained(teacher), Ranker.from_pretrained(write_checkpoint("ap-cnn", tmp_path / "other"))]
-    every = range(len(pairs.answers))
-    _, both = Teacher(rankers, ["Can I pay later?"]).teach(pairs, pairs)
-    single = [Teacher([ranker], ["Can I pay later?"]).teach(pairs, pairs)[1] for ranker in rankers]
-    for i in range(4):
-        mean = np.mean([scores.logits(i, every) for scores in single], axis=0)
-        np.testing.assert_allclose(both.logits(i, every), mean, rtol=1e-5)
-        assert both.rows[i][0] == mean.argmax()
 
 
 def test_batches_hold_the_teachers_best_answers_and_no_label_of_an_unlabelled_question(
     teacher: Path, pairs: Dataset
 ) -> None:
-    taught, lessons = Teacher([Ranker.from_pretrained(teacher)], ["Can I pay later?"]).teach(pairs, pairs)
+    taught, lessons = Teacher(Ranker.from_pretrained(teacher), ["Can I pay later?"]).teach(pairs, pairs)
     tokenizer = WordTokenizer.build(TEXTS, max_tokens=20)
     batches = Batches(taught, tokenizer, negatives=0, own_candidates=False, seed=1, lessons=lessons, taught=2)
     batch = batches([(0, 0), (3, taught.questions[3].positives[0])])
@@ -168,12 +157,9 @@ def test_a_batch_has_as_many_of_the_teachers_answers_as_asked_for(taught: int) -
         assert all(-HIGHEST < value <= 0 for value in logits[1:])
 
 
-@pytest.mark.parametrize(
-    ("setting", "objective", "expected"),
-    [(None, "distillation", 2), (None, "listwise-distillation", 8), (5, "distillation", 5), (0, "distillation", 0)],
-)
-def test_number_of_the_teachers_answers(setting: int | None, objective: str, expected: int) -> None:
-    assert TrainingConfig("bow-idf", taught_answers=setting).drawn_taught_answers(objective) == expected
+def test_number_of_the_teachers_answers() -> None:
+    assert objective_spec("distillation").taught_answers == 2
+    assert objective_spec("listwise-distillation").taught_answers == 8
 
 
 def test_no_more_answers_can_be_asked_for_than_are_drawn_from() -> None:
@@ -185,7 +171,7 @@ def test_no_more_answers_can_be_asked_for_than_are_drawn_from() -> None:
 def test_a_question_without_a_right_answer_teaches_the_teachers_order(teacher: Path, pairs: Dataset) -> None:
     unanswered = Question("none", "Can I pay later?", (), candidates=(0, 2), labels=(0, 0))
     judged = replace(pairs, judged=True, questions=[replace(q, candidates=(0, 1, 2)) for q in pairs.questions])
-    taught, lessons = Teacher([Ranker.from_pretrained(teacher)]).teach(judged, judged, [unanswered])
+    taught, lessons = Teacher(Ranker.from_pretrained(teacher)).teach(judged, judged, [unanswered])
     assert taught.questions[3].positives == (lessons.rows[3][0],)
     assert sorted(lessons.rows[3]) == [0, 2]
     tokenizer = WordTokenizer.build(TEXTS, max_tokens=20)
@@ -265,14 +251,9 @@ def test_refused(config: TrainingConfig, facts: str, checkpoint: Path, pairs: Da
     assert not (tmp_path / "student").exists()
 
 
-def test_no_teacher_is_refused(pairs: Dataset, tmp_path: Path) -> None:
-    with refused("teacher"):
-        distill([], pairs, pairs, tmp_path / "student", TrainingConfig("ap-cnn"))
-
-
 def test_questions_without_labels_need_shared_answers(teacher: Path, pairs: Dataset) -> None:
     with refused("--questions"):
-        Teacher([Ranker.from_pretrained(teacher)], ["More?"]).teach(replace(pairs, judged=True), pairs)
+        Teacher(Ranker.from_pretrained(teacher), ["More?"]).teach(replace(pairs, judged=True), pairs)
 
 
 def test_a_teacher_of_words_teaches_too(pairs: Dataset, tmp_path: Path) -> None:
@@ -293,11 +274,10 @@ def test_read_questions(pairs: Dataset, tmp_path: Path) -> None:
 def test_from_the_command_line(faq: Path, checkpoint: Path, tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("question\nCan I pay later?\n")
     run = ["distill", str(checkpoint), str(faq), "--dev", str(faq), "--questions", str(tmp_path / "log.csv")]
-    further = ["--teacher", str(write_checkpoint("ap-cnn", tmp_path / "further"))]
-    result = CliRunner().invoke(app, [*run, *further, "--epochs", "1", "--output", str(tmp_path / "student")])
+    result = CliRunner().invoke(app, [*run, "--epochs", "1", "--output", str(tmp_path / "student")])
     assert result.exit_code == 0, result.output
     assert "Wrote" in result.output
     card = (tmp_path / "student" / "README.md").read_text()
-    assert [name for name in ("bow-idf", str(checkpoint), further[1]) if name not in card] == []
+    assert [name for name in ("bow-idf", str(checkpoint)) if name not in card] == []
     again = CliRunner().invoke(app, [*run, "--model", "bm25", "--output", str(tmp_path / "other")])
     assert isinstance(again.exception, InputError)

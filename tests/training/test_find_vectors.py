@@ -25,9 +25,8 @@ from ap_ranker.training.find_vectors import (
     find_vectors,
     frequency_weights,
     principal_components,
-    vectors_of_checkpoint,
     vectors_of_teacher,
-    whole_words,
+    words_of_vocabulary,
 )
 from ap_ranker.training.train import train
 
@@ -79,9 +78,12 @@ def test_whole_words_of_each_kind_of_vocabulary() -> None:
         built.__class__ = type("Words", (), {"words": words})  # only its words are asked for
         return built
 
-    assert whole_words(tokenizer(["[PAD]", "[unused1]", "the", "##ing", "Paris", "paris", "."])) == ["the", "paris"]
-    assert whole_words(tokenizer(["<s>", "▁the", "ing", "▁Straße", "▁."])) == ["the", "straße"]
-    assert whole_words(tokenizer(["<s>", "Ġthe", "ing", "ĠÃ©"])) == ["the"]
+    assert words_of_vocabulary(tokenizer(["[PAD]", "[unused1]", "the", "##ing", "Paris", "paris", "."])) == [
+        "the",
+        "paris",
+    ]
+    assert words_of_vocabulary(tokenizer(["<s>", "▁the", "ing", "▁Straße", "▁."])) == ["the", "straße"]
+    assert words_of_vocabulary(tokenizer(["<s>", "Ġthe", "ing", "ĠÃ©"])) == ["the"]
 
 
 def test_an_encoder_reads_each_word_alone(tmp_path: Path, own_cache: Path) -> None:
@@ -181,14 +183,6 @@ def test_a_model_without_word_vectors_has_none_to_give(tmp_path: Path) -> None:
     checkpoint = write_checkpoint("bm25", tmp_path / "bm25")
     with refused("bm25 … bm25"):
         find_vectors(str(checkpoint), None)
-
-
-def test_vectors_without_numbers_are_refused(bag: Path) -> None:
-    ranker = Ranker.from_pretrained(bag)
-    assert ranker.model.embedding is not None
-    ranker.model.embedding.vectors.weight.data.zero_()
-    with refused("numbers"):
-        vectors_of_checkpoint(ranker)
 
 
 def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:

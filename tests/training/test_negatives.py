@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.text.tokenizer import WordTokenizer
-from ap_ranker.training.batches import Batches
-from ap_ranker.training.negatives import not_wrong, right_answers, with_copies
+from ap_ranker.training.batches import Batches, not_wrong, right_answers, with_copies
 from ap_ranker.training.objectives import NEGATIVE, POSITIVE
 
 ABC = "abcdefghijkl"

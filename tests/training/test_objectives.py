@@ -140,7 +140,7 @@ def test_an_added_objective_trains(added: str, tmp_path: Path) -> None:
         "epochs: 30\npatience: 30\nlearning_rate: 0.02\nembedding_size: 16\n"
     )
     config = read_training_config(tmp_path / "settings.yaml", {})
-    assert config.sampled_negatives(added) == 2
+    assert OBJECTIVES[added].negatives == 2
     result = train(DATA, DATA, tmp_path / "c", config, device="cpu")
     assert result.best_epoch > 0
     assert result.dev.model["P@1"] == 1.0

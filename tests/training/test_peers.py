@@ -210,13 +210,13 @@ def test_ready_ones_rank_as_their_library_does(ready: dict[str, str], encoder: P
 @pytest.mark.parametrize("name", NAMES)
 def test_a_ready_one_teaches_and_is_asked_once(name: str, ready: dict[str, str], tmp_path: Path) -> None:
     peer = ready_peer(ready[name], CPU)
-    taught, scores = Teacher([peer], ["Can I pay later?"]).teach(DATA, DATA)
+    taught, scores = Teacher(peer, ["Can I pay later?"]).teach(DATA, DATA)
     questions, answers = [q.text for q in taught.questions], [a.text for a in DATA.answers]
     expected = library_logits(name, ready, questions, answers) / (0.05 if name == "bi-encoder" else 1)
     found = [scores.logits(i, range(3)) for i in range(4)]
     np.testing.assert_allclose(found, expected, atol=1e-3)
     with patch.object(PEERS[name], "logits", side_effect=AssertionError("asked again")):
-        _, again = Teacher([ready_peer(ready[name], CPU)], ["Can I pay later?"]).teach(DATA, DATA)
+        _, again = Teacher(ready_peer(ready[name], CPU), ["Can I pay later?"]).teach(DATA, DATA)
     np.testing.assert_array_equal(found, [again.logits(i, range(3)) for i in range(4)])
 
 
@@ -230,7 +230,7 @@ def test_a_student_begins_with_the_vectors_of_a_ready_bi_encoder(ready: dict[str
 
 def test_a_cross_encoder_reads_the_best_by_words(ready: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ap_ranker.training.teacher.READ_TOGETHER", 1)
-    _, scores = Teacher([ready_peer(ready["cross-encoder"], CPU)]).teach(DATA, DATA)
+    _, scores = Teacher(ready_peer(ready["cross-encoder"], CPU)).teach(DATA, DATA)
     best = EvaluationSet(DATA).bm25_scores
     for row, question in enumerate(DATA.questions):
         assert set(scores.rows[row].tolist()) == {int(best[row].argmax()), *question.positives}

@@ -19,8 +19,8 @@ from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.initialize import initialize_from, settings_of_start
 from ap_ranker.training.train import train
-from ap_ranker.training.transfer import initialize_from, settings_of_start
 
 OTHER = Dataset(
     "other",

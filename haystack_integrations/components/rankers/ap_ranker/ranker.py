@@ -189,7 +189,7 @@ class AnswerRanker(CheckpointComponent):
     def calibrated(self) -> bool:
         """Whether scores are probabilities by default; `False` before the checkpoint is loaded."""
         ranker = self.loaded.ranker if self.scale_score else None
-        return ranker is not None and ranker.decider(fuse_scores=self.fuse_scores).calibrated
+        return ranker is not None and ranker.decider(fuse_scores=self.fuse_scores).served is not None
 
     @component.output_types(documents=list[Document])
     def run(
