@@ -27,11 +27,6 @@ class Conditions:
 
     answers: options.Answers = None
     columns: options.Columns = None
-    pools: options.Pools = None
-    no_pools: Annotated[
-        bool, option("Ignore the data's candidate pools: all answers are candidates.", "--no-pools")
-    ] = False
-    clean: Annotated[bool, option("Leave out questions whose candidates are all right.", "--clean")] = False
     match: options.MatchText = None
     wordings: options.KnownWordings = None
     dtype: options.StoredDtype = None

@@ -132,7 +132,6 @@ def compare(
     dev: Annotated[Path | None, option("Dev questions, which choose the best epochs.")] = None,
     test: Annotated[Path | None, option("Test questions, on which the models are compared.")] = None,
     answers: options.Answers = None,
-    pools: options.Pools = None,
     peers: Annotated[
         str, option("Of sentence-transformers: bi-encoder,cross-encoder to fine-tune; KIND:NAME or KIND:DIR as it is.")
     ] = "",
@@ -162,7 +161,7 @@ def compare(
     if test is None and not (data.is_dir() and find_split(data, "test")):
         raise InputError(f"{data}: expected a folder with a file test.*; or name the test questions with --test.")
     training, development = read_training_data(data, dev, answers, settings)
-    judged = read_dataset(test or data, "test", answers=answers, pools=pools, match=settings.match)
+    judged = read_dataset(test or data, "test", answers=answers, match=settings.match)
 
     from ap_ranker.cli.epoch_lines import EpochLines
     from ap_ranker.training.card import About

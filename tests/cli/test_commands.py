@@ -73,36 +73,6 @@ def test_evaluate(folder: Path) -> None:
     assert json.loads((folder / "rounded.json").read_text())["bm25"] == report["bm25"]
 
 
-def test_evaluate_clean(folder: Path) -> None:
-    """The question whose only candidate is right is left out, and said."""
-    (folder / "judged.csv").write_text("question,answer,label\nq,a,1\nq,b,0\nr,c,1\n")
-    for options, questions in (((), 2), (("--clean",), 1)):
-        result = run("evaluate", "ranker", "judged.csv", "--json", "clean.json", *options, folder=folder)
-        assert result.code == 0, result.errors
-        assert json.loads((folder / "clean.json").read_text())["n_questions"] == questions
-        assert ("1 questions whose candidates are all right left out" in result.output) == bool(options)
-
-
-def test_evaluate_without_pools(folder: Path) -> None:
-    """Measured among all answers, as if the data had no pools."""
-    (folder / "shared").mkdir()
-    for name, rows in {
-        "answers": "aid,answer\n1,your parcel is here\n2,where is my parcel\n3,no\n",
-        "test": "qid,question,answer_ids\n1,where is my parcel,1\n",
-        "test-pools": "qid,candidate_ids\n1,1 3\n",
-    }.items():
-        (folder / "shared" / f"{name}.csv").write_text(rows)
-    for options, candidates, bm25 in (
-        ((), "given with the data, 2 per question", 1.0),
-        (("--no-pools",), "all 3 answers", 0.5),
-    ):
-        result = run("evaluate", "ranker", "shared", "--json", "shared.json", *options, folder=folder)
-        assert result.code == 0, result.errors
-        report = json.loads((folder / "shared.json").read_text())
-        assert report["candidates"] == candidates
-        assert report["bm25"]["MRR"] == bm25
-
-
 def test_ask(folder: Path) -> None:
     common = ("--pipeline", "search.yaml", "--documents", "faq.csv")
     result = run("ask", "where did my parcel go?", *common, "--top-k", 1, "--json", folder=folder)
