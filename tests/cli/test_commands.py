@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_evaluate(folder: Path) -> None:
-    result = run("evaluate", "ranker", "faq.csv", "--json", "report.json", "--plot", "lengths.png", folder=folder)
+    result = run("evaluate", "ranker", "faq.csv", "--json", "report.json", folder=folder)
     assert result.code == 0, result.errors
     report = json.loads((folder / "report.json").read_text())
     assert report["n_questions"] == 12
@@ -67,7 +67,6 @@ def test_evaluate(folder: Path) -> None:
         for value in report[side].values():
             assert f"{value:.3f}" in result.output
     assert not list(folder.glob(".report*"))
-    assert (folder / "lengths.png").read_bytes().startswith(b"\x89PNG")
     rounded = run("evaluate", "ranker", "faq.csv", "--dtype", "int8", "--json", "rounded.json", folder=folder)
     assert rounded.code == 0, rounded.errors
     assert json.loads((folder / "rounded.json").read_text())["bm25"] == report["bm25"]
@@ -113,7 +112,7 @@ def test_compare(folder: Path) -> None:
         (data / f"{split}.csv").write_text(PAIRS)
     (folder / "common.yaml").write_text("embedding_size: 8\nbatch_size: 8\n")
     arguments = ("data", "--models", "ap-cnn:filters=8,hyperqa", "--config", "common.yaml", "--epochs", 1, "--seeds", 2)
-    files = ("--json", "result.json", "--table", "table.md", "--plot", "picture.png")
+    files = ("--json", "result.json", "--table", "table.md")
     result = run("compare", *arguments, "--output", "runs", *files, folder=folder)
     assert result.code == 0, result.errors
     found = json.loads((folder / "result.json").read_text())
@@ -126,7 +125,6 @@ def test_compare(folder: Path) -> None:
         assert f"{sum(mrr) / 2:.3f} ± " in result.output
     assert f"| BM25 | {found['bm25']['P@1']:.3f} |" in table
     assert "| random order |" in table
-    assert (folder / "picture.png").read_bytes().startswith(b"\x89PNG")
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
 
 
