@@ -1,4 +1,4 @@
-"""What a search by words finds among all answers, with a stemmer or with synonyms: no ranker finds more than that."""
+"""What a search by words finds among all answers, with synonyms: no ranker finds more than that."""
 
 from __future__ import annotations
 
@@ -6,23 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ap_ranker.data.dataset import Dataset, Question, answerable
+from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.evaluation.metrics import Levels
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.text.synonyms import Synonyms
 
-DEPTHS = (10, 100)
-"""Numbers of candidates: few, and what a pipeline usually fetches."""
-
 SYNONYMS_DEPTH = 10
 """The recall of a `SynonymPreview` is the share of questions with a right answer among so many."""
-
-
-def bm25_recall(dataset: Dataset, language: str | None = None) -> dict[int, float]:
-    """Number of candidates -> share of the answerable questions with a right answer among BM25's best of all."""
-    index = BM25([answer.text for answer in dataset.answers], language=language)
-    found = [_found(index.scores(question.text), question) for question in answerable(dataset)]
-    return {depth: float(np.mean([levels.success(depth) for levels in found])) for depth in DEPTHS}
 
 
 @dataclass(frozen=True)
@@ -57,7 +47,7 @@ def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
     for question in data.answerable:
         forms = [index.scores(form) for form in synonyms.forms(question.text)]
         concerned += len(forms) > 1
-        both = [_found(scores, question) for scores in (forms[0], np.maximum.reduce(forms))]
+        both = [levels_of(scores, question) for scores in (forms[0], np.maximum.reduce(forms))]
         ranks.append([levels.reciprocal_rank() for levels in both])
         recalls.append([levels.success(SYNONYMS_DEPTH) for levels in both])
         moved.append((abs(ranks[-1][1] - ranks[-1][0]), Moved(question.text, *(each.first_rank() for each in both))))
@@ -67,7 +57,7 @@ def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
     return SynonymPreview(len(ranks), concerned, (means[0], means[1]), (means[2], means[3]), farthest)
 
 
-def _found(scores: np.ndarray, question: Question) -> Levels:
+def levels_of(scores: np.ndarray, question: Question) -> Levels:
     """The ranking of the texts that share a word with a question."""
     rows = np.flatnonzero(scores > 0)
     return Levels.of(scores[rows], np.isin(rows, question.positives))
