@@ -51,16 +51,13 @@ def split(
     share: Annotated[
         float, option("Share of the questions that become dev questions, and that become test questions.")
     ] = 0.15,
-    by_answer: Annotated[
-        bool, option("Keep all questions of an answer together, to test on unknown answers.", "--by-answer")
-    ] = False,
     columns: Columns = None,
     seed: Annotated[int, option("Random seed: the same seed, the same split.")] = 1,
 ) -> None:
     """Divide pairs into train, dev and test, which share no question, for train, calibrate and evaluate."""
     from ap_ranker.data.split import split_file  # its libraries take a second to load
 
-    parts = split_file(data, output, share=share, by_answer=by_answer, seed=seed, columns=columns)
+    parts = split_file(data, output, share=share, seed=seed, columns=columns)
     for reason, count in parts["train"].notes.items():
         console.say(f"  {count:,} {reason}")
     counts = ", ".join(f"{len(part.questions):,} {name}" for name, part in parts.items())
