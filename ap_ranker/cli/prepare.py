@@ -1,7 +1,5 @@
 """`ap-ranker extract`, `split` and `synonyms`: questions found, divided and widened."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Divides questions into training, dev and test, which share no question and no near copy of one, and writes them."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """What a search by words finds among all answers, with synonyms: no ranker finds more than that."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

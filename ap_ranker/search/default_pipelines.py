@@ -1,7 +1,5 @@
 """The pipelines that come with ap-ranker: a wheel has its own copies, a clone the folder `pipelines`."""
 
-from __future__ import annotations
-
 import json
 from importlib.resources import files
 from itertools import takewhile
