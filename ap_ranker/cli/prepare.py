@@ -1,5 +1,6 @@
 """`ap-ranker extract`, `split` and `synonyms`: questions found, divided and widened."""
 
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -74,7 +75,7 @@ def synonyms(
     """Search questions by words without and with synonyms, and show which right answers rise and fall."""
     from ap_ranker.data.dataset import answerable
     from ap_ranker.data.reader import read_dataset
-    from ap_ranker.evaluation.word_search import SYNONYMS_DEPTH, preview
+    from ap_ranker.evaluation.word_search import preview
     from ap_ranker.text.languages import check_language
     from ap_ranker.text.synonyms import read_synonyms
 
@@ -84,16 +85,15 @@ def synonyms(
     data.require_shared_answers("Name questions that a FAQ answers.")
     answerable(data)
     result = preview(data, known)
-    rising = sum(each.rises for each in result.moved)
+    rising = sum(after < before for _, before, after in result.moved)
     rows: list[list[str | Text]] = []
-    for each in result.moved[:SHOWN]:
-        before, after = (f"{rank:g}" if rank else "not found" for rank in (each.before, each.after))
-        rows.append([each.question, before, Text(after, "green" if each.rises else "red")])
+    for question, before, after in result.moved[:SHOWN]:
+        ranks = [f"{rank:g}" if isfinite(rank) else "not found" for rank in (before, after)]
+        rows.append([question, ranks[0], Text(ranks[1], "green" if after < before else "red")])
     if rows:
         console.table(["question", "rank before", "after"], rows)
     console.say(
         f"{result.concerned:,} of {result.n_questions:,} questions have a synonym. Their right answer rises for "
         f"{rising:,}, falls for {len(result.moved) - rising:,}. BM25: MRR {result.mrr[0]:.3f} before, "
-        f"{result.mrr[1]:.3f} after; found among the first {SYNONYMS_DEPTH}: {result.recall[0]:.1%} before, "
-        f"{result.recall[1]:.1%} after."
+        f"{result.mrr[1]:.3f} after."
     )
