@@ -106,5 +106,5 @@ def pipelines(output: Annotated[Path, option("The folder to write.")], overwrite
     """Write the Haystack pipelines of ap-ranker, in YAML, to be adapted and named with --pipeline."""
     from ap_ranker.search.default_pipelines import write_pipelines
 
-    for path, purpose in write_pipelines(output, overwrite=overwrite).items():
-        console.say(f"{path}: {purpose}")
+    for path in write_pipelines(output, overwrite=overwrite):
+        console.say(f"{path}")

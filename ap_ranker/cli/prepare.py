@@ -10,7 +10,7 @@ from ap_ranker.cli.console import console
 from ap_ranker.cli.options import Columns, Language, Overwrite, argument, option
 
 SHOWN = 20
-"""Maximum number of files, or of questions, that are named."""
+"""Maximum number of questions that are named."""
 
 
 def extract(
@@ -30,9 +30,6 @@ def extract(
     found = find(documents)
     write_entries(found.faq, output)
     lines = [f"{count:,} {KINDS[kind]}" for kind, count in found.kinds.most_common()]
-    lines += [f"{name}: {count:,}" for name, count in found.by_file.most_common(SHOWN)]
-    if (more := len(found.by_file) - SHOWN) > 0:
-        lines.append(f"{more:,} more files")
     if found.merged:
         lines.append(f"{found.merged:,} left out, as another entry has the same question and answer")
     if found.without:
