@@ -13,7 +13,7 @@ from rich.table import Table
 from ap_ranker.cli.console import Console
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, library_errors
 from ap_ranker.files import write_text_atomically
 from ap_ranker.training.training_data import read_training_data
 from benchmarks.number_lists import whole_numbers
@@ -56,9 +56,8 @@ def benchmark(
         if path is not None and not path.parent.is_dir():
             raise InputError(f"{path}: expected an existing folder to write into, found no {str(path.parent)!r}.")
     if plot is not None:
-        from ap_ranker.evaluation.plots import check_plotting
-
-        check_plotting()
+        with library_errors("Expected matplotlib for --plot", (ImportError,), " Install it: pip install matplotlib"):
+            import matplotlib  # noqa: F401
     if not no_peers:
         from benchmarks.peers import check_peers
 

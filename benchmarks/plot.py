@@ -1,4 +1,4 @@
-"""The times of a benchmark as a picture; matplotlib comes with an extra: pip install "ap-ranker[plot]"."""
+"""The times of a benchmark as a picture, by matplotlib."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ap_ranker.evaluation.plots import save_figure
+from ap_ranker.files import atomic_file
 from benchmarks.peers import CROSS_ENCODER
 from benchmarks.report import short
 
@@ -38,7 +38,8 @@ def plot_benchmark(benchmark: Benchmark, path: Path) -> None:
     if compared:
         _draw_lead(axes[1], [row for row in compared if row.system != CROSS_ENCODER], CROSS_ENCODER, colours)
     figure.suptitle(f"{benchmark.answers:,} answers, {benchmark.questions} questions; {benchmark.machine}", fontsize=10)
-    save_figure(figure, path)
+    with atomic_file(path) as draft:
+        figure.savefig(draft, format="png", dpi=150)
 
 
 def _colours(rows: Sequence[Latency], ours: set[str]) -> dict[str, str]:

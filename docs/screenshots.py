@@ -2,7 +2,7 @@
 
 python docs/screenshots.py      # into docs/images/, with the checkpoint of `make demo`
 
-It needs a browser (Debian: apt-get install chromium) and pip install ".[dev,plot,serve]".
+It needs a browser (Debian: apt-get install chromium) and pip install ".[dev,serve]".
 """
 
 from __future__ import annotations

@@ -39,8 +39,6 @@ DOORS = {
     "ap_ranker/web": "ap_ranker/cli/serve.py",
     "ap_ranker/web/page": "ap_ranker/cli/serve.py",
     "ap_ranker/web/owner": "ap_ranker/cli/serve.py",
-    "ap_ranker/evaluation/explanation_page.py": "ap_ranker/evaluation/plots.py",
-    "ap_ranker/training/compare.py": "ap_ranker/evaluation/plots.py",
     "ap_ranker/training/tune.py": "ap_ranker/training/search_space.py",
 }
 """A file or folder that needs an extra from its first line, and the file that asks for the extra before."""

@@ -1,7 +1,5 @@
 """`ap-ranker ask`: asks a FAQ or documents questions."""
 
-from __future__ import annotations
-
 import gc
 from pathlib import Path
 from textwrap import indent

@@ -10,12 +10,11 @@ import typer
 from rich.markup import escape
 
 from ap_ranker.cli.console import ProgressBars, console, write_json
-from ap_ranker.cli.options import Answers, Columns, JsonFile, Language, argument, option
+from ap_ranker.cli.options import Answers, Columns, JsonFile, argument, option
 from ap_ranker.errors import InputError
 
 if TYPE_CHECKING:
     from ap_ranker.data.audit.report import AuditReport
-    from ap_ranker.training.config import TrainingConfig
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
@@ -25,7 +24,6 @@ def check(
     test: Annotated[Path | None, option("Test questions, instead of the folder's.")] = None,
     answers: Answers = None,
     columns: Columns = None,
-    language: Language = None,
     json_file: JsonFile = None,
     fix_file: Annotated[
         Path | None, option("Write a repaired copy of DATA to this file (pairs or judged candidates).", "--fix")
@@ -33,8 +31,7 @@ def check(
 ) -> None:
     """Check data for faults. The exit code is 1 if there are errors, 0 otherwise.
 
-    With --language, also measure whether BM25 finds more with that language's stemmer. Of documents, list the files
-    that cannot be read.
+    Of documents, list the files that cannot be read.
     """
     from ap_ranker.data.audit import audit
     from ap_ranker.data.audit.report import Severity
@@ -44,17 +41,14 @@ def check(
 
     has_questions = any(find_split(data, split) for split in SPLITS) if data.is_dir() else is_faq(data)
     if not (has_questions or dev or test or answers):
-        if fix_file or language:
-            raise InputError(f"{data}: --fix and --language are for questions with answers, found documents.")
+        if fix_file:
+            raise InputError(f"{data}: --fix is for questions with answers, found documents.")
         _check_documents(data, columns, json_file)
         return
-    settings = TrainingConfig(language=language)
-    look = partial(audit, data, dev=dev, test=test, answers=answers, max_tokens=settings.max_tokens, columns=columns)
+    look = partial(audit, data, dev=dev, test=test, answers=answers, columns=columns)
     with ProgressBars() as bars:
-        report = look(on_progress=bars.update)
+        report = look(max_tokens=TrainingConfig().max_tokens, on_progress=bars.update)
     _print(report)
-    if language:
-        _print_recall(data, dev, answers, settings, columns)
     if json_file:
         if json_file.exists() and any(file and json_file.samefile(file) for file in (data, dev, test, answers)):
             raise InputError(f"{json_file}: expected another file than the data for --json, found the data.")
@@ -109,23 +103,6 @@ def warn_of_faults(
     if faults:
         console.say(f"  Details: ap-ranker check {data}")
     return report
-
-
-def _print_recall(
-    data: Path, dev: Path | None, answers: Path | None, settings: TrainingConfig, columns: tuple[str, str] | None
-) -> None:
-    from ap_ranker.evaluation.word_search import bm25_recall
-    from ap_ranker.ranking.bm25 import bm25_name
-    from ap_ranker.training.training_data import read_training_data
-
-    _, development = read_training_data(data, dev, answers, settings, columns=columns)
-    for each in (None, settings.language):
-        shares = [f"{share:.1%} among its {n} best" for n, share in bm25_recall(development, each).items()]
-        console.say(f"{bm25_name(each)}: a right answer {', '.join(shares)}")
-    console.say(
-        f"         → {len(development.answerable):,} dev questions; to use it: train --language "
-        f"{settings.language}, and language: {settings.language} in the document store"
-    )
 
 
 def _print(report: AuditReport) -> None:

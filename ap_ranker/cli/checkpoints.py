@@ -122,7 +122,7 @@ def explain(
     checkpoint: Annotated[str, argument("A checkpoint folder or a hub name, of a model with attention.")],
     question: Annotated[str, option("The user's question.")],
     answer: Annotated[str, option("The text that the question is matched with.")],
-    output: Annotated[Path, option("The file to write: a page (.html) or a picture (.png; needs the extra plot).")],
+    output: Annotated[Path, option("The page to write (.html).")],
     device: options.Device = "auto",
 ) -> None:
     """Show how much each word of a question and an answer contributes to the score."""

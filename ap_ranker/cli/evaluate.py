@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ap_ranker.cli import options
 from ap_ranker.cli.console import ProgressBars, cells, console, numbers, write_json
 from ap_ranker.cli.options import argument, option
-from ap_ranker.evaluation.plots import check_plotting, plot_lengths
 
 if TYPE_CHECKING:
     from ap_ranker.evaluation.evaluation_report import EvaluationReport
@@ -27,11 +26,6 @@ class Conditions:
 
     answers: options.Answers = None
     columns: options.Columns = None
-    pools: options.Pools = None
-    no_pools: Annotated[
-        bool, option("Ignore the data's candidate pools: all answers are candidates.", "--no-pools")
-    ] = False
-    clean: Annotated[bool, option("Leave out questions whose candidates are all right.", "--clean")] = False
     match: options.MatchText = None
     wordings: options.KnownWordings = None
     dtype: options.StoredDtype = None
@@ -50,13 +44,10 @@ def evaluate(
         Path | None, option("A YAML file with a Haystack pipeline: evaluate the search as it is served, too.")
     ] = None,
     json_file: options.JsonFile = None,
-    plot: Annotated[Path | None, option("Plot P@1 against answer length to this PNG file.")] = None,
 ) -> None:
     """Evaluate a checkpoint and BM25 on the same questions and candidates."""
     from ap_ranker.evaluation.evaluate import evaluate as run
 
-    if plot:
-        check_plotting()
     with ProgressBars() as bars:
         report = run(checkpoint, data, on_progress=partial(bars.update, "reading the answers"), **vars(conditions))
     served = None
@@ -79,8 +70,6 @@ def evaluate(
     for warning in report.warnings:
         console.warn(warning)
     show_comparison(report)
-    if plot:
-        plot_lengths(report.by_length(), report.model_name, plot)
     if json_file:
         write_json(json_file, report.as_json() | ({"pipeline": asdict(served)} if served else {}))
 

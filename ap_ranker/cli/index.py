@@ -1,7 +1,5 @@
 """`ap-ranker index`, `rollback`, `encode` and `pipelines`: what a search of one's own needs."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -108,5 +106,5 @@ def pipelines(output: Annotated[Path, option("The folder to write.")], overwrite
     """Write the Haystack pipelines of ap-ranker, in YAML, to be adapted and named with --pipeline."""
     from ap_ranker.search.default_pipelines import write_pipelines
 
-    for path, purpose in write_pipelines(output, overwrite=overwrite).items():
-        console.say(f"{path}: {purpose}")
+    for path in write_pipelines(output, overwrite=overwrite):
+        console.say(f"{path}")

@@ -70,7 +70,6 @@ KnownWordings = Annotated[
 ]
 Corpus = Annotated[Path, argument("The FAQ, a document, or a folder of documents and tables.")]
 NamedDocuments = Annotated[Path | None, argument("As --documents.", metavar="[DOCUMENTS]", show_default=False)]
-Pools = Annotated[Path | None, option("Candidate pools of the questions (qid, candidate_ids).")]
 Device = Annotated[str, option("Device: auto, cpu, cuda:0 ...; auto takes the GPU if there is one.")]
 Language = Annotated[str | None, option("The language of a stemmer for BM25, such as english; by default none.")]
 CheckpointOutput = Annotated[Path, option("The checkpoint folder to write.")]

@@ -1,7 +1,6 @@
 """`ap-ranker extract`, `split` and `synonyms`: questions found, divided and widened."""
 
-from __future__ import annotations
-
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from ap_ranker.cli.console import console
 from ap_ranker.cli.options import Columns, Language, Overwrite, argument, option
 
 SHOWN = 20
-"""Maximum number of files, or of questions, that are named."""
+"""Maximum number of questions that are named."""
 
 
 def extract(
@@ -31,9 +30,6 @@ def extract(
     found = find(documents)
     write_entries(found.faq, output)
     lines = [f"{count:,} {KINDS[kind]}" for kind, count in found.kinds.most_common()]
-    lines += [f"{name}: {count:,}" for name, count in found.by_file.most_common(SHOWN)]
-    if (more := len(found.by_file) - SHOWN) > 0:
-        lines.append(f"{more:,} more files")
     if found.merged:
         lines.append(f"{found.merged:,} left out, as another entry has the same question and answer")
     if found.without:
@@ -51,16 +47,13 @@ def split(
     share: Annotated[
         float, option("Share of the questions that become dev questions, and that become test questions.")
     ] = 0.15,
-    by_answer: Annotated[
-        bool, option("Keep all questions of an answer together, to test on unknown answers.", "--by-answer")
-    ] = False,
     columns: Columns = None,
     seed: Annotated[int, option("Random seed: the same seed, the same split.")] = 1,
 ) -> None:
     """Divide pairs into train, dev and test, which share no question, for train, calibrate and evaluate."""
     from ap_ranker.data.split import split_file  # its libraries take a second to load
 
-    parts = split_file(data, output, share=share, by_answer=by_answer, seed=seed, columns=columns)
+    parts = split_file(data, output, share=share, seed=seed, columns=columns)
     for reason, count in parts["train"].notes.items():
         console.say(f"  {count:,} {reason}")
     counts = ", ".join(f"{len(part.questions):,} {name}" for name, part in parts.items())
@@ -79,7 +72,7 @@ def synonyms(
     """Search questions by words without and with synonyms, and show which right answers rise and fall."""
     from ap_ranker.data.dataset import answerable
     from ap_ranker.data.reader import read_dataset
-    from ap_ranker.evaluation.word_search import SYNONYMS_DEPTH, preview
+    from ap_ranker.evaluation.word_search import preview
     from ap_ranker.text.languages import check_language
     from ap_ranker.text.synonyms import read_synonyms
 
@@ -89,16 +82,15 @@ def synonyms(
     data.require_shared_answers("Name questions that a FAQ answers.")
     answerable(data)
     result = preview(data, known)
-    rising = sum(each.rises for each in result.moved)
+    rising = sum(after < before for _, before, after in result.moved)
     rows: list[list[str | Text]] = []
-    for each in result.moved[:SHOWN]:
-        before, after = (f"{rank:g}" if rank else "not found" for rank in (each.before, each.after))
-        rows.append([each.question, before, Text(after, "green" if each.rises else "red")])
+    for question, before, after in result.moved[:SHOWN]:
+        ranks = [f"{rank:g}" if isfinite(rank) else "not found" for rank in (before, after)]
+        rows.append([question, ranks[0], Text(ranks[1], "green" if after < before else "red")])
     if rows:
         console.table(["question", "rank before", "after"], rows)
     console.say(
         f"{result.concerned:,} of {result.n_questions:,} questions have a synonym. Their right answer rises for "
         f"{rising:,}, falls for {len(result.moved) - rising:,}. BM25: MRR {result.mrr[0]:.3f} before, "
-        f"{result.mrr[1]:.3f} after; found among the first {SYNONYMS_DEPTH}: {result.recall[0]:.1%} before, "
-        f"{result.recall[1]:.1%} after."
+        f"{result.mrr[1]:.3f} after."
     )

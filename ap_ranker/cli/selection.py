@@ -18,7 +18,6 @@ from ap_ranker.cli.console import cells, console, describe, numbers, write_json
 from ap_ranker.cli.options import argument, command_line, option
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.markdown import markdown_table, spread
-from ap_ranker.evaluation.plots import check_plotting
 from ap_ranker.files import write_text_atomically
 from ap_ranker.processes import process_count
 from ap_ranker.training.training_data import read_training_data
@@ -132,7 +131,6 @@ def compare(
     dev: Annotated[Path | None, option("Dev questions, which choose the best epochs.")] = None,
     test: Annotated[Path | None, option("Test questions, on which the models are compared.")] = None,
     answers: options.Answers = None,
-    pools: options.Pools = None,
     peers: Annotated[
         str, option("Of sentence-transformers: bi-encoder,cross-encoder to fine-tune; KIND:NAME or KIND:DIR as it is.")
     ] = "",
@@ -143,7 +141,6 @@ def compare(
     device: options.Device = "auto",
     json_file: options.JsonFile = None,
     table_file: Annotated[Path | None, option("Write the table to this Markdown file.", "--table")] = None,
-    plot: Annotated[Path | None, option("Plot the comparison to this PNG file.")] = None,
 ) -> None:
     """Train several models on your data and compare them with BM25 and with fine-tuned peers."""
     from ap_ranker.data.reader import find_split, read_dataset
@@ -157,12 +154,10 @@ def compare(
     settings = read_training_config(config, {"epochs": epochs, "match": match})
     if settings.options:
         raise InputError(f"{config}: expected no options, which are one model's own: write --models NAME:option=value.")
-    if plot is not None:
-        check_plotting()
     if test is None and not (data.is_dir() and find_split(data, "test")):
         raise InputError(f"{data}: expected a folder with a file test.*; or name the test questions with --test.")
     training, development = read_training_data(data, dev, answers, settings)
-    judged = read_dataset(test or data, "test", answers=answers, pools=pools, match=settings.match)
+    judged = read_dataset(test or data, "test", answers=answers, match=settings.match)
 
     from ap_ranker.cli.epoch_lines import EpochLines
     from ap_ranker.training.card import About
@@ -190,10 +185,6 @@ def compare(
         write_json(json_file, asdict(result))
     if table_file:
         write_text_atomically(table_file, f"{markdown_table(_header(result), _rows(result))}\n\n{_notes(result)}\n")
-    if plot:
-        from ap_ranker.training.compare import plot_comparison
-
-        plot_comparison(result, plot)
 
 
 def _report_run(label: str, seed: int, report: EvaluationReport) -> None:

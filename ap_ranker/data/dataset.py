@@ -1,7 +1,5 @@
 """Questions, their candidate answers, and which of these are right."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -94,19 +92,6 @@ class Dataset:
         """Mean number of questions of an answer, over the answers that are right for any; 0 without questions."""
         return self.pairs / max(1, len({row for question in self.questions for row in question.positives}))
 
-    def clean(self) -> Dataset:
-        """Leave out the questions whose candidates are all right, which every order ranks correctly.
-
-        The answerable questions that remain are the "clean" ones of TREC-QA (Rao, He & Lin 2016). All answers stay, so
-        that BM25's statistics do not change; `notes` has the number of questions left out.
-        """
-        every = range(len(self.answers))
-        candidates = [every if question.candidates is None else question.candidates for question in self.questions]
-        pairs = zip(self.questions, candidates, strict=True)
-        kept = [q for q, rows in pairs if not q.positives or not set(q.positives).issuperset(rows)]
-        left_out = {"questions whose candidates are all right left out": len(self.questions) - len(kept)}
-        return replace(self, questions=kept, notes=self.notes + Counter(left_out))
-
     def require_shared_answers(self, advice: str) -> None:
         """Refuse (InputError) candidates that were judged for each question: other answers are unknown, not wrong."""
         if self.judged:
@@ -114,11 +99,6 @@ class Dataset:
                 f"{self.name}: expected answers that all questions share, found candidates judged for each question; "
                 f"others are unknown, not wrong. {advice}"
             )
-
-    def without_pools(self) -> Dataset:
-        """Ignore the data's pools: all answers are candidates, as in a search; InputError if these were judged."""
-        self.require_shared_answers("Leave out --no-pools.")
-        return replace(self, questions=[replace(question, candidates=None) for question in self.questions])
 
 
 def answerable(dataset: Dataset) -> list[Question]:

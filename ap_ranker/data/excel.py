@@ -1,7 +1,5 @@
 """Reads the rows of workbooks: of Excel, old and new, and of LibreOffice."""
 
-from __future__ import annotations
-
 import datetime
 import io
 import logging

@@ -1,7 +1,5 @@
 """Divides questions into training, dev and test, which share no question and no near copy of one, and writes them."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter
@@ -9,31 +7,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.data.reader import Layout, find_layout, read_pairs
 from ap_ranker.data.tables import read_named_table
-from ap_ranker.errors import InputError, extra_for
+from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_directory, csv_text, restore
 from ap_ranker.text.near_copies import near_groups
-
-with extra_for("Training and measuring need", "train"):
-    from scipy.cluster.hierarchy import DisjointSet
 
 DEV = "dev.jsonl"
 """The file of a checkpoint with the dev questions that training has set aside; it is not pushed to the hub."""
 
 
-def split_questions(dataset: Dataset, share: float, seed: int, *, by_answer: bool = False) -> tuple[Dataset, Dataset]:
+def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
     """Set a share of the users' questions aside, at random by the seed: the remaining ones, and those set aside.
 
     Both keep all answers. The share is of the distinct texts of the users' answerable questions, between 0 and 1. Near
-    copies stay together, so the result may miss it by the size of a group; with `by_answer`, so do all questions of an
-    answer. Stored questions near one that was set aside are in neither part: they would reveal its answer. InputError
-    if all of the users' answerable questions are near to each other, or there are none.
+    copies stay together, so the result may miss it by the size of a group. Stored questions near one that was set aside
+    are in neither part: they would reveal its answer. InputError if all of the users' answerable questions are near to
+    each other, or there are none.
     """
     groups = near_groups([question.text for question in dataset.questions]).tolist()
-    if by_answer:
-        groups = _joined_by_answers(groups, dataset.questions)
     grouped = list(zip(dataset.questions, groups, strict=True))
     group_of = {q.text.casefold(): group for q, group in grouped if q.positives and not q.stored}
     if (found := len(set(group_of.values()))) < 2:
@@ -56,16 +49,6 @@ def split_questions(dataset: Dataset, share: float, seed: int, *, by_answer: boo
     )
 
 
-def _joined_by_answers(groups: Sequence[int], questions: Sequence[Question]) -> list[int]:
-    """The group of each question, once those that share a right answer are joined."""
-    joined = DisjointSet(groups)
-    group_of: dict[int, int] = {}
-    for group, question in zip(groups, questions, strict=True):
-        for answer in question.positives:
-            joined.merge(group, group_of.setdefault(answer, group))
-    return [joined[group] for group in groups]
-
-
 def _fill(order: Sequence[int], share: float) -> set[int]:
     """The first groups that fit into the share; the smallest group if none fits."""
     sizes = Counter(order)
@@ -83,7 +66,6 @@ def split_file(
     folder: Path,
     *,
     share: float = 0.15,
-    by_answer: bool = False,
     seed: int = 1,
     columns: tuple[str, str] | None = None,
 ) -> dict[str, Dataset]:
@@ -94,9 +76,8 @@ def split_file(
 
     The file is a table of pairs, whose further wordings are questions, too; its `columns` of questions and answers are
     recognized by default. The share, below 0.5, is that of the different questions that become dev questions, and that
-    become test questions. With `by_answer`, all questions of an answer are in one part: the test has answers that
-    training does not know. The same seed gives the same split. InputError if the share is out of range, the folder
-    holds something or cannot be written, or the file cannot be read, holds no pairs or too few different questions.
+    become test questions. The same seed gives the same split. InputError if the share is out of range, the folder holds
+    something or cannot be written, or the file cannot be read, holds no pairs or too few different questions.
     """
     if not 0 < share < 0.5:
         raise InputError(f"Expected a share above 0 and below 0.5, as dev and test get one each, found {share:g}.")
@@ -106,13 +87,12 @@ def split_file(
         raise InputError(f"{path}: expected pairs of a question and its answer to split, found {layout}.")
     dataset = read_pairs(table)
     try:
-        rest, test = split_questions(dataset, share, seed, by_answer=by_answer)
-        train, dev = split_questions(rest, share / (1 - share), seed, by_answer=by_answer)
+        rest, test = split_questions(dataset, share, seed)
+        train, dev = split_questions(rest, share / (1 - share), seed)
     except InputError as error:
-        together = " and all questions of an answer" if by_answer else ""
         raise InputError(
             f"{path}: expected at least three different questions, one each for training, dev and test, found fewer "
-            f"(near copies{together} count as one)."
+            "(near copies count as one)."
         ) from error
     parts = {"train": train, "dev": dev, "test": test}
     write_parts(parts, dataset.answers, folder)

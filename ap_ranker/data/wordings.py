@@ -1,7 +1,5 @@
 """Known wordings: texts of users that are known to ask for an answer. Adding one needs no training."""
 
-from __future__ import annotations
-
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -126,7 +124,6 @@ def read_with_wordings(
     *,
     wordings: str | Path | None = None,
     answers: Path | None = None,
-    pools: Path | None = None,
     match: Match = DEFAULT_MATCH,
     columns: tuple[str, str] | None = None,
 ) -> Dataset:
@@ -137,7 +134,7 @@ def read_with_wordings(
     """
     if isinstance(source, Dataset):
         return source if wordings is None else with_wordings_of(source, wordings)
-    dataset = read_dataset(source, split, answers=answers, pools=pools, match=match, columns=columns)
+    dataset = read_dataset(source, split, answers=answers, match=match, columns=columns)
     if wordings is not None:
         return with_wordings_of(dataset, wordings)
     folder = Path(source)

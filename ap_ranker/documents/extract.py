@@ -1,7 +1,5 @@
 """Makes a FAQ of the questions that documents ask themselves."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +30,6 @@ class Extracted:
 
     entries: list[tuple[StatedEntry, str]]  # each question with its answer once, and its source: `file#anchor`
     kinds: Counter[str]  # the number of entries of each kind, as called in `KINDS`
-    by_file: Counter[str]
     merged: int  # number of entries left out because another one says the same
     left_out: list[LeftOut]
     without: int  # number of documents that ask nothing
@@ -63,7 +60,6 @@ def extract(path: Path) -> Extracted:
     return Extracted(
         [(entry, f"{name}#{entry.anchor}" if entry.anchor else name) for entry, name in rows],
         Counter(entry.kind for entry, _ in rows),
-        Counter(name for _, name in rows),
         len(found) - len(rows),
         reading.left_out,
         sum(bool(file.entries) and not file.questions for file in reading.by_file.values()),

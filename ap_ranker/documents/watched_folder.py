@@ -1,7 +1,5 @@
 """Reads a FAQ or documents again when their files have changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path

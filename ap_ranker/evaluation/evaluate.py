@@ -1,7 +1,5 @@
 """Evaluates a model beside BM25 on the same questions and candidates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +10,6 @@ import numpy as np
 from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import read_with_wordings
-from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EarlierCheckpoint, EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet, easy_warnings
 from ap_ranker.evaluation.metrics import Levels
@@ -32,9 +29,6 @@ def evaluate(
     *,
     compare: str | Path | None = None,
     answers: Path | None = None,
-    pools: Path | None = None,
-    no_pools: bool = False,
-    clean: bool = False,
     match: Match | None = None,
     wordings: str | Path | None = None,
     dtype: str | None = None,
@@ -48,17 +42,14 @@ def evaluate(
     The model is a ranker, a checkpoint folder or a hub name, `compare` an earlier one to rank the same candidates with;
     `dtype` is of the answers' states of those that are loaded here, by default as `AnswerRanker` stores them.
 
-    The questions are a data set, a file, or a folder with `test.*`; `answers`, `pools`, `columns` and `match` (that of
-    the training by default) are those of `read_dataset`; `wordings` is a file of known wordings, by default `train.*`
-    of a folder. `no_pools` ignores the data's candidate pools, `clean` leaves out questions whose candidates are all
-    right. At most `sample` questions, drawn at random but always the same, are asked. `on_progress` gets the number of
+    The questions are a data set, a file, or a folder with `test.*`; `answers`, `columns` and `match` (that of the
+    training by default) are those of `read_dataset`; `wordings` is a file of known wordings, by default `train.*` of a
+    folder. At most `sample` questions, drawn at random but always the same, are asked. `on_progress` gets the number of
     answers read and their total.
 
     Raises:
         InputError: no such checkpoint or data, no question with a right answer, or scores that are not finite numbers.
     """
-    if pools and no_pools:
-        raise InputError("Expected either --pools, which names the candidates, or --no-pools, found both.")
 
     def load(checkpoint: str | Path) -> Ranker:
         cache = EncodingCache(0, parse_dtype(dtype))  # it stores none, but quantizes the states
@@ -67,11 +58,7 @@ def evaluate(
     ranker = ranker if isinstance(ranker, Ranker) else load(ranker)
     match = match or trained_match(ranker)
     earlier = None if compare is None else load(compare)
-    data = read_with_wordings(
-        data, "test", wordings=wordings, answers=answers, pools=pools, match=match, columns=columns
-    )
-    data = data.without_pools() if no_pools else data
-    data = data.clean() if clean else data
+    data = read_with_wordings(data, "test", wordings=wordings, answers=answers, match=match, columns=columns)
     data = data if sample is None else sample_questions(data, sample, seed=0)
     evaluation_set = EvaluationSet(data, as_new=False, language=ranker.bm25_language)
     seen = ranker.seen_in_training([question.text for question in evaluation_set.questions])

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ap_ranker.data.dataset import Dataset, answerable
+from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match
 from ap_ranker.evaluation.metrics import means
 from ap_ranker.ranking.bm25 import bm25_name
 from ap_ranker.ranking.rule import Ranking
-from ap_ranker.text.tokenizer import split_words
 
 if TYPE_CHECKING:
     from ap_ranker.evaluation.significance import Gain
-
-LENGTH_GROUPS = 6
 
 
 @dataclass(frozen=True)
@@ -107,23 +104,6 @@ class EvaluationReport:
         if not each or self.known is None or not 0 < self.n_known < len(self.known):
             return None
         return means({name: values[~self.known] for name, values in each.items()})
-
-    def by_length(self) -> list[dict[str, float]]:
-        """P@1 by the length of the right answers: do long ones make a model fail? (dos Santos et al. 2016, figure 4.)
-
-        Up to `LENGTH_GROUPS` groups of similar size, shortest answers first; equally long ones share a group:
-        its mean lengths in words, the `shortest` and the `longest`; its `n_questions`; P@1 of `model` and `bm25`.
-        """
-        words = [len(split_words(answer.text)) for answer in self.dataset.answers]
-        lengths = np.array([np.mean([words[row] for row in q.positives]) for q in answerable(self.dataset)])
-        limits = np.unique(np.quantile(lengths, np.linspace(0, 1, LENGTH_GROUPS + 1)[1:-1], method="lower"))
-        group_of = np.searchsorted(limits, lengths)  # a length equal to a limit belongs below it
-        groups = []
-        for rows in (group_of == group for group in np.unique(group_of)):
-            p_at_1 = {name: float(getattr(self, f"{name}_each")["P@1"][rows].mean()) for name in ("model", "bm25")}
-            group = {"shortest": float(lengths[rows].min()), "longest": float(lengths[rows].max())}
-            groups.append(group | {"n_questions": int(rows.sum())} | p_at_1)
-        return groups
 
     def as_json(self) -> dict[str, Any]:
         """The means, times and, if there is one, the comparison as basic types."""

@@ -1,7 +1,5 @@
 """Markdown tables of numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 

@@ -1,7 +1,5 @@
 """Scores the candidates of many questions: each answer is encoded once, with few in memory at a time."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence

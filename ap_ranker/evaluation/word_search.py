@@ -1,73 +1,48 @@
-"""What a search by words finds among all answers, with a stemmer or with synonyms: no ranker finds more than that."""
-
-from __future__ import annotations
+"""What a search by words finds among all answers, with synonyms: no ranker finds more than that."""
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
-from ap_ranker.data.dataset import Dataset, Question, answerable
+from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.evaluation.metrics import Levels
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.text.synonyms import Synonyms
 
-DEPTHS = (10, 100)
-"""Numbers of candidates: few, and what a pipeline usually fetches."""
-
-SYNONYMS_DEPTH = 10
-"""The recall of a `SynonymPreview` is the share of questions with a right answer among so many."""
-
-
-def bm25_recall(dataset: Dataset, language: str | None = None) -> dict[int, float]:
-    """Number of candidates -> share of the answerable questions with a right answer among BM25's best of all."""
-    index = BM25([answer.text for answer in dataset.answers], language=language)
-    found = [_found(index.scores(question.text), question) for question in answerable(dataset)]
-    return {depth: float(np.mean([levels.success(depth) for levels in found])) for depth in DEPTHS}
-
-
-@dataclass(frozen=True)
-class Moved:
-    """A question whose first right answer has another rank with synonyms; `None`: no word finds it."""
-
-    question: str
-    before: float | None
-    after: float | None
-
-    @property
-    def rises(self) -> bool:
-        """Whether the answer is now nearer to the top."""
-        return self.after is not None and (self.before is None or self.after < self.before)
-
 
 @dataclass(frozen=True)
 class SynonymPreview:
-    """The effect of synonyms on BM25: MRR and recall before and after, and who moved, the farthest first."""
+    """The effect of synonyms on BM25: how many questions have one, and the MRR before and after.
+
+    `moved` are those whose first right answer moves, the farthest first, each with its ranks before and after; infinite
+    where no word finds it.
+    """
 
     n_questions: int
     concerned: int
     mrr: tuple[float, float]
-    recall: tuple[float, float]
-    moved: list[Moved]
+    moved: list[tuple[str, float, float]]
 
 
 def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
     """Search the questions of a data set without and with synonyms, among all of its answers."""
     index = BM25((answer.text for answer in data.answers), language=synonyms.language)
-    moved, ranks, recalls, concerned = [], [], [], 0
+    moved, reciprocal, concerned = [], [], 0
     for question in data.answerable:
         forms = [index.scores(form) for form in synonyms.forms(question.text)]
         concerned += len(forms) > 1
-        both = [_found(scores, question) for scores in (forms[0], np.maximum.reduce(forms))]
-        ranks.append([levels.reciprocal_rank() for levels in both])
-        recalls.append([levels.success(SYNONYMS_DEPTH) for levels in both])
-        moved.append((abs(ranks[-1][1] - ranks[-1][0]), Moved(question.text, *(each.first_rank() for each in both))))
-    farthest = [each for _, each in sorted(moved, key=lambda pair: -pair[0]) if each.before != each.after]
-    (mrr, new_mrr), (recall, new_recall) = (np.array(values).reshape(-1, 2).T for values in (ranks, recalls))
-    means = [float(values.mean()) for values in (mrr, new_mrr, recall, new_recall)]
-    return SynonymPreview(len(ranks), concerned, (means[0], means[1]), (means[2], means[3]), farthest)
+        both = [levels_of(scores, question) for scores in (forms[0], np.maximum.reduce(forms))]
+        reciprocal.append([levels.reciprocal_rank() for levels in both])
+        before, after = (levels.first_rank() or inf for levels in both)
+        if before != after:
+            moved.append((abs(reciprocal[-1][1] - reciprocal[-1][0]), (question.text, before, after)))
+    mrr, new_mrr = np.array(reciprocal).reshape(-1, 2).mean(axis=0).tolist()
+    farthest = [each for _, each in sorted(moved, key=lambda pair: -pair[0])]
+    return SynonymPreview(len(reciprocal), concerned, (mrr, new_mrr), farthest)
 
 
-def _found(scores: np.ndarray, question: Question) -> Levels:
+def levels_of(scores: np.ndarray, question: Question) -> Levels:
     """The ranking of the texts that share a word with a question."""
     rows = np.flatnonzero(scores > 0)
     return Levels.of(scores[rows], np.isin(rows, question.positives))

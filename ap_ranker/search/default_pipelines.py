@@ -1,10 +1,6 @@
 """The pipelines that come with ap-ranker: a wheel has its own copies, a clone the folder `pipelines`."""
 
-from __future__ import annotations
-
-import json
 from importlib.resources import files
-from itertools import takewhile
 from pathlib import Path
 
 from ap_ranker.errors import InputError
@@ -26,11 +22,8 @@ def find_pipeline(path: Path) -> Path:
     return packaged if path.parent == Path("pipelines") and not path.exists() and packaged.is_file() else path
 
 
-def write_pipelines(folder: Path, *, overwrite: bool = False) -> dict[Path, str]:
-    """Copy the packaged pipelines, and the index that those of Elasticsearch use, into a folder; all or none.
-
-    What is returned: the files, and what each is for, the first sentence of its comment, or its purpose.
-    """
+def write_pipelines(folder: Path, *, overwrite: bool = False) -> list[Path]:
+    """Copy the packaged pipelines, and the index that those of Elasticsearch use, into a folder; all or none."""
     packaged = sorted(path for path in PACKAGED.iterdir() if path.suffix in (".json", ".yaml"))
     copies = {folder / path.name: path.read_text(encoding="utf-8") for path in packaged}
     existing = [str(path) for path in copies if path.exists()]
@@ -41,11 +34,4 @@ def write_pipelines(folder: Path, *, overwrite: bool = False) -> dict[Path, str]
     for path, text in copies.items():
         with atomic_file(path) as draft:
             draft.write_text(text, encoding="utf-8")
-    return {path: _purpose(text) for path, text in copies.items()}
-
-
-def _purpose(text: str) -> str:
-    if text.startswith("{"):
-        return str(json.loads(text)["mappings"]["_meta"]["purpose"])
-    comment = takewhile(lambda line: line.startswith("# "), text.splitlines())
-    return " ".join(line.removeprefix("# ") for line in comment).split(". ")[0].rstrip(".") + "."
+    return list(copies)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.metrics import MEASURES
-from ap_ranker.evaluation.plots import save_figure
 from ap_ranker.evaluation.significance import holm, randomisation_test
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.models.registry import MODELS, complete_options, count_parameters, model_spec
@@ -29,9 +28,6 @@ from ap_ranker.safe_open import parse_yaml
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.peers import BiEncoder, Peer, check_peers, is_ready_peer, ready_peer, train_or_load_peer
 from ap_ranker.training.train import train_or_load
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 logger = logging.getLogger(__name__)
 
@@ -215,43 +211,3 @@ def _reports_of(name: str, peer: Peer, evaluation_set: EvaluationSet) -> dict[st
 
 def run_folder(output: Path, label: str, seed: int) -> Path:
     return output / f"{label.replace(':', ',')}-seed{seed}"
-
-
-def plot_comparison(comparison: Comparison, path: Path) -> None:
-    """Plot MRR as bars with its deviation, BM25 and random order as lines; MRR against time, P@1 against size."""
-    from matplotlib.figure import Figure
-
-    results = comparison.results[::-1]  # bars are drawn from the bottom up
-    times = {result.label: result.seconds_per_question * 1000 for result in results}
-    sizes = {result.label: float(result.parameters) for result in results if result.parameters}  # on a logarithmic axis
-    figure = Figure(figsize=(16 if sizes else 11, 2 + 0.28 * len(results)), layout="constrained")
-    bars, *others = figure.subplots(1, 3 if sizes else 2)
-    mrr = [result.mean("MRR") for result in results]
-    deviation = [np.std(result.measures["MRR"], ddof=1) for result in results] if len(comparison.seeds) > 1 else None
-    bars.barh([result.label for result in results], mrr, xerr=deviation, color="tab:blue", alpha=0.8)
-    bars.axvline(comparison.bm25["MRR"], color="tab:orange", label=comparison.bm25_name)
-    bars.axvline(comparison.random["MRR"], color="grey", linestyle=":", label="random order")
-    bars.set_xlabel("MRR")
-    bars.legend(loc="lower right")
-    _draw_costs(others[0], times, "milliseconds per question, answers encoded beforehand", comparison, "MRR")
-    if sizes:
-        _draw_costs(others[1], sizes, "parameters beside the word vectors", comparison, "P@1")
-    figure.suptitle(f"{comparison.n_questions:,} questions, {len(comparison.seeds)} seed(s)")
-    save_figure(figure, path)
-
-
-def _draw_costs(axes: Axes, costs: dict[str, float], name: str, comparison: Comparison, measure: str) -> None:
-    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
-
-    for result in comparison.results:
-        if result.label in costs:
-            point = costs[result.label], result.mean(measure)
-            axes.scatter(*point, color="tab:blue")
-            axes.annotate(result.label, point, fontsize=7, xytext=(3, 3), textcoords="offset points")
-    axes.axhline(comparison.bm25[measure], color="tab:orange")
-    axes.set(xscale="log", xlabel=name, ylabel=measure)
-    axes.margins(x=0.2)  # room for the labels
-    lowest, highest = min(costs.values()), max(costs.values())
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if highest < 1000 * lowest else (1,)))
-    axes.xaxis.set_major_formatter(EngFormatter(sep="") if highest >= 1000 else "{x:g}")
-    axes.xaxis.set_minor_formatter(NullFormatter())

@@ -83,8 +83,6 @@ class BackgroundStart:
         """Encode no more, and wait: a process whose threads compute when it ends may be aborted."""
         self._closed = True
         self._thread.shutdown()
-        if isinstance(self._ranks, SearchWorkers):
-            self._ranks.close()
 
     @property
     def cache_info(self) -> CacheInfo | None:

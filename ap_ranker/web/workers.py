@@ -2,22 +2,24 @@
 
 The threads of one process hardly search side by side: a search is half Python, of which one thread runs at a time. The
 server's own process speaks HTTP and hands each search to a process that is free, together with those that wait: their
-questions are encoded together. With 16 of them a search takes a fifth less time. So each process is a pool of its own,
-since a pool of several hands over one job at a time.
+questions are encoded together. With 16 of them a search takes a fifth less time, so this is no pool of the standard
+library, which hands over one job at a time.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import multiprocessing
-import os
 import signal
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import astuple, replace
+from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ap_ranker.errors import InputError
@@ -28,7 +30,7 @@ from ap_ranker.search.setup import SearchSetup
 from ap_ranker.search.watch_search import SearchWatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from multiprocessing.context import SpawnProcess
 
     from haystack import Document
 
@@ -51,6 +53,13 @@ class _Job(NamedTuple):
     answer: Future[Any]
 
 
+class _Reply(NamedTuple):
+    """What a process sends: its answers, InputErrors among them, and the counts of its cache."""
+
+    answers: list[Any]
+    cache: CacheInfo | None
+
+
 class SearchWorkers:
     """Searches in several processes, which end with this one. Threads may share it."""
 
@@ -60,11 +69,13 @@ class SearchWorkers:
         self._jobs: deque[_Job] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._caches: dict[int, CacheInfo | None] = {}  # of each process, as it told last
+        self._processes: dict[int, SpawnProcess] = {}
+        self._replies: dict[int, _Reply] = {}  # the last of each process
         begun: list[Future[None]] = [Future() for _ in range(count)]  # they load at the same time
         self._threads = [threading.Thread(target=self._hand_out, args=each, daemon=True) for each in enumerate(begun)]
         for thread in self._threads:
             thread.start()
+        atexit.register(self.close)  # before multiprocessing waits for the processes
         try:
             for one in begun:
                 one.result()
@@ -73,14 +84,17 @@ class SearchWorkers:
             raise
 
     def close(self) -> None:
-        """End the processes, once they have answered what they were asked; requests that wait fail."""
+        """End the processes; requests that wait fail."""
         with self._changed:
             self._closed = True
             self._fail(self._jobs)
             self._jobs.clear()
             self._changed.notify_all()
+        for process in list(self._processes.values()):
+            process.kill()
         for thread in self._threads:
             thread.join()
+        atexit.unregister(self.close)
 
     def answer(self, question: str, limits: Limits = NO_LIMITS) -> tuple[list[Document], Decision]:
         """As `DeclaredPipeline.answer`, but for vectors and blobs of the documents."""
@@ -95,7 +109,7 @@ class SearchWorkers:
     @property
     def cache_info(self) -> CacheInfo | None:
         """The sums over all processes; `None` without a cache."""
-        counts = [astuple(info) for info in list(self._caches.values()) if info]
+        counts = [astuple(reply.cache) for reply in list(self._replies.values()) if reply.cache]
         return CacheInfo(*map(sum, zip(*counts, strict=True))) if counts else None
 
     def _ask(self, request: Request) -> Any:
@@ -112,29 +126,42 @@ class SearchWorkers:
         while not self._closed:
             jobs: list[_Job] = []
             try:
-                # A fork would copy locks that threads hold.
-                with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-                    self._caches[number] = process.submit(_begin, self._setup).result()
+                with self._process(number) as pipe:
+                    self._replies[number] = _receive(pipe)
                     if not begun.done():
                         begun.set_result(None)
                     while jobs := self._next():
-                        asked = process.submit(_search, [job.request for job in jobs])
-                        answers, self._caches[number] = asked.result()
-                        for job, answer in zip(jobs, answers, strict=True):
+                        pipe.send([job.request for job in jobs])
+                        self._replies[number] = reply = _receive(pipe)
+                        for job, answer in zip(jobs, reply.answers, strict=True):
                             if isinstance(answer, InputError):
                                 job.answer.set_exception(answer)
                             else:
                                 job.answer.set_result(answer)
-            except Exception as error:  # of the process, which may fail in any way while it loads
+            except (OSError, EOFError, InputError) as error:
                 self._fail(jobs)
-                has_ended = isinstance(error, BrokenProcessPool)
-                reason = InputError(f"{self._setup.pipeline}: {ENDED}.") if has_ended else error
+                reason = error if isinstance(error, InputError) else InputError(f"{self._setup.pipeline}: {ENDED}.")
                 if not begun.done():
                     begun.set_exception(reason)
                     return
                 if not self._closed:
                     logger.error("%s", reason)
-                    time.sleep(0 if has_ended else RETRY_SECONDS)
+                    time.sleep(RETRY_SECONDS if reason is error else 0)
+
+    @contextmanager
+    def _process(self, number: int) -> Iterator[Connection]:
+        """Within, a process runs at the other end of the pipe."""
+        context = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
+        pipe, theirs = context.Pipe()
+        process = self._processes[number] = context.Process(target=_search, args=(self._setup, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        try:
+            yield pipe
+        finally:
+            process.kill()
+            process.join()
+            pipe.close()
 
     def _next(self) -> list[_Job]:
         """Wait for jobs, and take a process' share of them; none at the end."""
@@ -148,38 +175,39 @@ class SearchWorkers:
             job.answer.set_exception(InputError(f"{self._setup.pipeline}: {ENDED}."))
 
 
+def _receive(pipe: Connection) -> _Reply:
+    """InputError if the process cannot search, OSError or EOFError if it has ended."""
+    reply: _Reply | InputError = pipe.recv()
+    if isinstance(reply, InputError):
+        raise reply
+    return reply
+
+
 # What runs in a search process.
 
-_searches: list[DeclaredPipeline] = []
-"""The one search of the process."""
 
-
-def _begin(setup: SearchSetup) -> CacheInfo | None:
-    """Load the search; returns the counts of its cache."""
+def _search(setup: SearchSetup, pipe: Connection) -> None:
+    """Answer the requests that come through a pipe until it is closed."""
     for each in (signal.SIGINT, signal.SIGTERM):  # may be sent to all; the server first answers what was asked
         signal.signal(each, signal.SIG_IGN)
-    threading.Thread(target=_end_with_the_server, daemon=True).start()
-    search, documents = setup.load()
-    setup.warm_up(search, documents)
-    for name in ("search.watch_search", "data"):  # the server's process says it
-        logging.getLogger(f"ap_ranker.{name}").setLevel(logging.CRITICAL)
-    SearchWatcher(search, setup)
-    _searches.append(search)
-    return search.cache_info
-
-
-def _end_with_the_server() -> None:
-    """A pool ends its processes, but not if its own process is killed."""
-    if (server := multiprocessing.parent_process()) is not None:
-        server.join()
-        os._exit(0)
-
-
-def _search(requests: Sequence[Request]) -> tuple[list[Any], CacheInfo | None]:
-    """The answers, InputErrors among them, and the counts of the cache."""
-    [search] = _searches
-    search.encode_ahead([question for question, _ in requests])
-    return [_answer(search, *request) for request in requests], search.cache_info
+    try:
+        search, documents = setup.load()
+        setup.warm_up(search, documents)
+        for name in ("search.watch_search", "data"):  # the server's process says it
+            logging.getLogger(f"ap_ranker.{name}").setLevel(logging.CRITICAL)
+        SearchWatcher(search, setup)
+    except InputError as error:
+        pipe.send(error)
+        return
+    answers: list[Any] = []
+    while True:
+        pipe.send(_Reply(answers, search.cache_info))
+        try:
+            requests = pipe.recv()
+        except (OSError, EOFError):  # the server has ended
+            return
+        search.encode_ahead([question for question, _ in requests])
+        answers = [_answer(search, *request) for request in requests]
 
 
 def _answer(search: DeclaredPipeline, question: str, more: Any) -> Any:

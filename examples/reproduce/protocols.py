@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ap_ranker.cli.console import describe
-from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.tables import is_table
@@ -88,5 +89,26 @@ def read_parts(name: str, folder: Path, match: Match) -> Parts:
     # Without the folder's own path, a run can be carried to another machine and goes on there.
     learnt, dev, test = (replace(part, name=f"{name}/{Path(part.name).name}") for part in parts)
     if protocol.clean:
-        dev, test = dev.clean(), test.clean()
-    return Parts(learnt, dev, test, test.without_pools() if protocol.end_to_end else None)
+        dev, test = clean(dev), clean(test)
+    return Parts(learnt, dev, test, without_pools(test) if protocol.end_to_end else None)
+
+
+def clean(data: Dataset) -> Dataset:
+    """Leave out the questions whose candidates are all right, which every order ranks correctly.
+
+    The answerable questions that remain are the "clean" ones of TREC-QA (Rao, He & Lin 2016). All answers stay, so that
+    BM25's statistics do not change; `notes` has the number of questions left out.
+    """
+
+    def is_clean(question: Question) -> bool:
+        candidates = range(len(data.answers)) if question.candidates is None else question.candidates
+        return not question.positives or not set(question.positives).issuperset(candidates)
+
+    kept = list(filter(is_clean, data.questions))
+    left_out = {"questions whose candidates are all right left out": len(data.questions) - len(kept)}
+    return replace(data, questions=kept, notes=data.notes + Counter(left_out))
+
+
+def without_pools(data: Dataset) -> Dataset:
+    """Ignore the data's pools: all answers are candidates, as in a search."""
+    return replace(data, questions=[replace(question, candidates=None) for question in data.questions])

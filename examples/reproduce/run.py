@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 from options import HERE, RUNS, SEEDS, Data, Results, Runs, Seeds
 from origin import ORIGIN, present_origin, read_origin, remember
-from protocols import PROTOCOLS, Parts, read_parts
+from protocols import PROTOCOLS, Parts, read_parts, without_pools
 from results import Measured, Row, at_hand, describe_settings, read_papers, render, report_cosine
 from rich.console import Console
 
@@ -165,7 +165,7 @@ def _measure(parts: Parts, ranker: Ranker, *, cosine: bool) -> list[EvaluationRe
         )  # retrieval and ranking need the same states
     search = EvaluationSet(parts.search, language=language, retriever=retriever)
     # A retriever's own best candidates are others than a pool's, and so is what BM25's score adds there.
-    questions = sample_questions(parts.dev.without_pools(), SEARCHES, 1)
+    questions = sample_questions(without_pools(parts.dev), SEARCHES, 1)
     dev = EvaluationSet(questions, language=language, retriever=retriever)
     scores, searched, fitted = score_together([evaluation_set, search, dev], ranker)
     weights = dev.fitted(fitted, Weights(), "bm25")

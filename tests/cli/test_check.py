@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from refusals import absent
 from typer.testing import CliRunner
 
 from ap_ranker.cli.check import warn_of_faults
@@ -37,18 +36,6 @@ def test_report_and_json(tmp_path: Path) -> None:
     code, output = check(tmp_path / "faq.csv", "--dev", tmp_path / "dev.csv")
     assert code == 1
     assert "leaked-question: 1" in output
-
-
-def test_whether_a_stemmer_helps(tmp_path: Path) -> None:
-    (tmp_path / "faq.csv").write_text("question,answer\nWhere?,Tracked parcels.\nWhen?,Refunds.\nWhy?,Because.\n")
-    (tmp_path / "dev.csv").write_text("question,answer\nmy parcel,Tracked parcels.\nthe refunds,Refunds.\n")
-    arguments = (tmp_path / "faq.csv", "--dev", tmp_path / "dev.csv")
-    code, output = check(*arguments, "--language", "english")
-    assert code == 0
-    assert "\nBM25: a right answer 50.0% among its 10 best, 50.0% among its 100 best\n" in output
-    assert "\nBM25, english stemmer: a right answer 100.0% among its 10 best, 100.0% among its 100 best\n" in output
-    assert not absent("2 … train --language english … language: english", output)
-    assert "BM25" not in check(*arguments)[1]
 
 
 def test_fix(tmp_path: Path) -> None:

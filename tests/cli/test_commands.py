@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_evaluate(folder: Path) -> None:
-    result = run("evaluate", "ranker", "faq.csv", "--json", "report.json", "--plot", "lengths.png", folder=folder)
+    result = run("evaluate", "ranker", "faq.csv", "--json", "report.json", folder=folder)
     assert result.code == 0, result.errors
     report = json.loads((folder / "report.json").read_text())
     assert report["n_questions"] == 12
@@ -67,40 +67,9 @@ def test_evaluate(folder: Path) -> None:
         for value in report[side].values():
             assert f"{value:.3f}" in result.output
     assert not list(folder.glob(".report*"))
-    assert (folder / "lengths.png").read_bytes().startswith(b"\x89PNG")
     rounded = run("evaluate", "ranker", "faq.csv", "--dtype", "int8", "--json", "rounded.json", folder=folder)
     assert rounded.code == 0, rounded.errors
     assert json.loads((folder / "rounded.json").read_text())["bm25"] == report["bm25"]
-
-
-def test_evaluate_clean(folder: Path) -> None:
-    """The question whose only candidate is right is left out, and said."""
-    (folder / "judged.csv").write_text("question,answer,label\nq,a,1\nq,b,0\nr,c,1\n")
-    for options, questions in (((), 2), (("--clean",), 1)):
-        result = run("evaluate", "ranker", "judged.csv", "--json", "clean.json", *options, folder=folder)
-        assert result.code == 0, result.errors
-        assert json.loads((folder / "clean.json").read_text())["n_questions"] == questions
-        assert ("1 questions whose candidates are all right left out" in result.output) == bool(options)
-
-
-def test_evaluate_without_pools(folder: Path) -> None:
-    """Measured among all answers, as if the data had no pools."""
-    (folder / "shared").mkdir()
-    for name, rows in {
-        "answers": "aid,answer\n1,your parcel is here\n2,where is my parcel\n3,no\n",
-        "test": "qid,question,answer_ids\n1,where is my parcel,1\n",
-        "test-pools": "qid,candidate_ids\n1,1 3\n",
-    }.items():
-        (folder / "shared" / f"{name}.csv").write_text(rows)
-    for options, candidates, bm25 in (
-        ((), "given with the data, 2 per question", 1.0),
-        (("--no-pools",), "all 3 answers", 0.5),
-    ):
-        result = run("evaluate", "ranker", "shared", "--json", "shared.json", *options, folder=folder)
-        assert result.code == 0, result.errors
-        report = json.loads((folder / "shared.json").read_text())
-        assert report["candidates"] == candidates
-        assert report["bm25"]["MRR"] == bm25
 
 
 def test_ask(folder: Path) -> None:
@@ -143,7 +112,7 @@ def test_compare(folder: Path) -> None:
         (data / f"{split}.csv").write_text(PAIRS)
     (folder / "common.yaml").write_text("embedding_size: 8\nbatch_size: 8\n")
     arguments = ("data", "--models", "ap-cnn:filters=8,hyperqa", "--config", "common.yaml", "--epochs", 1, "--seeds", 2)
-    files = ("--json", "result.json", "--table", "table.md", "--plot", "picture.png")
+    files = ("--json", "result.json", "--table", "table.md")
     result = run("compare", *arguments, "--output", "runs", *files, folder=folder)
     assert result.code == 0, result.errors
     found = json.loads((folder / "result.json").read_text())
@@ -156,7 +125,6 @@ def test_compare(folder: Path) -> None:
         assert f"{sum(mrr) / 2:.3f} ± " in result.output
     assert f"| BM25 | {found['bm25']['P@1']:.3f} |" in table
     assert "| random order |" in table
-    assert (folder / "picture.png").read_bytes().startswith(b"\x89PNG")
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
 
 

@@ -113,7 +113,6 @@ MISTAKES = {
     "compare FAQ.csv --models ap-cnn --output new": "FAQ.csv … test.* … --test",
     "compare FAQ.csv --models ap-cnn --output new --config settings.yaml": "settings.yaml … options … --models "
     "NAME:option=value",
-    "evaluate checkpoint FAQ.csv --no-pools --pools p.csv": "--pools … --no-pools",
     "calibrate checkpoint FAQ.csv": "--precision",
     "calibrate checkpoint": "ap-ranker calibrate checkpoint DEV",
     "split FAQ.csv --output checkpoint": "checkpoint … --output",

@@ -84,10 +84,9 @@ def test_the_preview(faq: Path, file: Path) -> None:
     data = read_dataset(faq.parent / "dev.csv", "dev", answers=faq)
     result = preview(data, read_synonyms(file))
     assert (result.n_questions, result.concerned) == (4, 3)
-    moved = {each.question: (each.before, each.after, each.rises) for each in result.moved}
-    assert moved["Where is SAP?"][1:] == (1, True)
+    moved = {question: (before, after) for question, before, after in result.moved}
+    assert moved["Where is SAP?"][0] > moved["Where is SAP?"][1] == 1
     assert result.mrr[1] > result.mrr[0]
-    assert result.recall[0] <= result.recall[1] == 1
     nothing = preview(data, read_synonyms(_write(file, "unheard => of\n")))
     assert (nothing.concerned, nothing.moved, nothing.mrr[0]) == (0, [], nothing.mrr[1])
 

@@ -29,9 +29,7 @@ COMMANDS = {
     "compare": "compare data --models ap-cnn:filters=4 --epochs 1 --output disk/new",
     "calibrate": "calibrate disk/c data --precision 0.05",  # which any model reaches: otherwise nothing is written
     "calibrate --json": "calibrate c data --json disk/new.json",
-    "calibrate --plot": "calibrate c data --plot disk/new.png",
     "evaluate --json": "evaluate c data --json disk/new.json",
-    "evaluate --plot": "evaluate c data --plot disk/new.png",
     "encode": "encode c data/train.csv --output disk/new",
     "check --json": "check data --json disk/new.json",
     "check --fix": "check data/train.csv --fix disk/new.csv",

@@ -25,8 +25,8 @@ from .target import Target, expect
 COMMANDS = {
     "check": "check judged.csv --dev pairs.csv --test pairs.csv --json found.json --fix fixed.csv",
     "check-by-id": "check by_id --answers by_id/answers.csv",
-    "evaluate": "evaluate checkpoint by_id --answers by_id/answers.csv --pools by_id/train-pools.csv --match both "
-    "--dtype float16 --compare checkpoint --json numbers.json --device cpu --clean",
+    "evaluate": "evaluate checkpoint by_id --answers by_id/answers.csv --match both "
+    "--dtype float16 --compare checkpoint --json numbers.json --device cpu",
     "calibrate": "calibrate checkpoint judged.csv --test judged.csv --precision 0.8,0.9 --share 0.1 "
     "--json numbers.json --device cpu",
     "encode": "encode checkpoint pairs.csv --output encodings --dtype int8 --match answer --device cpu",
@@ -94,7 +94,7 @@ def mutate_arguments(folder: Path, rng: Random) -> None:
         elif kind == 6:
             arguments[place:place] = arguments[place : place + 2]
         else:
-            arguments.insert(place, rng.choice(("--unknown", "--overwrite", "--resume", "--no-pools", "-x", "--help")))
+            arguments.insert(place, rng.choice(("--unknown", "--overwrite", "--resume", "-x", "--help")))
     (folder / "arguments.json").write_text(json.dumps([_possible(each) for each in _affordable(arguments)]))
 
 

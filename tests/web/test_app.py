@@ -282,7 +282,7 @@ def test_a_search_that_fails(client: TestClient, search: DeclaredPipeline, monke
     with monkeypatch.context() as patch:
         patch.setattr(search.ranker(), "rank_found", fail)
         response = client.post("/api/search", json={"question": "x"})
-    assert (response.status_code, list(response.json())) == (503, ["error"])
+    assert (response.status_code, list(response.json())) == (500, ["error"])
     assert "secret" not in response.text
     with monkeypatch.context() as patch:
         patch.setattr(search.pipeline, "run_async", fail)

@@ -264,13 +264,19 @@ def different(documents: Sequence[Document]) -> list[Document]:
 
 
 def _told(copies: Iterable[Document], key: str) -> tuple[dict[str, float], list[str | None]]:
-    """BM25's scores for a query by id, and the languages of their stemmers."""
+    """BM25's scores for a query by id, and the languages of their stemmers; InputError if one is no number."""
     scores: dict[str, float] = {}
     languages: dict[str | None, None] = {}
     for copy in copies:
         data = query_data(copy, key)
         if (score := data.get(BM25_SCORE)) is None:
             continue
+        if not (isinstance(score, (int, float)) and math.isfinite(score)):
+            place = f"meta[{QUERY_DATA!r}][{BM25_SCORE!r}]"
+            raise InputError(
+                f"Document {copy.id!r}: expected a retriever's number in {place}, found {score!r}. "
+                "Remove that field of the documents, or set fuse_scores to false."
+            )
         scores[copy.id] = float(score)
         if BM25_LANGUAGE in data:
             languages[data[BM25_LANGUAGE]] = None

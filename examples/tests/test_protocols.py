@@ -1,8 +1,11 @@
+"""What is left out, and what is ranked, as the papers do."""
+
 from __future__ import annotations
 
 from collections import Counter
 
-from refusals import refused
+from protocols import clean as leave_out
+from protocols import without_pools
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 
@@ -22,17 +25,14 @@ def test_clean_leaves_out_what_no_order_ranks_wrongly() -> None:
         Question("every answer right", "q", (0, 1, 2)),
     ]
     data = Dataset("d", ANSWERS, [foregone[0], *kept, *foregone[1:]], notes=Counter({"merged": 2}))
-    clean = data.clean()
+    clean = leave_out(data)
     assert clean.questions == kept
     assert clean.answers is data.answers
     assert clean.notes == {"merged": 2, "questions whose candidates are all right left out": 3}
     assert data.notes == {"merged": 2}, "the caller's data stays as it was"
-    assert clean.clean() == clean
+    assert leave_out(clean) == clean
 
 
 def test_without_pools_every_answer_is_a_candidate() -> None:
     data = Dataset("d", ANSWERS, [Question("1", "q", (0,), (0, 1)), Question("2", "r", (2,))])
-    assert data.without_pools().questions == [Question("1", "q", (0,)), Question("2", "r", (2,))]
-    judged = Dataset("d", ANSWERS, [Question("1", "q", (0,), (0, 1), (1, 0))], judged=True)
-    with refused("d … --no-pools"):
-        judged.without_pools()
+    assert without_pools(data).questions == [Question("1", "q", (0,)), Question("2", "r", (2,))]

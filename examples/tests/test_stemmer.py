@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import pytest
 import snowballstemmer
+from conftest import ROOT, imported
 from refusals import refused
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.evaluation import word_search as module
-from ap_ranker.evaluation.word_search import bm25_recall
+
+with imported(ROOT / "examples" / "languages" / "stemmer.py") as module:
+    bm25_recall = module.bm25_recall
 
 ANSWERS = [Answer(str(i), text) for i, text in enumerate(["a parcel", "parcel parcel", "parcels", "no", "refunds"])]
 
