@@ -22,17 +22,16 @@ def describe_settings(config: TrainingConfig) -> str:
     return json.dumps(config.without_defaults()) + (f", format version {version}" if version > 1 else "")
 
 
-def encoder_at_hand(name: str) -> str:
-    """The folder of an encoder in `AP_ENCODERS`, if it has one, which the hub is not asked for then; or the name."""
-    folder = Path(os.environ.get("AP_ENCODERS", "")) / name.rpartition("/")[2]
-    return str(folder) if name and "AP_ENCODERS" in os.environ and folder.is_dir() else name
-
-
 def at_hand(config: TrainingConfig) -> TrainingConfig:
-    """The settings with the folder of their encoder, as `encoder_at_hand`; a row's own settings name no folder."""
-    if "encoder" not in config.options:
+    """The settings with the folder of their encoder in `AP_ENCODERS`, if it has one: the hub is not asked then.
+
+    A row keeps the settings without it, as a folder's name is nobody's business.
+    """
+    name, place = str(config.options.get("encoder", "")), os.environ.get("AP_ENCODERS")
+    folder = Path(place or "") / name.rpartition("/")[2]
+    if not (name and place and folder.is_dir()):
         return config
-    return replace(config, options={**config.options, "encoder": encoder_at_hand(str(config.options["encoder"]))})
+    return replace(config, options={**config.options, "encoder": str(folder)})
 
 
 @dataclass(frozen=True)

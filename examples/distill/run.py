@@ -6,15 +6,12 @@ python examples/distill/run.py checkpoints/teacher --data examples/faq --languag
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -22,6 +19,7 @@ from rich.console import Console
 from ap_ranker.cli.epoch_lines import EpochLines
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.cli.options import Device, Language
+from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
@@ -40,7 +38,7 @@ from ap_ranker.training.train import train
 from benchmarks.number_lists import whole_numbers
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from result_rows import ResultRow, at_hand, describe_settings
+from result_rows import ResultRow, describe_settings
 
 HERE = Path(__file__).resolve().parent
 
@@ -87,7 +85,6 @@ class Row(ResultRow):
         milliseconds: to encode a question and match it with its encoded candidates, one question at a time.
         bytes_per_answer: of what is kept of an answer; mean over the answers.
         training_seconds: of each run, with that of the student whose word vectors it begins with.
-        gigabytes: of memory that the run took at most, all that it had loaded included; `None` if that is not known.
     """
 
     data: str
@@ -100,11 +97,6 @@ class Row(ResultRow):
     milliseconds: list[float]
     bytes_per_answer: list[float]
     training_seconds: list[float]
-    gigabytes: list[float | None]
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        return cls(**{"gigabytes": [None] * len(fields["seeds"]), **fields})  # earlier rows have none
 
     @property
     def key(self) -> tuple[str, str]:
@@ -182,85 +174,58 @@ def measure(
     ranker = Ranker.from_pretrained(teacher, where, cache=EncodingCache(CACHE_BYTES))
     name, order = folder.resolve().name, [TEACHER, *(student.name for student in students)]
     own = students[0].config if students else TrainingConfig()
-    training, asked = (read_dataset(folder, split, match=own.match) for split in ("train", "test"))
-    test = EvaluationSet(with_wordings(asked, training), language=own.language)
+    parts = [read_dataset(folder, split, match=own.match) for split in ("train", "dev", "test")]
+    test = EvaluationSet(with_wordings(parts[2], parts[0]), language=own.language)
     learnt = ranker.config.training if ranker.config else {}
     kind = "" if learnt.get("best_epoch") else ", untrained teacher"
     add = partial(_add, name=name + kind, results=results, order=order)
     seconds = [learnt.get("seconds", 0.0)]  # none of one that `ap-ranker init` wrote
-    add([test.report(ranker)], seconds, [None], TEACHER, [learnt.get("seed", 1)], str([learnt.get("epochs", 0)]))
+    add([test.report(ranker)], seconds, TEACHER, [learnt.get("seed", 1)], str([learnt.get("epochs", 0)]))
     for student in students:
         console.print(f"{name}: {student.name}")
-        trained = [_trained(folder, ranker, student, seed, runs / name, device) for seed in seeds]
-        reports = [test.report(ranker) for ranker, _, _ in trained]
-        peaks = [peak for _, _, peak in trained]
+        trained = [_trained(parts, ranker, student, seed, runs / name, device) for seed in seeds]
+        reports = [test.report(ranker) for ranker, _ in trained]
         settings = describe_settings(student.config)
         if student.words_of is not None:
             settings += f", words of {student.words_of.name}: {describe_settings(student.words_of.config)}"
-        add(reports, [seconds for _, seconds, _ in trained], peaks, student.name, seeds, settings)
+        add(reports, [seconds for _, seconds in trained], student.name, seeds, settings)
 
 
 def _trained(
-    data: Path,
+    parts: Sequence[Dataset],
     teacher: Ranker,
     student: Student,
     seed: int,
     runs: Path,
     device: str,
-) -> tuple[Ranker, float, float | None]:
-    """The ranker of a finished run, or a new run's; the seconds that it took with what it begins with; its gigabytes.
+) -> tuple[Ranker, float]:
+    """The ranker of a finished run, or a new run's, and the seconds that it took with what it begins with.
 
     The folder's name has a hash of all that the run depends on.
     """
     config = replace(student.config, seed=seed)
     console.print(f"{student.name}, seed {seed}")
-    first = _trained(data, teacher, student.words_of, seed, runs, device) if student.words_of else None
+    first = _trained(parts, teacher, student.words_of, seed, runs, device) if student.words_of else None
     sources = [*([teacher] if student.taught else []), *([first[0]] if first else ())]
     origin = (describe_settings(config), *(ranker.fingerprint for ranker in sources))
     digest = hashlib.sha256(repr(origin).encode()).hexdigest()[:8]
     folder = runs / f"{student.name}-{digest}-seed{seed}"
-    peaks = runs / f"{folder.name}.gigabytes"
     if first:
         config = replace(config, embeddings=str(first[0].source))
     if not is_checkpoint(folder):
-        taught_by = str(teacher.source) if student.taught else ""
-        peaks.parent.mkdir(parents=True, exist_ok=True)
-        peaks.write_text(str(_in_a_process(data, taught_by, folder, config, device)))
+        lines = (EpochLines(console),)
+        if student.taught:
+            distill(teacher.source, parts[0], parts[1], folder, config, device=device, callbacks=lines)
+        else:
+            train(parts[0], parts[1], folder, config, device=device, callbacks=lines)
     ranker = Ranker.from_pretrained(folder, None if device == "auto" else device, cache=EncodingCache(0))
     assert ranker.config is not None
-    seconds = ranker.config.training["seconds"] + (first[1] if first else 0.0)
-    return ranker, seconds, float(peaks.read_text()) if peaks.exists() else None
-
-
-def _in_a_process(data: Path, teacher: str, output: Path, config: TrainingConfig, device: str) -> float:
-    """Train in a process of its own, so that its peak is that of this run; in gigabytes."""
-    arguments = [data.resolve(), output.resolve(), json.dumps(at_hand(config).without_defaults()), device]
-    resolved = str(Path(teacher).resolve()) if teacher and Path(teacher).exists() else teacher
-    command = [sys.executable, "-c", "import run, sys; run.train_one(*sys.argv[1:])", *map(str, arguments), resolved]
-    process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])})
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise InputError(f"{output}: expected a finished run, found one that failed; see above.")
-    return usage.ru_maxrss * 1024 / 1e9
-
-
-def train_one(data: str, output: str, settings: str, device: str, teacher: str) -> None:
-    """Train or distill a student: what `_in_a_process` runs."""
-    with report_user_errors():
-        config = read_fields(TrainingConfig, json.loads(settings), "settings")
-        training, dev = (read_dataset(Path(data), split, match=config.match) for split in ("train", "dev"))
-        lines = (EpochLines(console),)
-        if teacher:
-            distill(teacher, training, dev, output, config, device=device, callbacks=lines)
-        else:
-            train(training, dev, output, config, device=device, callbacks=lines)
+    return ranker, ranker.config.training["seconds"] + (first[1] if first else 0.0)
 
 
 def _add(
     reports: Sequence[EvaluationReport],
     training_seconds: Sequence[float],
-    gigabytes: Sequence[float | None],
     student: str,
     seeds: Sequence[int],
     settings: str,
@@ -282,7 +247,6 @@ def _add(
         milliseconds=[report.seconds_per_question * 1000 for report in reports],
         bytes_per_answer=[report.bytes_per_answer for report in reports],
         training_seconds=list(training_seconds),
-        gigabytes=list(gigabytes),
     )
     written = row.add(results, partial(render, order=order))
     console.print(f"{name}, {student}: test MRR {spread(written.model['MRR'])}")
@@ -309,14 +273,12 @@ def _table(rows: Sequence[Row]) -> str:
     teacher = _mrr(next((row for row in rows if row.name == TEACHER), rows[0]))
     bm25 = rows[0].bm25
     lines = [
-        ["BM25", *(f"{bm25[measure]:.3f}" for measure in MEASURES), "", f"{bm25['MRR'] / teacher:.1%}", "", "", "", ""]
+        ["BM25", *(f"{bm25[measure]:.3f}" for measure in MEASURES), "", f"{bm25['MRR'] / teacher:.1%}", "", "", ""]
     ]
     for row in rows:
         cells = [spread(row.model[measure]) for measure in MEASURES] + [spread(row.fused["MRR"])]
         cost = [f"{_mean(row.milliseconds):.2f}", f"{_mean(row.bytes_per_answer):,.0f}"]
-        peaks = [peak for peak in row.gigabytes if peak is not None]
-        cost += [f"{_mean(row.training_seconds):.0f}", f"{_mean(peaks):.1f}" if peaks else ""]
-        lines.append([row.name, *cells, f"{_mrr(row) / teacher:.1%}", *cost])
+        lines.append([row.name, *cells, f"{_mrr(row) / teacher:.1%}", *cost, f"{_mean(row.training_seconds):.0f}"])
     titles = [
         "",
         *MEASURES,
@@ -325,7 +287,6 @@ def _table(rows: Sequence[Row]) -> str:
         "ms per question",
         "bytes per answer",
         "training, s",
-        "training, GB",
     ]
     return markdown_table(titles, lines)
 

@@ -74,7 +74,7 @@ def tables(encoder: str, folder: Path, *, quick: bool, shared: Path | None) -> I
         yield {faq.name: _told(faq.name, measure(faq, encoder, folder)) for faq in faqs}
         return
     own = ((faq.name, read_dataset(faq / "test.csv", "train")) for faq in faqs)  # with the stored questions
-    for pairs in (own, *([read_covid(shared / COVID)] if shared else [])):
+    for pairs in (*([read_covid(shared / COVID)] if shared else []), own):
         yield {name: _told(name, measure_quick(data, name, encoder, folder)) for name, data in pairs}
 
 

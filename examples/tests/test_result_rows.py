@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from refusals import refused
-from result_rows import ResultRow
+from result_rows import ResultRow, at_hand
+
+from ap_ranker.training.config import TrainingConfig
 
 
 @dataclass(frozen=True)
@@ -58,3 +60,14 @@ def test_another_file_is_left_alone(other: str, tmp_path: Path) -> None:
     with refused("results.json"):
         measured("a", 1, 0.5).add(tmp_path, render)
     assert (tmp_path / "results.json").read_text() == other
+
+
+def test_encoders_at_hand_are_not_asked_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = TrainingConfig("ap-transformer", {"encoder": "someone/large", "size": 4})
+    monkeypatch.delenv("AP_ENCODERS", raising=False)
+    assert at_hand(config) == config
+    monkeypatch.setenv("AP_ENCODERS", str(tmp_path))
+    assert at_hand(config) == config
+    (tmp_path / "large").mkdir()
+    assert dict(at_hand(config).options) == {"encoder": str(tmp_path / "large"), "size": 4}
+    assert at_hand(TrainingConfig("ap-cnn")) == TrainingConfig("ap-cnn")

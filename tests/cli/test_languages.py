@@ -47,7 +47,7 @@ def followed(
     name = request.param
     folder = tmp_path_factory.mktemp(name)
     write_faq(folder / "FAQ.csv", name)
-    shutil.copytree(encoder, folder / "encoder")
+    shutil.copytree(encoder, folder / "multilingual-e5-small")
     ended = {}
     for command in told(name):
         if command[0] != "serve":  # runs on; `ask` searches as it does
