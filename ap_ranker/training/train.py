@@ -150,6 +150,7 @@ def train(
             tokenizer,
             negatives=config.sampled_negatives(recipe.objective),
             own_candidates=objective.own_candidates,
+            own_negatives=recipe.own_negatives and recipe.objective == "hinge",
             seed=config.seed,
             hard=hard,
             lessons=lessons,
@@ -246,7 +247,7 @@ def train_or_load(
     ranker = Ranker.from_pretrained(folder, resolve_device(device), cache=EncodingCache(0))  # as `train` returns it
     assert ranker.config is not None
     settings = json.loads(json.dumps(_record(config, _recipe(config, data, teacher), data, start, teacher)))
-    different = [name for name, value in settings.items() if ranker.config.training.get(name) != value]
+    different = [name for name, value in settings.items() if ranker.config.training.get(name, value) != value]
     if different:
         raise InputError(
             f"{folder}: expected a run with the same settings, found another {', '.join(different)}. "
