@@ -102,7 +102,8 @@ def is_gpu(device: Any) -> bool:
     return found.type == "cuda"
 
 
-convert, copy_into, make_new, make_empty = Tensor.to, Tensor.copy_, Tensor.new_tensor, torch.empty
+convert, copy_into, make_new = Tensor.to, Tensor.copy_, Tensor.new_tensor
+make_empty, see_as = torch.empty, torch.as_tensor
 
 
 def creating(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -117,7 +118,10 @@ def creating(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         created = function(*args, **{**kwargs, "device": "cpu"})
         if not is_gpu(kwargs["device"]):
             return on(created, "cpu")
-        return created if isinstance(created, GPUTensor) else GPUTensor(created.clone(), created.requires_grad)
+        if isinstance(created, GPUTensor):
+            return created
+        own = created.clone() if function is see_as else created
+        return GPUTensor(own, created.requires_grad)
 
     return create
 

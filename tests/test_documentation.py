@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
-from conftest import ROOT
+from conftest import ROOT, imported
 
 from ap_ranker.cli.main import app
+from ap_ranker.models.registry import MODELS
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")])
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]+)")
@@ -51,6 +52,17 @@ def test_a_page(page: Path) -> None:
         yaml.safe_load(text)
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def test_the_papers_recipes_are_those_of_the_code() -> None:
+    """And the differences from the equations have a row for each model: python docs/model_tables.py"""
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    with imported(ROOT / "docs" / "model_tables.py") as tables:
+        assert tables.replaced(page, "recipes", tables.recipes()) == page
+        papers = yaml.safe_load(tables.PAPERS.read_text(encoding="utf-8"))
+    differences = page.partition("<!-- differences")[2]
+    measured = re.findall(r"^\| `([\w-]+)` \| \S+ \| \S+ \|$", differences, re.MULTILINE)
+    assert set(papers) == set(measured) == set(MODELS)
 
 
 def test_there_are_commands_to_check() -> None:

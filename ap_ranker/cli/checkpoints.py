@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -60,8 +61,9 @@ def models(name: Annotated[str | None, argument("A model's name; by default, lis
     rows: list[list[str] | None] = []
     for family in dict.fromkeys(spec.family for spec in MODELS.values()):
         for spec in sorted((spec for spec in MODELS.values() if spec.family == family), key=lambda spec: spec.name):
-            paper = f"{_authors(spec)} {spec.year}"
-            rows.append([spec.name, paper, spec.cached, f"{_parameters(spec):,}", spec.objective])
+            names = spec.paper.split(", ")
+            authors = f"{names[0].split(' & ')[0]} et al." if len(names) > 2 else names[0]
+            rows.append([spec.name, f"{authors} {spec.year}", spec.cached, f"{_parameters(spec):,}", spec.objective])
         rows.append(None)
     columns = (Column("name", no_wrap=True), "paper", "cached", numbers("parameters", no_wrap=True), "objective")
     console.table(columns, rows, f"{len(MODELS)} models")
@@ -75,7 +77,7 @@ def models(name: Annotated[str | None, argument("A model's name; by default, lis
 def _print_one(spec: ModelSpec) -> None:
     from ap_ranker.training.objectives import objective_spec
 
-    recipe, objective = spec.recipe, objective_spec(spec.objective)
+    objective = objective_spec(spec.objective)
     facts = {
         "paper": f"{spec.paper} ({spec.year})",
         "family": spec.family,
@@ -84,13 +86,8 @@ def _print_one(spec: ModelSpec) -> None:
         "parameters": f"{_parameters(spec):,} at default size, without the word vectors",
         "objective": spec.objective,
     }
-    if not objective.needs_gradient:
-        facts["training"] = objective.training
-    else:
-        facts["paper's recipe"] = (
-            f"{recipe.objective}, {recipe.optimizer}, learning rate {recipe.learning_rate:g} ({recipe.schedule}), "
-            f"batches of {recipe.batch_size}, margin {recipe.margin:g}, weight decay {recipe.weight_decay:g}"
-        )
+    theirs = ", ".join(f"{name} {value}" for name, value in asdict(spec.recipe).items())
+    facts |= {"paper's recipe": theirs} if objective.needs_gradient else {"training": objective.training}
     console.print(f"[bold]{spec.name}[/]")
     for title, text in facts.items():
         console.say(f"  {title:18} {text}")
@@ -102,12 +99,6 @@ def _print_one(spec: ModelSpec) -> None:
     console.table(["option", "default", "values", "meaning"], rows)
     first, each = next(iter(spec.options.items()))
     console.say(f"Set them in the file of --config:\n  model: {spec.name}\n  options: {{{first}: {each.default}}}")
-
-
-def _authors(spec: ModelSpec) -> str:
-    """The authors, shortened to `et al.` if there are more than two."""
-    names = spec.paper.split(", ")
-    return f"{names[0].split(' & ')[0]} et al." if len(names) > 2 else names[0]
 
 
 def _parameters(spec: ModelSpec) -> int:

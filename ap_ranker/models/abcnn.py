@@ -176,7 +176,7 @@ SPEC = ModelSpec(
     cached="one vector",
     build=SCNN,
     options=_SIZES | CLASSIFIER,
-    recipe=Recipe("pointwise", "adadelta", 1.0, weight_decay=4e-4),
+    recipe=Recipe("pointwise", "adadelta", 1.0, weight_decay=4e-4, embedding_size=200),
     objective="listwise",
 )
 ABCNN_1 = replace(SPEC, name="abcnn-1", cached="convolved words", build=partial(ABCNN, channel=True))

@@ -58,7 +58,7 @@ class ANMM(WordModel):
         with torch.autocast(Q.device.type, enabled=False):
             P = (Q.reshape(B * M, D) @ A.reshape(N * L, D).T).view(B, M, N, L)
         # The signals of padding are zero and add nothing to their bin.
-        bins = ((P.detach() + (1 + ROUNDING)) * PER_UNIT).long().clamp(0, BINS - 1)
+        bins = ((P.detach() + 1) * PER_UNIT).long().clamp(0, BINS - 2).masked_fill(P > 1 - ROUNDING, BINS - 1)
         x = P.new_zeros(B, M, N, BINS).scatter_add(3, bins, P)
         attention = questions.per_token["attention"].unsqueeze(2)
         return (attention * self.network(x)).sum(dim=(1, 3))

@@ -262,7 +262,7 @@ AP_CNN = ModelSpec(
         ),
         "dropout": DROPOUT,
     },
-    recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.5),
+    recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.5, epochs=25, own_negatives=True),
 )
 AP_BILSTM = replace(
     AP_CNN,
@@ -270,5 +270,5 @@ AP_BILSTM = replace(
     cached="token states",
     build=AttentivePoolingBiLSTM,
     options={"hidden": HIDDEN, "sharpness": _SHARPNESS, "dropout": DROPOUT},
-    recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.2),
+    recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.2, epochs=25, own_negatives=True),
 )

@@ -218,7 +218,7 @@ SPEC = ModelSpec(
         "linked": Option(False, "a checkpoint names its encoder, if it is unchanged, instead of copying it"),
         "trained_layers": Option(0, "with frozen: the last layers, which learn all the same", least=0),
     },
-    recipe=Recipe("softmax", learning_rate=5e-4, schedule="linear", batch_size=64, epochs=4),
+    recipe=Recipe("softmax", "adam", 5e-4, "linear", batch_size=64, epochs=4, dropout=0.1, max_grad_norm=5.0),
     pretrained=True,
     format_version=4,  # 1 pooled both texts by attention, 2 kept each token of an answer, 3 had no adapter
 )

@@ -176,6 +176,6 @@ SPEC = ModelSpec(
         "characters": Option(False, "read the letters of each word, too (the paper does)"),
         **CLASSIFIER,
     },
-    recipe=Recipe("pointwise"),
+    recipe=Recipe("pointwise", dropout=0.1),
     objective="listwise",
 )

@@ -140,6 +140,6 @@ SPEC = ModelSpec(
         "threshold": Option(0.08, "what a weight must exceed for `clip: k-threshold`", least=0, most=0.99),
         "dropout": replace(DROPOUT, default=0.1),
     },
-    recipe=Recipe("listwise", "adam", 0.004, batch_size=10),
+    recipe=Recipe("listwise", "adam", 0.004, batch_size=10, dropout=0.04),
     objective="listwise",
 )

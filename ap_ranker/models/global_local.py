@@ -10,8 +10,8 @@
     â = Σ α_i a_i                                                                 section IV-C
     s(q, a) = cos(joint(q_tf, f(q)), joint(a_tf, â))                              section IV-D
 
-The halves of a joint vector have the lengths 0.5 and 1, so s = (0.25 cos(q_tf, a_tf) + cos(f(q), â)) / 1.25, without
-any vocabulary-sized vector. Likewise W1 a_tf is a sum of columns of W1, one for each word of the answer.
+The halves have the lengths 0.5 (0 without known words) and 1, so s = (0.25 cos(q_tf, a_tf) + cos(f(q), â)) / 1.25,
+without any vocabulary-sized vector. Likewise W1 a_tf is a sum of columns of W1, one for each word of the answer.
 
 TF-LSTM, the baseline of section V-B, has no attention: s(q, a) = cos(joint(tanh(W1 q_tf), f(q)), joint(tanh(W1 a_tf),
 f(a))).
@@ -100,7 +100,8 @@ class GlobalLocal(CosineModel, WordModel):
         a_hat = (self.alpha(questions, answers).transpose(0, 1) @ a).transpose(0, 1)  # (B, N, C)
         local = (unit(f_q).unsqueeze(1) * unit(a_hat)).sum(dim=2)
         words = bag_cosine(questions.per_token["ids"], answers.per_token["ids"], local.dtype)
-        return (GLOBAL**2 * words + local) / (GLOBAL**2 + 1)
+        known = (first_occurrence(side.per_token["ids"]).any(dim=1).to(local.dtype) for side in (questions, answers))
+        return (GLOBAL**2 * words + local) / torch.outer(*(1 + GLOBAL**2 * each for each in known)).sqrt()
 
 
 _TF_SIZE = Option(50, "size of the global view b_tf, made of the words alone")
@@ -113,7 +114,7 @@ TF_LSTM = ModelSpec(
     cached="one vector",
     build=TFLSTM,
     options={"hidden": HIDDEN, "tf_size": _TF_SIZE, "dropout": DROPOUT},
-    recipe=Recipe("hinge", "adam"),  # the paper names the optimiser and the loss, but no numbers
+    recipe=Recipe("hinge", "adam", dropout=0.3, own_negatives=True),  # the paper names these, but no numbers
 )
 GLOBAL_LOCAL = replace(
     TF_LSTM,

@@ -167,13 +167,13 @@ QA_CNN = ModelSpec(
         "window": replace(WINDOW, default=2),
         **_OTHERS,
     },
-    recipe=Recipe("hinge", "sgd", 0.05, batch_size=1, margin=0.009),
+    recipe=Recipe("hinge", "sgd", 0.05, batch_size=1, margin=0.009, epochs=25, own_negatives=True),
 )
 QA_BILSTM = replace(
     QA_CNN,
     name="qa-bilstm",
     options={"hidden": HIDDEN} | _OTHERS,
-    recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.1),
+    recipe=Recipe("hinge", "sgd", 1.1, "inverse", batch_size=20, margin=0.1, epochs=25, own_negatives=True),
 )
 
 _POOLING = Option("max", "how a text's states become its vector", tuple(POOLINGS))
@@ -190,7 +190,7 @@ QA_LSTM = ModelSpec(
     cached="one vector",
     build=partial(QALSTM, cnn=False),
     options={"hidden": HIDDEN, "pooling": _POOLING} | _OTHERS,
-    recipe=Recipe("hinge", "sgd", 1.1, batch_size=20, margin=0.2),
+    recipe=Recipe("hinge", "sgd", 1.1, batch_size=20, margin=0.2, own_negatives=True),
 )
 QA_LSTM_CNN = replace(
     QA_LSTM,
@@ -227,5 +227,5 @@ LW_BILSTM = ModelSpec(
         "importance": Option(141, "units, in each direction, of the LSTM that weights the tokens"),
         **_OTHERS,
     },
-    recipe=Recipe("hinge", "adam", 4e-4, batch_size=20, margin=0.2),
+    recipe=Recipe("hinge", "adam", 4e-4, batch_size=20, margin=0.2, own_negatives=True),
 )

@@ -51,7 +51,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A paper's training settings, used by the setting `recipe: paper`."""
+    """A paper's training settings, of `ap-ranker train --recipe paper`; the defaults are for what it leaves open."""
 
     objective: str  # the name of one of `training`
     optimizer: Optimizer = "adam"
@@ -63,6 +63,10 @@ class Recipe:
     encoder_learning_rate: float = 5e-5
     group_answers: bool = False  # a batch has several questions of each of its answers (`training.batches`)
     epochs: int = 20
+    dropout: float = 0.0  # share of the words dropped in training
+    max_grad_norm: float = 0.0  # longer gradients are shortened to it; 0: none is
+    own_negatives: bool = False  # hinge: a pair draws its own from all answers; else a batch shares them, and its own
+    embedding_size: int | None = None  # of word vectors that are learnt from scratch; by default ours
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ class Batches:
 
     With `own_candidates`, each question has its right answers and up to `negatives` wrong ones to itself: judged ones
     or, if there are none, random ones. The other questions' answers are ignored: B x N comparisons by a network would
-    cost too much.
+    cost too much. With `own_negatives`, each pair draws random ones, as in the papers.
 
     A batch depends only on its pairs and the seed, so a resumed run sees the same batches. A pair gets new negatives
     each epoch, because the sampler batches it with other pairs. With `lessons`, a teacher's scores, each question also
@@ -137,6 +137,7 @@ class Batches:
         *,
         negatives: int,
         own_candidates: bool,
+        own_negatives: bool = False,
         seed: int,
         lessons: TeacherScores | None = None,
         taught: int = 0,
@@ -146,12 +147,12 @@ class Batches:
         first = 1 if own_candidates else None
         self.pairs = [(i, row) for i, question in enumerate(dataset.questions) for row in question.positives[:first]]
         self._right = [frozenset(question.positives) for question in dataset.questions]
-        self._judged = [question.negatives if dataset.judged else () for question in dataset.questions]
+        self._judged = [q.negatives if dataset.judged and not own_negatives else () for q in dataset.questions]
         self._classes = [dict(zip(q.candidates or (), q.labels, strict=False)) for q in dataset.questions]
         self.classes = len(dataset.classes)
         self._not_wrong, self._negatives = not_wrong(dataset), min(negatives, len(dataset.answers))
         self._lessons, self._taught = lessons, taught
-        self._own_candidates, self._seed = own_candidates, seed
+        self._own_candidates, self._seed = own_candidates or own_negatives, seed
 
     def order(self, recipe: Recipe) -> Order:
         """Which pairs share a batch."""

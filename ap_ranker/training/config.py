@@ -37,7 +37,7 @@ class TrainingConfig:
         model: ours ranks best of all from 50 pairs on; its pretrained encoder is the extra `minilm`, or another one as
             `options: {encoder: NAME}`. `ap-cnn` is small and needs none.
         options: the model's own hyper-parameters; by default those of its paper.
-        recipe: the defaults down to `weight_decay`: those below, or the model's paper's (`ap-ranker models NAME`).
+        recipe: the defaults down to `weight_decay`, of dropout and of epochs: those below, or the model's paper's.
         objective: `softmax` (every other answer of the batch is a negative at no extra cost), `hinge`, `pointwise`
             cross-entropy, `listwise` softmax over a question's own candidates. Ours is listwise where candidates were
             judged one by one, which are the hardest negatives, or where a pair is expensive to score; else softmax.
@@ -145,7 +145,9 @@ class TrainingConfig:
     @property
     def model_options(self) -> dict[str, Any]:
         """All options of the model, with their defaults."""
-        options = complete_options(self.model, self.options)
+        spec = model_spec(self.model)
+        theirs = {"dropout": spec.recipe.dropout} if self.recipe == "paper" and "dropout" in spec.options else {}
+        options = complete_options(self.model, {**theirs, **self.options})
         return options | ({"frozen": True} if self.effort == "quick" else {})
 
     def without_defaults(self) -> dict[str, Any]:
@@ -180,15 +182,16 @@ class TrainingConfig:
             margin=spec.recipe.margin,
             encoder_learning_rate=1e-4 if grouped else 5e-5,
             epochs=20 if not spec.pretrained else 8 if long else 4,
+            max_grad_norm=5.0,  # gradients of biLSTMs sometimes explode
         )
-        explicit = {f.name: getattr(self, f.name) for f in fields(Recipe)}
-        explicit |= {"objective": name, "group_answers": grouped}
+        explicit = {f.name: getattr(self, f.name, None) for f in fields(Recipe)}
+        explicit |= {"objective": name, "group_answers": grouped, "dropout": self.model_options.get("dropout")}
         given = {setting: value for setting, value in explicit.items() if value is not None}
         return replace(spec.recipe if theirs else ours, **given)
 
     def learns_from_sentences(self, pairs: int) -> bool:
         """Whether answer sentences are used, given the number of question-answer pairs."""
-        by_default = pairs < FEW_PAIRS and not model_spec(self.model).pretrained
+        by_default = self.recipe == "ours" and pairs < FEW_PAIRS and not model_spec(self.model).pretrained
         return by_default if self.answer_sentences is None else self.answer_sentences
 
     def questions_to_make(self, questions: int) -> int:

@@ -87,7 +87,8 @@ def initialize_model(
         extra_words=[word.lower() for word in vectors.words[: config.vocabulary_from_vectors]] if vectors else [],
         segmenter=config.segmenter,
     )
-    size = vectors.dimensions if vectors else config.embedding_size or EMBEDDING_SIZE
+    usual = (config.recipe == "paper" and model_spec(config.model).recipe.embedding_size) or EMBEDDING_SIZE
+    size = vectors.dimensions if vectors else config.embedding_size or usual
     inputs = Inputs(tokenizer.words, size, config.max_tokens)
     model = build_model(config.model, inputs, options)
     if vectors and model.embedding is not None:

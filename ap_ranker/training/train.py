@@ -146,6 +146,7 @@ def train(
             tokenizer,
             negatives=objective.negatives if config.negatives is None else config.negatives,
             own_candidates=objective.own_candidates,
+            own_negatives=recipe.own_negatives and recipe.objective == "hinge",
             seed=config.seed,
             lessons=lessons,
             taught=objective.taught_answers if config.taught_answers is None else config.taught_answers,
@@ -237,7 +238,7 @@ def train_or_load(
     ranker = Ranker.from_pretrained(folder, resolve_device(device), cache=EncodingCache(0))  # as `train` returns it
     assert ranker.config is not None
     settings = json.loads(json.dumps(_record(config, _recipe(config, data, teacher), data, start, teacher)))
-    different = [name for name, value in settings.items() if ranker.config.training.get(name) != value]
+    different = [name for name, value in settings.items() if ranker.config.training.get(name, value) != value]
     if different:
         raise InputError(
             f"{folder}: expected a run with the same settings, found another {', '.join(different)}. "

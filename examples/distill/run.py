@@ -215,7 +215,7 @@ def _trained(
     if not is_checkpoint(folder):
         lines = (EpochLines(console),)
         if student.taught:
-            distill(teacher.source, parts[0], parts[1], folder, config, device=device, callbacks=lines)
+            distill(teacher, parts[0], parts[1], folder, config, device=device, callbacks=lines)
         else:
             train(parts[0], parts[1], folder, config, device=device, callbacks=lines)
     ranker = Ranker.from_pretrained(folder, None if device == "auto" else device, cache=EncodingCache(0))

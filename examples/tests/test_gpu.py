@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 from conftest import ROOT, imported
+from pretended_cuda import pretended_gpu
 from refusals import absent
 from typer.testing import CliRunner
 
@@ -114,22 +117,49 @@ def write_toy(folder: Path) -> None:
         (folder / f"{split}.tsv").write_text("\n".join(["qid\tquestion\tanswer_ids", *rows]) + "\n")
 
 
+@pytest.fixture
+def device(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """`cpu`, or a pretended GPU of this process and of those that it starts; of tests/gpu then a few run."""
+    if request.param == "cpu":
+        yield "cpu"
+        return
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    place = tmp_path / "imported first"
+    place.mkdir()
+    (place / "sitecustomize.py").write_text(
+        "from pretended_cuda import pretended_gpu\nkept = pretended_gpu()\nkept.__enter__()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (place, ROOT / "tests", ROOT))))
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-k test_distillation")
+    with pretended_gpu():
+        yield "cuda:0"
+
+
 @pytest.mark.slow
-def test_all_parts_on_a_cpu_with_toy_data(gpu: ModuleType, tmp_path: Path) -> None:
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"], indirect=True)
+def test_all_parts_with_toy_data(gpu: ModuleType, device: str, tmp_path: Path) -> None:
+    """And once more: whatever is finished is not run again, and a row that is there does not change."""
     write_toy(tmp_path / "toy")
     output = tmp_path / "out"
     toy = str(tmp_path / "toy")
-    options = ["--insuranceqa", toy, "--faq", toy, "--device", "cpu", "--seeds", "1", "--questions", "2"]
+    options = ["--insuranceqa", toy, "--faq", toy, "--device", device, "--seeds", "1", "--questions", "2"]
     options += ["--rows", "insuranceqa/ap-transformer-gpu,insuranceqa/ap-bilstm-paper", "--at-once", "2"]
-    code, printed = invoke(gpu, *options, "--output", str(output), "--results", str(tmp_path))
+    options += ["--output", str(output), "--results", str(tmp_path)]
+    code, printed = invoke(gpu, *options)
     logs = "".join(log.read_text() for log in output.glob("*.log"))
     assert code == 0, printed + logs
     assert {file.stem for file in output.glob("*.done")} == {
         *("tests", "benchmark", "peers"),
         *("insuranceqa-ap-transformer-gpu-seed1", "insuranceqa-ap-bilstm-paper-seed1"),
     }
+    assert ("skipped" in (output / "tests.log").read_text()) == (device == "cpu")
     assert json.loads((output / "benchmark.json").read_text())
     assert "cross-encoder" in (output / "peers.md").read_text()
     rows = (tmp_path / "results.json").read_text()
     assert "ap-transformer-gpu" in rows
     assert "ap-bilstm-paper" in rows
+    (output / "insuranceqa-ap-bilstm-paper-seed1.done").unlink()
+    code, printed = invoke(gpu, *options)
+    assert (code, printed.count("finished before"), printed.count("finished,")) == (0, 4, 1)
+    assert (tmp_path / "results.json").read_text() == rows

@@ -50,8 +50,10 @@ def scores(model: AnswerModel, questions: list[list[int]], answers: list[list[in
 
 
 def test_score_is_the_papers(case: Case, model: AnswerModel) -> None:
-    naive = [[case.score(model, q, a) for a in ANSWERS] for q in QUESTIONS]
-    assert torch.allclose(scores(model, QUESTIONS, ANSWERS), torch.tensor(naive, dtype=torch.double), rtol=0, atol=1e-9)
+    """Ragged, padded, of one token, of unknown words alone, and empty, which is read as one unknown word."""
+    questions, answers = [*QUESTIONS, [1]], [*ANSWERS, [1], [1, 1]]
+    naive = [[case.score(model, q, a) for a in answers] for q in questions]
+    assert torch.allclose(scores(model, questions, answers), torch.tensor(naive, dtype=torch.double), rtol=0, atol=1e-9)
 
 
 def test_what_learns_learns_at_one_rate(case: Case, model: AnswerModel) -> None:

@@ -27,7 +27,9 @@ def norm(x: Vector) -> float:
 
 
 def cosine(x: Vector, y: Vector) -> float:
-    return dot(x, y) / norm(x) / norm(y)
+    """0 where one of the two has no direction."""
+    lengths = norm(x) * norm(y)
+    return dot(x, y) / lengths if lengths else 0.0
 
 
 def distance(x: Vector, y: Vector) -> float:

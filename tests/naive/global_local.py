@@ -20,7 +20,8 @@ def bag(model: AnswerModel, ids: list[int]) -> Vector:
 
 
 def joint(t: Vector, r: Vector) -> Vector:
-    return [0.5 * x / norm(t) for x in t] + [1.0 * x / norm(r) for x in r]
+    """A half without a direction is zero: a text of unknown words has no frequent ones."""
+    return [0.5 * x / (norm(t) or 1.0) for x in t] + [1.0 * x / (norm(r) or 1.0) for x in r]
 
 
 def global_view(model: AnswerModel, ids: list[int]) -> Vector:

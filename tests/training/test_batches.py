@@ -87,6 +87,29 @@ def test_own_candidates_are_ignored_by_the_others() -> None:
     assert right == [{"w0", "w3"}, {"w5"}]
 
 
+def test_the_papers_negatives_are_a_pairs_own() -> None:
+    """Attentive Pooling Networks, section 2.3: 50 of the entire answer set for each question, here 6, in each pair."""
+    questions = [Question("1", "a", (0, 3), tuple(range(12))), Question("2", "c", (5,), (5, 1, 13))]
+    data = Dataset("d", ANSWERS, questions, judged=True)
+    batches = Batches(data, TOKENIZER, negatives=6, own_candidates=False, own_negatives=True, seed=1)
+    assert batches.pairs == [(0, 0), (0, 3), (1, 5)]
+    drawn = []
+    for partner in (0, 3):
+        batch = batches([(0, partner), (1, 5)])
+        wrong = [
+            {name for name, label in zip(answers_of(batch), row, strict=True) if label == NEGATIVE}
+            for row in batch["labels"].tolist()
+        ]
+        assert all(4 <= len(each) <= 6 for each in wrong)  # of 20, two or three of which are right or a copy
+        assert not wrong[0] & {"w0", "w3"}
+        assert "w5" not in wrong[1]
+        assert answers_of(batch)[int(batch["target"][0])] == f"w{partner}"
+        drawn.append(wrong)
+    assert drawn[0][0] != drawn[0][1]  # not shared
+    seen = set().union(*(each for pair in drawn for each in pair))
+    assert not seen <= set(WORDS[:12]) | {"w13"}  # also those that were never judged
+
+
 def test_without_judged_answers_own_candidates_are_drawn() -> None:
     data = Dataset("d", ANSWERS, QUESTIONS)
     batch = Batches(data, TOKENIZER, negatives=6, own_candidates=True, seed=1)([(1, 5), (2, 7)])

@@ -7,7 +7,7 @@ import pytest
 from refusals import refused
 
 from ap_ranker.data.faq import Match
-from ap_ranker.models.registry import model_spec
+from ap_ranker.models.registry import MODELS, model_spec
 from ap_ranker.training.config import TrainingConfig, read_training_config
 from ap_ranker.training.objectives import objective_spec
 
@@ -28,6 +28,22 @@ def test_papers_margin_and_negatives() -> None:
     assert TrainingConfig("ap-bilstm").training_recipe(judged=False).margin == 0.2
     found = {name: objective_spec(name).negatives for name in ("softmax", "hinge", "pointwise", "listwise")}
     assert found == {"softmax": 0, "hinge": 50, "pointwise": 15, "listwise": 15}
+
+
+def test_what_no_paper_names_is_off_in_its_recipe() -> None:
+    """Word dropout, clipped gradients, answer sentences and negatives shared by a batch, unless the settings say so."""
+    for name, spec in MODELS.items():
+        ours, theirs = TrainingConfig(name), TrainingConfig(name, recipe="paper")
+        recipe = theirs.training_recipe(judged=False)
+        assert theirs.model_options.get("dropout", 0.0) == recipe.dropout == spec.recipe.dropout, name
+        assert ours.training_recipe(judged=False).max_grad_norm == 5.0
+        assert not theirs.learns_from_sentences(10)
+        assert not ours.training_recipe(judged=False).own_negatives
+    named = {name for name, spec in MODELS.items() if spec.recipe.dropout and not spec.pretrained}
+    assert named == {"global-local", "tf-lstm", "bimpm", "compare-aggregate"}
+    given = TrainingConfig("ap-cnn", {"dropout": 0.2}, recipe="paper")
+    assert (given.model_options["dropout"], given.training_recipe(judged=False).dropout) == (0.2, 0.2)
+    assert TrainingConfig("ap-cnn").model_options["dropout"] == 0.3
 
 
 @pytest.mark.parametrize(
@@ -122,7 +138,7 @@ def test_epochs_are_few_with_a_pretrained_encoder() -> None:
         return config.training_recipe(judged=False).epochs
 
     assert [epochs(TrainingConfig(model)) for model in ("ap-cnn", "ap-transformer")] == [20, 4]
-    assert [epochs(TrainingConfig(model, recipe="paper")) for model in ("ap-cnn", "ap-transformer")] == [20, 4]
+    assert [epochs(TrainingConfig(model, recipe="paper")) for model in ("ap-cnn", "ap-transformer")] == [25, 4]
     assert [epochs(TrainingConfig("ap-transformer", epochs=given)) for given in (0, 7)] == [0, 7]
     efforts = [TrainingConfig("ap-transformer", effort=effort) for effort in ("quick", "normal", "best")]  # type: ignore[arg-type]
     assert [epochs(config) for config in efforts] == [8, 4, 8]
