@@ -141,7 +141,7 @@ def test_a_checkpoint_decides_by_its_two_best(calibrated: Path, question: str, b
         assert again.probability == pytest.approx(decision.probability, abs=1e-6)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(data=st.data())
 def test_a_checkpoint_decides_by_its_two_best_whatever_is_known(calibrated: Path, data: st.DataObject) -> None:
     """Some entries have wordings, others none, and the question may be one of them; the two best may have none."""
