@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -18,16 +17,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
+from subprocess import CompletedProcess
 
 IMPORTED = (
     "transformers.models.auto.modeling_auto",
     "hypercorn.asyncio",
-    "ap_ranker.cli.main",
     "ap_ranker.cli.serve",
     "ap_ranker.web.serve",
     "ap_ranker.web.owner.service",
-    "ap_ranker.search.setup",
     "ap_ranker.ranking.ranker",
     "haystack.components.retrievers",
     "haystack_integrations.components.rankers.ap_ranker",
@@ -38,19 +35,14 @@ STOP_SECONDS = 45.0
 
 
 def _begin(
-    program: str,
-    arguments: tuple[str, ...],
-    environment: dict[str, str],
-    input_: Connection,
-    output: Connection,
-    errors: str,
+    program: str, arguments: list[str], environment: dict[str, str], pipes: tuple[Connection, Connection], errors: str
 ) -> None:
     os.environ.clear()
     os.environ.update(environment)
-    for number, file in enumerate((input_.fileno(), output.fileno(), os.open(errors, os.O_WRONLY))):
+    for number, file in enumerate((*(pipe.fileno() for pipe in pipes), os.open(errors, os.O_WRONLY))):
         os.dup2(file, number)
-    input_.close()
-    output.close()
+    for pipe in pipes:
+        pipe.close()
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w", 1), os.fdopen(2, "w", 1)
     sys.argv = ["ap-ranker", *arguments]
     try:
@@ -60,7 +52,7 @@ def _begin(
 
 
 class Forked:
-    """`python -c PROGRAM ARGUMENTS` with the methods of `subprocess.Popen`; within `with`, it ends with it."""
+    """`python -c PROGRAM ARGUMENTS`, as `subprocess.Popen` has it; at the end of a `with` it is killed."""
 
     def __init__(self, program: str, *arguments: object, folder: Path | None = None) -> None:
         context = multiprocessing.get_context("forkserver")
@@ -68,19 +60,18 @@ class Forked:
         read, stdin = context.Pipe(duplex=False)
         stdout, write = context.Pipe(duplex=False)
         self._errors = tempfile.NamedTemporaryFile()  # noqa: SIM115 -- it ends with this object
-        given = (f"import os; os.chdir({str(folder or Path.cwd())!r})\n{program}", tuple(map(str, arguments)))
-        self._process = context.Process(target=_begin, args=(*given, {**os.environ}, read, write, self._errors.name))
+        program = f"import os; os.chdir({str(folder or Path.cwd())!r})\n{program}"
+        given = program, [*map(str, arguments)], {**os.environ}, (read, write), self._errors.name
+        self._process = context.Process(target=_begin, args=given)
         self._process.start()
-        read.close()
-        write.close()
         self.stdin, self.stdout = (os.fdopen(os.dup(end.fileno()), how) for end, how in ((stdin, "w"), (stdout, "r")))
-        stdin.close()
-        stdout.close()
+        for end in (read, write, stdin, stdout):
+            end.close()
 
     def __enter__(self) -> Forked:
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
         self.wait()
 
@@ -96,7 +87,7 @@ class Forked:
     def wait(self, timeout: float | None = None) -> int:
         self._process.join(timeout)
         if self._process.exitcode is None:
-            raise subprocess.TimeoutExpired("a forked program", timeout or 0.0)
+            raise TimeoutError
         return self._process.exitcode
 
     def send_signal(self, sent: signal.Signals) -> None:
@@ -113,11 +104,11 @@ class Forked:
         return said, Path(self._errors.name).read_text(encoding="utf-8")
 
 
-def run(program: str, *arguments: object, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run(program: str, *arguments: object, folder: Path | None = None) -> CompletedProcess[str]:
     """As `subprocess.run` does it."""
     with Forked(program, *arguments, folder=folder) as process:
         said, errors = process.communicate()
-        return subprocess.CompletedProcess([], process.wait(), said, errors)
+        return CompletedProcess([], process.wait(), said, errors)
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,13 @@ def ask(page: Page, question: str) -> None:
     page.keyboard.press("Enter")
 
 
+def maybe(**fields: Any) -> dict[str, Any]:
+    """What the API says of a question for which there may be one answer, of which these fields are not empty."""
+    answer = {"id": "a", "score": 0.5, "question": "", "answer": "b", "html": "", "words": [], "category": ""}
+    answer |= {"bm25_rank": 1, **dict.fromkeys(("source", "matched_wording", "match", "receipt")), **fields}
+    return {"question": "x", "outcome": "maybe", "probability": 0.5, "basis": "prior", "answers": [answer]}
+
+
 def axe_faults(page: Page) -> list[tuple[str, str, str]]:
     """What axe finds wrong with a page, light or dark, for people who cannot see or click it: rule, element, remedy."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")

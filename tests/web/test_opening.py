@@ -199,7 +199,7 @@ playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright i
 from forked import served  # noqa: E402
 from playwright.sync_api import Browser, Page, expect  # noqa: E402
 
-from .browsing import ask, axe_faults, is_as_wide_as_its_window, opened, wait_for_the_model  # noqa: E402
+from .browsing import ask, axe_faults, is_as_wide_as_its_window, maybe, opened, wait_for_the_model  # noqa: E402
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
@@ -358,19 +358,8 @@ def test_near_questions_are_shown_once(browser: Browser, addresses: dict[str, st
 
 
 def test_contact_is_offered_for_a_maybe(browser: Browser, addresses: dict[str, str]) -> None:
-    found = {
-        "id": "a",
-        "score": 0.5,
-        "question": "Rent?",
-        "answer": "b",
-        "html": "<p>b</p>",
-        "words": [],
-        "source": None,
-    }
-    more = {"bm25_rank": 1, "matched_wording": None, "category": "", "match": None, "receipt": None}
-    maybe = {"question": "x", "outcome": "maybe", "probability": 0.5, "basis": "prior", "answers": [found | more]}
     with opened(browser, addresses["ja"], "en") as page:
-        page.route("**/api/search", lambda route: route.fulfill(json=maybe))
+        page.route("**/api/search", lambda route: route.fulfill(json=maybe(question="Rent?", html="<p>b</p>")))
         ask(page, "rent & more?")
         contact = page.get_by_role("link", name="Send us your question")
         carried = "mailto:help@fjord.example?subject=rent%20%26%20more%3F&body=rent%20%26%20more%3F"

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from waiting import wait_until
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
@@ -119,13 +120,6 @@ def gaps_of(client: TestClient) -> list[Any]:
 
 def texts_of(gap: dict[str, Any]) -> list[str]:
     return [one["text"] for one in gap["questions"]]
-
-
-def wait_until(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, "it did not come true in time"
-        time.sleep(0.05)
 
 
 def answers(client: TestClient | httpx.Client, question: str) -> list[str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from waiting import wait_until
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 pytest.importorskip("playwright", reason="playwright is not installed")
@@ -51,13 +51,7 @@ def address(place: Path) -> Iterator[str]:
     """A search that asserts nothing, so that each question is a gap."""
     options = ("--documents", "faq.csv", "--pipeline", "search.yaml", "--score-threshold", "2", "--owner-key", KEY)
     with served(*options, "--log-questions", folder=place) as server:
-        database, end = open_database(place / "faq.db"), time.monotonic() + 60
-
-        def wait_while(is_so: Callable[[], bool]) -> None:
-            while is_so():
-                assert time.monotonic() < end
-                time.sleep(0.05)
-
+        database = open_database(place / "faq.db")
         with httpx.Client(base_url=server.address, timeout=60) as client:
 
             def outcome(question: str) -> str:
@@ -65,7 +59,7 @@ def address(place: Path) -> Iterator[str]:
                 return found
 
             assert {outcome(question) for question in ASKED} == {"maybe", "none"}
-        wait_while(lambda: not {*ASKED} <= {logged.question for logged in read_question_log(database)})
+        wait_until(lambda: {*ASKED} <= {logged.question for logged in read_question_log(database)})
         for question, networks in {SENTENCE: 2, "the hotline is 0900 1234": 1}.items():
             for number in range(networks):
                 given = {"answer": f"{TEXTS[0]}\n{TEXTS[1]}", "stored_question": TEXTS[0], "network": f"n{number}"}
