@@ -32,7 +32,13 @@ from ap_ranker.models.registry import MODELS, build_model, complete_options
 from ap_ranker.models.spec import Inputs, Recipe
 from ap_ranker.ranking import loaded_checkpoints
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.checkpoint import TOKENIZER, CheckpointConfig, save_checkpoint
+from ap_ranker.ranking.checkpoint import (
+    TOKENIZER,
+    CheckpointConfig,
+    read_checkpoint_config,
+    save_checkpoint,
+    write_checkpoint_config,
+)
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import WordTokenizer
@@ -161,13 +167,19 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_checkpoint("ap-cnn", tmp_path_factory.mktemp("checkpoints") / "tiny")
 
 
-def write_checkpoint(name: str, folder: Path, options: Mapping[str, Any] | None = None) -> Path:
+def write_checkpoint(name: str, folder: Path, options: Mapping[str, Any] | None = None, **fields: Any) -> Path:
+    """Of random weights; `fields` are of its configuration."""
     tokenizer = WordTokenizer.build(TEXTS, max_tokens=20)
     model = make_model(name, tokenizer.words, options)
     chosen = complete_options(name, SMALL[name] if options is None else options)
-    save_checkpoint(
-        folder, CheckpointConfig(name, chosen, 8, 20, {}, encoder=encoder_of(name)), model, tokenizer, "# card\n"
-    )
+    config = replace(CheckpointConfig(name, chosen, 8, 20, {}, encoder=encoder_of(name)), **fields)
+    save_checkpoint(folder, config, model, tokenizer, "# card\n")
+    return folder
+
+
+def reconfigure(folder: Path, **changed: Any) -> Path:
+    """The checkpoint, after these fields of its configuration were changed."""
+    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), **changed))
     return folder
 
 

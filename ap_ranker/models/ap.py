@@ -114,7 +114,7 @@ class AttentivePoolingBiLSTM(AttentivePooling):
     def __init__(self, inputs: Inputs, options: Options) -> None:
         super().__init__(inputs, options)
         self.encoder = BiLSTM(inputs.embedding_size, options.hidden)
-        self.U = nn.Parameter(INITIAL_U * torch.eye(self.encoder.state_size))
+        self.U = nn.Parameter(torch.zeros(2 * [self.encoder.state_size]).fill_diagonal_(INITIAL_U))
 
     def reads_stored(self, dtypes: Mapping[str, torch.dtype]) -> bool:
         return dtypes.get("states") == torch.int8 and multiplies_int8() and super().reads_stored(dtypes)
@@ -145,7 +145,7 @@ class AttentivePoolingCNN(AttentivePooling):
     def __init__(self, inputs: Inputs, options: Options) -> None:
         super().__init__(inputs, options)
         self.encoder = Convolution(inputs.embedding_size, options.filters, options.window)
-        self.U = nn.Parameter(INITIAL_U * torch.eye(options.filters))
+        self.U = nn.Parameter(torch.zeros(2 * [options.filters]).fill_diagonal_(INITIAL_U))
         if options.copy_words:
             self.encoder.copy_words()
             # Hardly any attention: to the words that two texts share, which U begins with, it makes all answers alike

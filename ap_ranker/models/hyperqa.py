@@ -11,6 +11,8 @@ infinite slope at distance 0 and no loss of precision there. `MARGIN` keeps all 
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -36,7 +38,7 @@ class HyperQA(WordModel):
         # Texts of more than a word or two lie at the edge. Two points there at a Euclidean distance of 1 have an
         # initial score of 0, so initial scores have both signs.
         self.w_f = nn.Parameter(torch.tensor(-1.0))
-        self.b_f = nn.Parameter(2 * torch.asinh(torch.tensor(0.5 / MARGIN)))
+        self.b_f = nn.Parameter(torch.tensor(2 * math.asinh(0.5 / MARGIN)))
 
     def encode(self, batch: TokenBatch) -> States:
         words, layer = self.embedding(batch), self.projection

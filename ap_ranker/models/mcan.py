@@ -56,7 +56,7 @@ class FactorizationMachine(nn.Module):
     def __init__(self, size: int, factors: int) -> None:
         super().__init__()
         self.linear = nn.Linear(size, 1)
-        self.V = nn.Parameter(0.1 * torch.randn(size, factors))
+        self.V = nn.Parameter(torch.empty(size, factors).normal_(std=0.1))
 
     def forward(self, u: Tensor) -> Tensor:
         pairs = (u @ self.V).square() - u.square() @ self.V.square()  # Σ_i Σ_{j≠i}: each pair twice

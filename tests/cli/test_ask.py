@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, TEXTS, settings_of
+from conftest import ROOT, TEXTS, reconfigure, settings_of
 from haystack import Document
 from haystack.components.preprocessors import DocumentSplitter
 from refusals import absent
@@ -17,7 +16,6 @@ from typer.testing import CliRunner, Result
 
 from ap_ranker.cli.main import app
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.rule import Basis, Calibration
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
@@ -139,10 +137,8 @@ def test_an_answer_a_maybe_or_none(pipeline: Path, tmp_path: Path, checkpoint: P
         assert bool(found["answers"]) == (outcome != "none")
         shown = ask(question, "--pipeline", pipeline).output
         assert ("Perhaps:" in shown, "No answer." in shown) == (outcome == "maybe", outcome == "none")
-    shutil.copytree(checkpoint, tmp_path / "calibrated")
-    config = read_checkpoint_config(tmp_path / "calibrated")
     never = Calibration(1.0, 0.0, 0.0, {}, floor=1e6)
-    write_checkpoint_config(tmp_path / "calibrated", replace(config, calibration={"model": never}))
+    reconfigure(shutil.copytree(checkpoint, tmp_path / "calibrated"), calibration={"model": never})
     pipeline.write_text(pipeline.read_text().replace(str(checkpoint), str(tmp_path / "calibrated")))
     found = json.loads(ask(questions["maybe"], "--pipeline", pipeline, "--json").stdout)
     assert (found["outcome"], found["basis"], found["answers"]) == ("none", "questions", [])
@@ -156,11 +152,10 @@ def test_what_decisions_rest_on_is_said_at_the_start(
 ) -> None:
     write(pipeline, [Document(content="parcel")])
     shutil.copytree(checkpoint, tmp_path / "calibrated")
-    config = read_checkpoint_config(tmp_path / "calibrated")
     said = {}
     for basis in (Basis.NOTHING, Basis.QUESTIONS, Basis.WORDINGS, Basis.PRIOR):
         fits = {} if basis is Basis.NOTHING else {"model": Calibration(1.0, 0.0, 0.0, {"0.9": 0.5}, basis=basis)}
-        write_checkpoint_config(tmp_path / "calibrated", replace(config, calibration=fits))
+        reconfigure(tmp_path / "calibrated", calibration=fits)
         search = DeclaredPipeline.load(pipeline)
         ranker = search.ranker()
         assert ranker is not None

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.evaluation.calibration_fit import outcome, rank, top_answers
-from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.calibrate import calibrate
@@ -25,8 +25,7 @@ QUESTIONS = [f"{number},{pattern} {WORDS[number % 3]},{number % 3 + 1}" for numb
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkpoint with a weight of BM25, and questions of which a sixth have no answer, or none."""
-    checkpoint = write_checkpoint("ap-cnn", tmp_path / "ranker")
-    write_checkpoint_config(checkpoint, replace(read_checkpoint_config(checkpoint), bm25_weight=0.2))
+    write_checkpoint("ap-cnn", tmp_path / "ranker", bm25_weight=0.2)
     (tmp_path / "answers.csv").write_text(ANSWERS)
     head = "qid,question,answer_ids,answerable\n"
     lost = [f"{number},where is my bike {number},1,no" for number in range(30, 36)]

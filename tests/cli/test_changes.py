@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.evaluation.evaluate import evaluate
-from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 
 
@@ -28,10 +26,7 @@ def run(*arguments: object) -> str:
 @pytest.fixture
 def folder(faq: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, match in (("ap-cnn", "both"), ("qa-bilstm", "answer")):
-        checkpoint = write_checkpoint(name, faq.parent / name)
-        write_checkpoint_config(
-            checkpoint, replace(read_checkpoint_config(checkpoint), training={"match": match}, bm25_weight=0.1)
-        )
+        write_checkpoint(name, faq.parent / name, training={"match": match}, bm25_weight=0.1)
     monkeypatch.chdir(faq.parent)
     return faq.parent
 

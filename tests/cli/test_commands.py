@@ -46,14 +46,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pipeline = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
     settings_of(pipeline)["ranker"]["model"] = "ranker"
     (place / "search.yaml").write_text(yaml.safe_dump(pipeline))
-    result = run_alone(
-        "train", "faq.csv", "--config", "settings.yaml", "--output", "ranker", "--device", "cpu", folder=place
-    )
-    assert result.returncode == 0, result.stderr
-    assert not absent("Training … 11 … 11 … 4", result.stdout)
-    assert "Dev data: 1 questions" in result.stdout
-    assert result.stdout.count("dev MRR") == 3  # two epochs and the summary
-    assert "Wrote ranker: ap-cnn, epoch" in result.stdout
+    result = run("train", "faq.csv", "--config", "settings.yaml", "--output", "ranker", "--device", "cpu", folder=place)
+    assert result.code == 0, result.errors
+    assert not absent("Training … 11 … 11 … 4", result.output)
+    assert "Dev data: 1 questions" in result.output
+    assert result.output.count("dev MRR") == 3  # two epochs and the summary
+    assert "Wrote ranker: ap-cnn, epoch" in result.output
     return place
 
 

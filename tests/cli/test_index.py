@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 import yaml
 from conftest import ROOT, settings_of
@@ -202,14 +201,7 @@ def test_missing_extra(tmp_path: Path) -> None:
         "import sys; sys.modules['elasticsearch'] = sys.modules['elastic_transport'] = None; "
         "from ap_ranker.cli.main import main; main()"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", without, "index", str(faq), "--pipeline", str(pipeline)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        cwd=ROOT,
-    )
+    result = forked.run(without, "index", faq, "--pipeline", pipeline)
     assert result.returncode == 2
     assert not absent('Elasticsearch … pip install "ap-ranker[elasticsearch]"', " ".join(result.stderr.split()))
 

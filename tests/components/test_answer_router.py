@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT, TEXTS, write_checkpoint
+from conftest import ROOT, TEXTS, reconfigure, write_checkpoint
 from haystack import Document, Pipeline
 from refusals import refused
 
 import ap_ranker
-from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration
 from haystack_integrations.components.routers.ap_ranker import AnswerRouter
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
@@ -27,16 +26,14 @@ KNOWN, UNSURE, OFF_TOPIC = TEXTS[0], "parcel of the battery", "goods within five
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of random weights; a question about the goods is declared one about other matters, by its score."""
-    folder = write_checkpoint("ap-transformer", tmp_path_factory.mktemp("router") / "ranker")
-    config = replace(read_checkpoint_config(folder), bm25_weight=0.1, bm25_language="english")
-    write_checkpoint_config(folder, replace(config, calibration={MODEL: FIT, FUSED: FIT}))
+    folder, fields = tmp_path_factory.mktemp("router") / "ranker", {"bm25_weight": 0.1, "bm25_language": "english"}
+    write_checkpoint("ap-transformer", folder, calibration={MODEL: FIT, FUSED: FIT}, **fields)
     search = ap_ranker.FAQSearch(model=folder, documents=write_faq(folder.parent))
     scores = [search.search(text, scale_score=False)[0][0].score for text in (UNSURE, OFF_TOPIC)]
     below, above = sorted(scores)
     bias = -4 * above - 0.1  # so that the other question is a maybe
     fit = replace(FIT, floor=(below + above) / 2, bias=bias)
-    write_checkpoint_config(folder, replace(config, calibration={MODEL: fit, FUSED: fit}))
-    return folder
+    return reconfigure(folder, calibration={MODEL: fit, FUSED: fit})
 
 
 def write_faq(folder: Path) -> Path:
@@ -91,7 +88,7 @@ def test_the_two_best_documents_are_enough(checkpoint: Path, tmp_path: Path, que
     """Also where neither has a known wording, as others of the search have; and few candidates are as good as all."""
     folder = tmp_path / "ranker"
     shutil.copytree(checkpoint, folder)
-    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), wording_weight=0.5))
+    reconfigure(folder, wording_weight=0.5)
     texts = enumerate(zip(TEXTS[::2], TEXTS[1::2], strict=True))
     entries = [
         Document(content=answer, meta={"question": asked} if number == 0 else {}) for number, (asked, answer) in texts

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import shutil
 from copy import deepcopy
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT, TEXTS, settings_of, write_checkpoint
+from conftest import ROOT, TEXTS, reconfigure, settings_of, write_checkpoint
 from haystack import Document
 from searches import ENTRIES, filled, in_two
 
 import ap_ranker
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.rule import Calibration
@@ -63,10 +62,8 @@ def test_the_documents_are_those_of_a_pipeline_of_the_two(name: str, checkpoint:
 
 def test_the_decision_is_that_of_a_pipeline_of_the_two(checkpoint: Path, tmp_path: Path) -> None:
     """Whatever `top_k` says, and whatever is left out where there is an answer."""
-    shutil.copytree(checkpoint, tmp_path / "calibrated")
     fit = Calibration(0.5, 9.0, 0.0, {"0.9": 0.8}, floor=-50.0)
-    config = replace(read_checkpoint_config(checkpoint), calibration={"model": fit, "fused": fit})
-    write_checkpoint_config(tmp_path / "calibrated", config)
+    reconfigure(shutil.copytree(checkpoint, tmp_path / "calibrated"), calibration={"model": fit, "fused": fit})
     path = packaged("faq_search.yaml", tmp_path / "calibrated", tmp_path)
     one, two = filled(path), filled(written(in_two(yaml.safe_load(path.read_text())), tmp_path))
     outcomes = set()

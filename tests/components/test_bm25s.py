@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import re
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import threading
 import unicodedata
@@ -22,10 +19,11 @@ from math import exp, log
 from pathlib import Path
 from typing import Any
 
+import forked
 import numpy as np
 import pytest
 import snowballstemmer
-from conftest import ROOT, TEXTS
+from conftest import TEXTS
 from haystack import Document, Pipeline
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
 from haystack.components.writers import DocumentWriter
@@ -527,20 +525,6 @@ def test_threads_never_see_half_a_write(document_store: BM25SDocumentStore) -> N
 # --- a folder ---------------------------------------------------------------------------------------------------------
 
 
-def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Another process, another folder, no allow-list."""
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("HAYSTACK_")}
-    return subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        cwd=tempfile.gettempdir(),
-        env={**clean, "HAYSTACK_TELEMETRY_ENABLED": "false", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
 def test_a_new_process_finds_the_same(saved: Path) -> None:
     program = """
 import json, sys
@@ -553,7 +537,7 @@ print(json.dumps([(d.id, d.score, d.content, d.meta) for d in retriever.run(quer
         pipeline.add_component("retriever", BM25SRetriever(store))
         (saved.parent / "pipeline.yaml").write_text(pipeline.dumps())
         found = store.bm25_retrieval(QUERY)
-    result = run(program, saved.parent / "pipeline.yaml", QUERY)
+    result = forked.run(program, saved.parent / "pipeline.yaml", QUERY)
     assert result.returncode == 0, result.stderr
     assert found
     assert json.loads(result.stdout) == [[d.id, d.score, d.content, d.meta] for d in found]
@@ -624,7 +608,7 @@ def test_killed_in_the_middle(saved: Path, place: str, call: int) -> None:
     database = saved / "documents.sqlite"
     before = database.stat().st_size
     size, kept = (600, 0) if place == "write" else (20, 20)
-    result = run(KILLED, saved, place, call, size)
+    result = forked.run(KILLED, saved, place, call, size)
     assert result.returncode == -9, result.stderr
     assert database.stat().st_size > before + 50_000
     assert any(path.name.endswith("-journal") or path.name.startswith(".index-") for path in saved.iterdir())

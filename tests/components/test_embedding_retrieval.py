@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from inspect import signature
@@ -16,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from forked import run
 from haystack import Document, Pipeline
 from haystack.components.retrievers.in_memory import InMemoryEmbeddingRetriever
 from haystack.document_stores.errors import DocumentStoreError
@@ -288,14 +285,7 @@ store.embedding_retrieval([0.0, 1.0])
 @pytest.mark.parametrize(("place", "call"), [("write", 20), ("arrays", 1), ("arrays", 3), ("rename", 1)])
 def test_killed_in_the_middle(saved: Path, place: str, call: int) -> None:
     """Half of the embeddings leave no trace; half an index is never used."""
-    result = subprocess.run(
-        [sys.executable, "-c", KILLED, str(saved), place, str(call)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    result = run(KILLED, saved, place, call)
     assert result.returncode == -9, result.stderr
     with closing(BM25SDocumentStore(saved)) as store:
         if place == "write":

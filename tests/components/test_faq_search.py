@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 import pytest
 import yaml
-from conftest import ROOT, TEXTS, settings_of, write_checkpoint
+from conftest import ROOT, TEXTS, reconfigure, settings_of, write_checkpoint
 from haystack import Document, Pipeline
 from haystack.components.joiners import DocumentJoiner
 from haystack.document_stores.in_memory import InMemoryDocumentStore
@@ -28,7 +28,6 @@ from typer.testing import CliRunner
 import ap_ranker
 from ap_ranker.cli.main import app
 from ap_ranker.data.faq import Entry, Match, read_faq
-from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.rule import Calibration
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from haystack_integrations.common.ap_ranker.entries import to_document
@@ -114,8 +113,7 @@ def test_a_file_is_searched_with_the_checkpoints_stemmer(checkpoint: Path, faq: 
     [document] = FAQSearch(model=checkpoint, documents=faq, device=CPU).run(query=query)["documents"]
     assert "battery" in f"{document.content}"
     assert document.meta["ap_ranker"]["bm25_language"] == "english"
-    plain = shutil.copytree(checkpoint, tmp_path / "plain")
-    write_checkpoint_config(plain, replace(read_checkpoint_config(plain), bm25_language=None))
+    plain = reconfigure(shutil.copytree(checkpoint, tmp_path / "plain"), bm25_language=None)
     assert FAQSearch(model=plain, documents=faq, device=CPU).run(query=query)["documents"] == []
 
 
@@ -140,14 +138,10 @@ def test_precision(checkpoint: Path, faq: Path, tmp_path: Path) -> None:
     """A threshold between the two best answers' probabilities leaves one."""
     calibrated = shutil.copytree(checkpoint, tmp_path / "calibrated")
     bare = Calibration(score=3.0, margin=0.0, bias=0.0, thresholds={})
-    write_checkpoint_config(
-        calibrated, replace(read_checkpoint_config(calibrated), calibration={"model": bare, "fused": bare})
-    )
+    reconfigure(calibrated, calibration={"model": bare, "fused": bare})
     scores = [score for _, score in found(FAQSearch(model=calibrated, documents=faq).run(query=QUESTIONS[-1]))]
     limited = replace(bare, thresholds={"0.9": (scores[0] + scores[1]) / 2})
-    write_checkpoint_config(
-        calibrated, replace(read_checkpoint_config(calibrated), calibration={"model": limited, "fused": limited})
-    )
+    reconfigure(calibrated, calibration={"model": limited, "fused": limited})
     search = FAQSearch(model=calibrated, documents=faq)
     assert len(found(search.run(query=QUESTIONS[-1]))) == len(scores) > 1
     assert [score for _, score in found(search.run(query=QUESTIONS[-1], precision=0.9))] == scores[:1]

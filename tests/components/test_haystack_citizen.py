@@ -23,7 +23,6 @@ from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
 from haystack.utils import ComponentDevice
 from refusals import refused
 
-from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder, APTextEmbedder
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import (
@@ -45,9 +44,7 @@ DOCUMENTS = [Document(id=str(i), content=text) for i, text in enumerate(TEXTS)]
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a model with vectors of whole texts; BM25's score counts a half."""
-    folder = write_checkpoint("ap-transformer", tmp_path_factory.mktemp("citizen") / "checkpoint")
-    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), bm25_weight=0.5))
-    return folder
+    return write_checkpoint("ap-transformer", tmp_path_factory.mktemp("citizen") / "checkpoint", bm25_weight=0.5)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, write_checkpoint
+from conftest import ROOT, reconfigure, write_checkpoint
 from haystack import Document
 from haystack.utils import ComponentDevice
 from refusals import absent, refused
@@ -16,7 +16,7 @@ from searches import in_two, write_pipeline
 
 from ap_ranker.data.faq import Match, read_faq
 from ap_ranker.data.reader import read_dataset
-from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.rule import Calibration
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
@@ -36,10 +36,8 @@ FITS = {kind: Calibration(6.0, 18.0, -4.0, {"0.9": 0.7}) for kind in ("model", "
 @pytest.fixture
 def bank(tmp_path: Path) -> Path:
     """A checkpoint that was trained and calibrated on the bank's FAQ."""
-    folder = write_checkpoint("ap-cnn", tmp_path / "bank")
     sketch = FAQSketch.with_language([entry.text(Match.both) for entry in read_faq(BANK)])
-    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), calibration=FITS, faq=sketch))
-    return folder
+    return write_checkpoint("ap-cnn", tmp_path / "bank", calibration=FITS, faq=sketch)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -65,7 +63,7 @@ def test_the_same_faq_and_an_older_checkpoint(bank: Path, caplog: pytest.LogCapt
     search = FAQSearch(model=bank, documents=BANK, device=CPU)
     search.run(query="Where is my parcel?", precision=0.9)
     assert search.ranker.calibrated
-    write_checkpoint_config(bank, replace(read_checkpoint_config(bank), faq=None))
+    reconfigure(bank, faq=None)
     older = FAQSearch(model=bank, documents=SHOP, device=CPU)
     older.run(query="Wo ist mein Paket?", precision=0.9)
     assert older.ranker.calibrated
@@ -85,7 +83,7 @@ def test_an_empty_store_is_compared_once_it_has_documents(bank: Path, caplog: py
 def test_a_router_behind_the_search_decides_as_it_does(bank: Path) -> None:
     """It loads the checkpoint for itself; by its calibration, everything would be an answer."""
     sure = {kind: replace(fit, bias=40.0) for kind, fit in FITS.items()}
-    write_checkpoint_config(bank, replace(read_checkpoint_config(bank), calibration=sure))
+    reconfigure(bank, calibration=sure)
     for faq, expected in ((SHOP, "maybe"), (BANK, "answer")):
         search = FAQSearch(model=bank, documents=faq, device=CPU)
         router = AnswerRouter(model=bank, device=CPU, fuse_scores=True)

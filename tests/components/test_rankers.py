@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from conftest import write_checkpoint
+from conftest import reconfigure, write_checkpoint
 from haystack import Document, Pipeline
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
 from haystack.document_stores.in_memory import InMemoryDocumentStore
@@ -573,8 +573,7 @@ def test_scores_of_another_stemmer_are_added_with_a_warning(weighted: Path, capl
 def test_a_stemmed_checkpoint_takes_its_own_stemmer(
     weighted: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, found: str | None, warned: bool
 ) -> None:
-    folder = shutil.copytree(weighted, tmp_path / "stemmed")
-    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), bm25_language="english"))
+    folder = reconfigure(shutil.copytree(weighted, tmp_path / "stemmed"), bm25_language="english")
     documents = [replace(one, meta={"ap_ranker": {"bm25_score": 1.0, "bm25_language": found}}) for one in DOCUMENTS]
     APRanker(model=folder, device=CPU, fuse_scores=True).run(query=QUERY, documents=documents)
     assert [f"language: {found or 'null'}, and" in record.getMessage() for record in caplog.records] == [True] * warned
@@ -658,9 +657,9 @@ FITS = {"model": Calibration(2.0, 3.0, -0.5, {"0.9": 0.4}), "fused": Calibration
 @pytest.fixture(scope="module")
 def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint for which BM25's score counts a tenth, with a calibration of both scores."""
-    folder = write_checkpoint("ap-cnn", tmp_path_factory.mktemp("calibrated") / "checkpoint")
-    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), bm25_weight=0.1, calibration=FITS))
-    return folder
+    return write_checkpoint(
+        "ap-cnn", tmp_path_factory.mktemp("calibrated") / "checkpoint", bm25_weight=0.1, calibration=FITS
+    )
 
 
 @pytest.mark.parametrize("fuse", [False, True])

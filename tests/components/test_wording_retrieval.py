@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -25,7 +24,6 @@ from naive.vectors import cosine, rounded
 from refusals import refused
 from torch import Tensor
 
-from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import Leg
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
@@ -66,9 +64,7 @@ DOCUMENTS = stored_documents()
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its ranker goes by the wordings."""
-    folder = write_checkpoint("qa-cnn", tmp_path_factory.mktemp("checkpoints") / "qa-cnn")
-    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), wording_weight=100.0))
-    return folder
+    return write_checkpoint("qa-cnn", tmp_path_factory.mktemp("checkpoints") / "qa-cnn", wording_weight=100.0)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,6 @@ from refusals import refused
 
 from ap_ranker.data.faq import Match, read_faq
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from haystack_integrations.common.ap_ranker.entries import to_document
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
@@ -32,9 +31,7 @@ DOCUMENTS = [
 @pytest.fixture(scope="module")
 def weighted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint with a weight for wordings."""
-    folder = write_checkpoint("ap-transformer", tmp_path_factory.mktemp("weighted") / "c")
-    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), wording_weight=2.0))
-    return folder
+    return write_checkpoint("ap-transformer", tmp_path_factory.mktemp("weighted") / "c", wording_weight=2.0)
 
 
 def expected(checkpoint: Path, *wordings: list[str]) -> dict[str, tuple[float, str | None]]:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import forked
 import pytest
 import snowballstemmer
-from conftest import ROOT
 from haystack import Document, Pipeline
 from refusals import absent, assert_refusal, refused
 from typer.testing import CliRunner
@@ -263,7 +260,7 @@ def failing(search: Search, facts: str, faq: str) -> str:
     return str(result.exception)
 
 
-def test_server_down(tmp_path: Path, checkpoint: Path) -> None:
+def test_server_down(tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a user sees it: one message, exit code 2, no log of attempts."""
     proxy = Adapter("http://127.0.0.1")
     search = Search(tmp_path, Server(proxy.url, lucene=False, mapped_only=False, lasting=False), proxy, "faq")
@@ -271,15 +268,9 @@ def test_server_down(tmp_path: Path, checkpoint: Path) -> None:
     proxy.close()
     faq = write(tmp_path / "faq.csv", FAQ)
     expected = f"'faq' … {proxy.url} … docker compose up --detach --wait elasticsearch … hosts"
-    result = subprocess.run(
-        [sys.executable, "-m", "ap_ranker", "index", str(faq), "--pipeline", str(search.indexing)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        cwd=ROOT,
-        env={**os.environ, "COLUMNS": "200"},
-    )
+    monkeypatch.setenv("COLUMNS", "200")
+    command = "from ap_ranker.cli.main import main; main()"
+    result = forked.run(command, "index", faq, "--pipeline", search.indexing)
     assert result.returncode == 2
     assert result.stdout == ""
     assert result.stderr.strip().startswith(f"Error: {search.indexing}: ")

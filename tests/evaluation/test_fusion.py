@@ -18,7 +18,7 @@ from ap_ranker.evaluation.metrics import measure_each
 from ap_ranker.evaluation.weight_fit import fit_weight, log_likelihood
 from ap_ranker.ranking import rule
 from ap_ranker.ranking.bm25 import BM25
-from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.checkpoint import write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Signals, Weights
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
@@ -140,10 +140,7 @@ def test_the_evaluator_the_store_and_the_fusion_have_the_same_scores(tmp_path: P
 
 def test_an_earlier_checkpoint_is_fused_with_the_bm25_that_it_was_trained_beside(tmp_path: Path) -> None:
     for name, language in (("plain", None), ("stemmed", "english")):
-        folder = write_checkpoint("ap-cnn", tmp_path / name)
-        write_checkpoint_config(
-            folder, replace(read_checkpoint_config(folder), bm25_weight=0.3, bm25_language=language)
-        )
+        write_checkpoint("ap-cnn", tmp_path / name, bm25_weight=0.3, bm25_language=language)
     answers = [Answer(str(row), text) for row, text in enumerate([*FORMS, *TEXTS])]
     asked = ["refunded battery", "does a refund track parcels?", "parcel tracked"]
     dataset = Dataset("d", answers, [Question(str(row), text, (row,)) for row, text in enumerate(asked)])

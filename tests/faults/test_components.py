@@ -19,15 +19,13 @@ from haystack import Document, Pipeline
 from haystack.components.joiners import DocumentJoiner
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
 from haystack.document_stores.in_memory import InMemoryDocumentStore
-from haystack.tools import ComponentTool
 from haystack.utils import ComponentDevice
 from refusals import refused
 
-from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Calibration
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker, APRanker
-from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, FAQSearch, LuceneScores
+from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, LuceneScores
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 CPU = ComponentDevice.from_str("cpu")
@@ -39,9 +37,9 @@ FITS = {"model": Calibration(2.0, 3.0, -0.5, {"0.9": 0.4}), "fused": Calibration
 @pytest.fixture(scope="module")
 def fused(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint for which BM25's score counts a half, with a calibration of each score."""
-    folder = write_checkpoint("ap-cnn", tmp_path_factory.mktemp("fused") / "checkpoint")
-    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), bm25_weight=0.5, calibration=FITS))
-    return folder
+    return write_checkpoint(
+        "ap-cnn", tmp_path_factory.mktemp("fused") / "checkpoint", bm25_weight=0.5, calibration=FITS
+    )
 
 
 @pytest.fixture
@@ -229,16 +227,6 @@ def test_numbers_that_are_none_are_refused_when_the_component_is_made(wrong: dic
         AnswerRanker(model="m", **wrong)  # type: ignore[arg-type]
 
 
-def test_a_tool_tells_a_language_model_what_each_parameter_is(store: BM25SDocumentStore) -> None:
-    parts = [AnswerRanker(model="m"), BM25SRetriever(store), FAQSearch(model="m", documents="FAQ.csv")]
-    for part in parts:
-        properties = ComponentTool(part, name="tool", description="finds answers").parameters["properties"]
-        assert "query" in properties
-        for name, schema in properties.items():
-            assert len(schema.get("description", "")) > 20, (part, name)
-            assert "see the" not in schema["description"].lower()
-
-
 # --- copies -----------------------------------------------------------------------------------------------------------
 
 
@@ -258,9 +246,3 @@ def test_warm_components_can_be_copied(fused: Path, tmp_path: Path, copied: obje
         assert twin.run(query=QUERY) == found
         twin.document_store.delete_all_documents()
         assert store.count_documents() == (len(DOCUMENTS) if path is None else 0)
-
-
-def test_a_warm_pipeline_can_be_copied(fused: Path, faq: Path) -> None:
-    search = FAQSearch(model=fused, documents=faq, device=CPU)
-    expected = search.run(query=QUERY)
-    assert copy.deepcopy(search).run(query=QUERY) == expected

@@ -6,7 +6,6 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,10 +14,10 @@ import pytest
 import torch
 from conftest import TEXTS, write_checkpoint
 from disks import fill, read_only, small_disk_or_skip
+from forked import Forked, run
 from refusals import refused
 from safetensors.torch import save_file
 
-from ap_ranker import files
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_directory, atomic_file, locked, restore, write_text_atomically
 from ap_ranker.ranking.checkpoint import find_checkpoint, load_checkpoint
@@ -117,7 +116,7 @@ def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
 
     with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
         Path(name).chmod(0o755)
-        done = child(code, Path(name) / "file")
+        done = run(code, Path(name) / "file")
         assert "Permission denied" in done.stdout, done.stderr
         assert list(Path(name).iterdir()) == []
 
@@ -183,14 +182,6 @@ def test_an_error_of_another_kind_stays_what_it_is(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def child(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    root = str(Path(files.__file__).parent.parent)
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": root}, capture_output=True, text=True, timeout=300, check=False
-    )
-
-
 REPLACE = """
 import os, sys
 from pathlib import Path
@@ -224,7 +215,7 @@ def test_killed_at_any_step_of_a_replacement(exchange: bool, tmp_path: Path) -> 
     for step in range(1, 20):
         write_checkpoint("ap-cnn", place)
         assert [path.name for path in tmp_path.iterdir()] == ["c"], "the write tidied up"
-        done = child(REPLACE, place, step, exchange)
+        done = run(REPLACE, place, step, exchange)
         assert done.returncode in (0, 9), done.stderr
         if exchange:
             assert place.is_dir(), "never away, not for a moment"
@@ -262,20 +253,14 @@ with atomic_directory(Path(sys.argv[1]) / "folder") as draft, atomic_file(Path(s
 
 
 def test_drafts_of_the_dead_are_removed_and_those_of_the_living_are_not(tmp_path: Path) -> None:
-    assert child(KILLED, tmp_path, "killed").returncode == -signal.SIGKILL
+    assert run(KILLED, tmp_path, "killed").returncode == -signal.SIGKILL
     assert len(list(tmp_path.iterdir())) == 2
     write_text_atomically(tmp_path / "file", "whole")
     with atomic_directory(tmp_path / "folder"):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
-    living = subprocess.Popen(
-        [sys.executable, "-c", KILLED, tmp_path, "living"],
-        env={**os.environ, "PYTHONPATH": str(Path(files.__file__).parent.parent)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert living.stdout is not None and living.stdin is not None
-    assert living.stdout.readline() == b"writing\n"
+    living = Forked(KILLED, tmp_path, "living")
+    assert living.stdout.readline() == "writing\n"
     write_text_atomically(tmp_path / "file", "whole")
     with atomic_directory(tmp_path / "folder"):
         pass
@@ -305,13 +290,8 @@ with locked(Path(sys.argv[1])):
 
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, tmp_path],
-        env={**os.environ, "PYTHONPATH": str(Path(files.__file__).parent.parent)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+    holder = Forked(HOLD, tmp_path)
+    assert holder.stdout.readline() == "held\n"
     with pytest.raises(TimeoutError), locked(tmp_path):
         raise AssertionError
     holder.kill()

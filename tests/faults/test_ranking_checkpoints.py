@@ -7,8 +7,6 @@ import json
 import os
 import shutil
 import stat
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +14,8 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import ROOT, TEXTS, write_checkpoint, write_encoder
+from conftest import TEXTS, write_checkpoint, write_encoder
+from forked import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from naive.ap_transformer import TINY
@@ -179,10 +178,8 @@ def test_absurd_sizes_take_neither_memory_nor_time(originals: dict[str, Path], t
             results.append((message, peak() - before, time.process_time() - begun))
         print(json.dumps(results))
     """)
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(originals["ap-cnn"]), str(originals["ap-transformer"]), *folders],
-        cwd=ROOT, capture_output=True, text=True, timeout=400, check=True,
-    )  # fmt: skip
+    done = run(script, originals["ap-cnn"], originals["ap-transformer"], *folders)
+    assert done.returncode == 0, done.stderr
     for case, (message, kilobytes, seconds) in zip(cases, json.loads(done.stdout), strict=True):
         assert kilobytes < 100_000, case
         assert seconds < 8, case

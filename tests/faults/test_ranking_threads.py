@@ -53,7 +53,7 @@ def in_threads(works: Sequence[Callable[[], None]]) -> list[BaseException | None
 # --- a cold process ---
 
 
-@pytest.mark.parametrize("name", ["ap-transformer", "ap-cnn"])
+@pytest.mark.parametrize("name", ["ap-transformer", pytest.param("ap-cnn", marks=pytest.mark.slow)])
 def test_cold_threads_load_and_score(name: str, tmp_path: Path) -> None:
     """32 threads of a new process, in which nothing is imported yet."""
     write_checkpoint(name, tmp_path / "c")

@@ -89,7 +89,7 @@ os._exit(9)
 def test_a_write_that_was_killed_needs_the_disk_once_more(disk: Path) -> None:
     """Half of it is in the file; undoing that is a write."""
     write(disk / "s", index=False)
-    subprocess.run([sys.executable, "-c", INTERRUPTED, disk / "s" / "documents.sqlite"], check=False)
+    run(INTERRUPTED, disk / "s" / "documents.sqlite")
     assert (disk / "s" / "documents.sqlite-journal").exists()
     with read_only(disk), refused("documents.sqlite"):
         found(disk / "s")

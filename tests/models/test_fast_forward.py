@@ -125,14 +125,19 @@ def test_an_encoder_reads_as_the_transformer_does(kind: str, dtype: torch.dtype)
 
 def test_products_have_few_shapes(dtype: torch.dtype) -> None:
     """Each is compiled and kept: a server whose batches all differ must not grow with every one."""
-    model = FastTransformer(backbone(KINDS["bert"]), dtype)
-    with patch.object(torch.ops.mkldnn, "_linear_pointwise", wraps=torch.ops.mkldnn._linear_pointwise) as multiply:
+    rows = set()
+
+    def counted(x: Tensor, *_: Tensor, B: Tensor, **__: object) -> Tensor:  # noqa: N803 -- as torch names it
+        """Compiles nothing: that would take a gigabyte."""
+        rows.add(len(x))
+        return x.new_zeros(len(x), len(B))
+
+    with patch.object(torch.ops.mkldnn, "_linear_pointwise", counted):
         model = FastTransformer(backbone(KINDS["bert"]), dtype)
         for length in range(1, 513, 3):
             model(torch.full((1, length), 5), torch.ones(1, length, dtype=torch.bool))
         for count in range(2, 80):
             model(torch.full((count, 20), 5), torch.arange(20) < 10 + torch.arange(count).unsqueeze(1) % 11)
-    rows = {len(call.args[0]) for call in multiply.call_args_list}
     assert len(rows) < 50
     assert min(rows) == 2  # one row alone is summed in another order
     assert max(rows) <= fast_forward.MOST_ROWS

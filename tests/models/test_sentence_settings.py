@@ -153,7 +153,17 @@ KINDS: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.fixture(params=KINDS)
+SLOW = {
+    "bert, mean",
+    "bert, a prompt for questions",
+    "bert, a dense layer (LaBSE)",
+    "modernbert, first token",
+    "qwen, last token, an instruction",
+}
+"""Whose parts are also those of others."""
+
+
+@pytest.fixture(params=[pytest.param(kind, marks=pytest.mark.slow if kind in SLOW else ()) for kind in KINDS])
 def encoder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     architecture, tokenizer, parts, more = KINDS[request.param]
     if more.get("routed"):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from both_pipelines import assembled, run_both
+from conftest import reconfigure
 from haystack import Document, Pipeline
 from haystack.components.agents import Agent
 from haystack.components.builders import AnswerBuilder, ChatPromptBuilder
@@ -18,7 +18,6 @@ from haystack.components.generators.chat import MockChatGenerator
 from haystack.components.routers import ConditionalRouter
 from haystack.dataclasses import ChatMessage, ToolCall
 
-from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.rule import MODEL, Basis, Calibration
 from haystack_integrations.components.rankers.ap_ranker import APRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, FAQSearch, HybridRetriever
@@ -145,9 +144,7 @@ WAYS = {
 
 
 def test_a_router_by_the_decision(minilm: Path, faq_file: Path, tmp_path: Path) -> None:
-    checkpoint = shutil.copytree(minilm, tmp_path / "calibrated")
-    config = replace(read_checkpoint_config(checkpoint), calibration={MODEL: CALIBRATED})
-    write_checkpoint_config(checkpoint, config)
+    checkpoint = reconfigure(shutil.copytree(minilm, tmp_path / "calibrated"), calibration={MODEL: CALIBRATED})
     pipeline = assembled(
         {
             "search": FAQSearch(model=checkpoint, documents=faq_file, device=CPU),

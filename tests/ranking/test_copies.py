@@ -34,7 +34,9 @@ def copied(request: pytest.FixtureRequest) -> Copy:
     return found
 
 
-@pytest.mark.parametrize("max_bytes", [None, 10**7], ids=["no cache", "cache"])
+@pytest.mark.parametrize(
+    "max_bytes", [pytest.param(None, id="no cache", marks=pytest.mark.slow), pytest.param(10**7, id="cache")]
+)
 def test_a_copy_ranks_the_same(name: str, max_bytes: int | None, copied: Copy, tmp_path: Path) -> None:
     """Also of a ranker that has ranked before, which then holds packed weights, locks and known questions."""
     cache = None if max_bytes is None else EncodingCache(max_bytes)

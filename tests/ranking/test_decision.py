@@ -12,7 +12,6 @@ from conftest import TEXTS, write_checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.decision import Decider, Decision
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
@@ -117,10 +116,8 @@ def test_no_decision_depends_on_copies_top_k_or_further_candidates(
 @pytest.fixture(scope="module")
 def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of random weights that compares wordings and adds BM25's score."""
-    folder = write_checkpoint("ap-transformer", tmp_path_factory.mktemp("decision") / "ranker")
-    config = replace(read_checkpoint_config(folder), wording_weight=0.5, bm25_weight=0.1)
-    write_checkpoint_config(folder, replace(config, calibration={MODEL: FIT, FUSED: FIT}))
-    return folder
+    fields = {"wording_weight": 0.5, "bm25_weight": 0.1, "calibration": {MODEL: FIT, FUSED: FIT}}
+    return write_checkpoint("ap-transformer", tmp_path_factory.mktemp("decision") / "ranker", **fields)
 
 
 @pytest.mark.parametrize("bm25", [None, [3.0, 0.5, 1.0]])
@@ -141,7 +138,7 @@ def test_a_checkpoint_decides_by_its_two_best(calibrated: Path, question: str, b
         assert again.probability == pytest.approx(decision.probability, abs=1e-6)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(data=st.data())
 def test_a_checkpoint_decides_by_its_two_best_whatever_is_known(calibrated: Path, data: st.DataObject) -> None:
     """Some entries have wordings, others none, and the question may be one of them; the two best may have none."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from conftest import TEXTS, write_checkpoint
+from forked import Forked
 
 from ap_ranker.ranking import stored_encodings as module
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
@@ -235,11 +234,7 @@ for number in range(6):
     del ranker
 print(scores.tolist()[:-1])
 """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
-    processes = [
-        subprocess.Popen([sys.executable, "-c", code, name], stdout=subprocess.PIPE, text=True, env=environment)
-        for name in ("one", "two")
-    ]
+    processes = [Forked(code, name) for name in ("one", "two")]
     found = {process.communicate()[0] for process in processes}
     assert [process.returncode for process in processes] == [0, 0]
     assert len(found) == 1

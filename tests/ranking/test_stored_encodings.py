@@ -18,6 +18,7 @@ from refusals import refused
 
 from ap_ranker.models.base import States
 from ap_ranker.ranking import encode_corpus as module
+from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.cache import OVERHEAD, EncodingCache
 from ap_ranker.ranking.encode_corpus import encode_corpus
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
@@ -31,6 +32,19 @@ TOLERANCE = {StateDtype.float32: 1e-6, StateDtype.float16: 5e-3, StateDtype.int8
 CPU = torch.device("cpu")
 
 
+KINDS = {"ap-bilstm", "ap-cnn", "ap-transformer", "qa-cnn"}  # vectors of tokens, their ids, both, a vector of a text
+
+each_model_and_dtype = pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        pytest.param(name, dtype, marks=[] if StateDtype.float32 == dtype or name in KINDS else pytest.mark.slow)
+        for name in sorted(MODELS)
+        for dtype in StateDtype
+    ],
+)
+"""Every model as it is, and every precision of each kind of states."""
+
+
 def plain_and(ranker: Ranker, other: Ranker) -> tuple[torch.Tensor, torch.Tensor]:
     return ranker.score(TEXTS[0], ANSWERS), other.score(TEXTS[0], ANSWERS)
 
@@ -40,7 +54,7 @@ def close(found: torch.Tensor, expected: torch.Tensor, dtype: StateDtype) -> boo
     return torch.allclose(found, expected, rtol=0, atol=TOLERANCE[dtype] * spread)
 
 
-@pytest.mark.parametrize("dtype", list(StateDtype))
+@each_model_and_dtype
 def test_cached_scores_are_the_plain_ones(name: str, dtype: StateDtype, tmp_path: Path) -> None:
     """Cold, warm and half warm, for every model."""
     folder = write_checkpoint(name, tmp_path / "c")
@@ -172,7 +186,7 @@ def test_a_cache_under_threads(checkpoint: Path) -> None:
 # --- a corpus on disk ---
 
 
-@pytest.mark.parametrize("dtype", list(StateDtype))
+@each_model_and_dtype
 def test_an_encoded_corpus_scores_as_plain_encoding(
     name: str, dtype: StateDtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from conftest import ROOT, settings_of
+from conftest import ROOT, reconfigure, settings_of
 from haystack import Document
 from haystack.utils import ComponentDevice
 from naive.ap_transformer import TINY
@@ -31,9 +31,7 @@ from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import (
     CheckpointConfig,
-    read_checkpoint_config,
     save_checkpoint,
-    write_checkpoint_config,
 )
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Calibration
@@ -84,10 +82,7 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         pytest.skip("there is no checkpoints/faq, which `make demo` trains")
     else:
         shutil.copytree(TRAINED, folder)
-    config = read_checkpoint_config(folder)
-    config = replace(config, wording_weight=0.38, bm25_weight=0.02, bm25_language="english", calibration=FITS)
-    write_checkpoint_config(folder, config)
-    return folder
+    return reconfigure(folder, wording_weight=0.38, bm25_weight=0.02, bm25_language="english", calibration=FITS)
 
 
 @pytest.fixture

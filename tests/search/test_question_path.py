@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import yaml
 from conftest import ROOT, TEXTS, settings_of, write_checkpoint
 from haystack import Document
 
-from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from benchmarks.question_path import files_called
@@ -41,11 +39,9 @@ def warm_search(folder: Path, size: int) -> DeclaredPipeline:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a checkpoint as training leaves it: calibrated, with weights of known wordings and of BM25."""
     folder = tmp_path_factory.mktemp("path")
-    checkpoint = write_checkpoint("ap-transformer", folder / "checkpoint")
     calibration = {kind: Calibration(score=3.0, margin=1.0, bias=0.0, thresholds={}) for kind in (MODEL, FUSED)}
     weights = {"wording_weight": 0.3, "bm25_weight": 0.02, "bm25_language": "english"}
-    config = replace(read_checkpoint_config(checkpoint), calibration=calibration, **weights)
-    write_checkpoint_config(checkpoint, config)
+    write_checkpoint("ap-transformer", folder / "checkpoint", calibration=calibration, **weights)
     return folder
 
 

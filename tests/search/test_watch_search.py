@@ -6,7 +6,7 @@ import csv
 import importlib.util
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -19,6 +19,7 @@ from haystack import Document
 from refusals import refused
 from search_server import served
 from searches import write_pipeline
+from waiting import wait_until
 
 from ap_ranker.search import watch_search as live
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
@@ -56,13 +57,6 @@ def search(tmp_path: Path, faq: Path, checkpoint: Path) -> Iterator[tuple[Declar
         following = SearchWatcher(loaded, setup)
         yield loaded, setup
         following.close()
-
-
-def wait_until(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, "it did not come true in time"
-        time.sleep(0.02)
 
 
 def answers(search: DeclaredPipeline, question: str) -> set[str]:

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import copy
-import os
 import pickle
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from forked import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refused
@@ -126,13 +125,11 @@ def test_a_copy_and_a_pickle_are_the_same(name: str) -> None:
     assert len(pickle.dumps(splits)) < 200
 
 
-def test_it_keeps_quiet_and_leaves_nothing_behind(name: str, tmp_path: Path) -> None:
+def test_it_keeps_quiet_and_leaves_nothing_behind(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is imported for the first time, by a user whose home is not there to write to."""
     code = "import sys; from ap_ranker.text.languages import find_segmenter; find_segmenter(sys.argv[1])(sys.argv[2])"
-    environment = os.environ | {"HOME": str(tmp_path / "none"), "PYTHONPATH": os.pathsep.join(sys.path)}
-    ended = subprocess.run(
-        [sys.executable, "-c", code, name, TYPED[name]], env=environment, capture_output=True, text=True, check=False
-    )
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
+    ended = run(code, name, TYPED[name])
     assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", 0)
     assert list(tmp_path.iterdir()) == []
 

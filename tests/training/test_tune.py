@@ -207,7 +207,13 @@ def test_a_hopeless_run_is_ended_early(tmp_path: Path) -> None:
     assert files(output) == ["search.json", "trials.log"]  # the best ones were planted
 
 
-@pytest.mark.parametrize("sizes", [{}, {"batch_size": 64, "epochs": 1}], ids=["many steps", "at the only step"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param({}, id="many steps", marks=pytest.mark.slow),
+        pytest.param({"batch_size": 64, "epochs": 1}, id="at the only step"),
+    ],
+)
 @pytest.mark.usefixtures("diverging")
 def test_numbers_that_overflow_fail_the_trial_and_the_search_goes_on(sizes: dict[str, int], tmp_path: Path) -> None:
     space = {"learning_rate": CategoricalDistribution((10.0, 0.02))}

@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect
 
 expect.set_options(timeout=60_000)  # milliseconds
 
 
 @contextmanager
 def opened(
-    browser_path: str, address: str, locale: str, refused: str = "", others: Sequence[str] = (), **options: Any
+    browser: Browser, address: str, locale: str, refused: str = "", others: Sequence[str] = (), **options: Any
 ) -> Iterator[Page]:
     """The page; a test fails if it asks another host, says anything in the console, or lets a program in a text run.
 
@@ -32,9 +32,8 @@ def opened(
             wrong.append(route.request.url)
         route.continue_()
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
-        page = browser.new_page(locale=locale, **options)
+    page = browser.new_page(locale=locale, **options)
+    try:
         page.set_default_timeout(60_000)
         page.route("**/*", watch)
         page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -45,7 +44,8 @@ def opened(
         )
         page.goto(address)
         yield page
-        browser.close()
+    finally:
+        page.close()
     assert wrong == []
 
 
@@ -54,12 +54,33 @@ def ask(page: Page, question: str) -> None:
     page.keyboard.press("Enter")
 
 
+def maybe(**fields: Any) -> dict[str, Any]:
+    """What the API says of a question for which there may be one answer, of which these fields are not empty."""
+    answer = {"id": "a", "score": 0.5, "question": "", "answer": "b", "html": "", "words": [], "category": ""}
+    answer |= {"bm25_rank": 1, **dict.fromkeys(("source", "matched_wording", "match", "receipt")), **fields}
+    return {"question": "x", "outcome": "maybe", "probability": 0.5, "basis": "prior", "answers": [answer]}
+
+
 def axe_faults(page: Page) -> list[tuple[str, str, str]]:
-    """What axe finds wrong with a page for people who cannot see or click it: rule, element and remedy."""
+    """What axe finds wrong with a page, light or dark, for people who cannot see or click it: rule, element, remedy."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
-    page.wait_for_timeout(300)  # for transitions, whose colours are between two
-    found = axe.Axe().run(page).response["violations"]
+    found, dark = [], page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    for scheme in ("light", "dark") if dark else ("dark", "light"):  # the window's own one last
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.wait_for_timeout(300)  # for transitions, whose colours are between two
+        found += axe.Axe().run(page).response["violations"]
     return [(one["id"], node["html"], node["failureSummary"]) for one in found for node in one["nodes"]]
+
+
+def is_as_wide_as_its_window(page: Page) -> bool:
+    """On a phone and on a screen: nothing must be scrolled sideways."""
+    before, wide = page.viewport_size, []
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 844})
+        wide.append(page.evaluate("document.documentElement.scrollWidth > innerWidth"))
+    assert before is not None
+    page.set_viewport_size(before)
+    return not any(wide)
 
 
 def wait_for_the_model(address: str, question: str = "bike 自転車 الدراجة staff", seconds: float = 120.0) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -28,9 +29,15 @@ def blind_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_checkpoint("qa-cnn", tmp_path_factory.mktemp("blind") / "ranker")
 
 
-@pytest.fixture(scope="session")
-def browser_path() -> str:
-    return find_browser()
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One for all windows of a module: each that is opened knows nothing of the others."""
+    path = find_browser()
+    playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="session")

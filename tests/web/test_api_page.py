@@ -15,8 +15,8 @@ from conftest import ROOT, TEXTS
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
+from forked import served
 from jsonschema import Draft202012Validator
-from search_server import served
 from searches import write_pipeline
 from starlette.testclient import TestClient
 
@@ -71,12 +71,12 @@ def test_python(address: str) -> None:
     assert printed[-1] == "kept"
 
 
-def test_javascript(address: str, browser_path: str) -> None:
+def test_javascript(address: str, browser: Any) -> None:
     pytest.importorskip("playwright", reason="playwright is not installed")
     from .browsing import opened
 
     printed: list[str] = []
-    with opened(browser_path, address, "en", refused="evaluate") as page:
+    with opened(browser, address, "en", refused="evaluate") as page:
         code = example("javascript").replace(ADDRESS, address).replace("console.log(", "printed.push(")
         printed += page.evaluate(f"async () => {{ const printed = []; {code} return printed; }}")
     assert printed == ["answer", TEXTS[1]]

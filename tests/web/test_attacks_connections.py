@@ -15,10 +15,11 @@ import pytest
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from starlette.types import Receive, Scope, Send
+from waiting import wait_until
 
 from ap_ranker.web import connections
 
-from .test_connections import GET, App, read, running, wait_for
+from .test_connections import GET, App, read, running
 
 HEADERS, PRIORITY, RESET, SETTINGS, PING, CONTINUATION = 1, 2, 3, 4, 6, 9
 END_STREAM, END_HEADERS = 1, 4
@@ -195,6 +196,6 @@ def test_who_reads_no_answer_writes_no_log(monkeypatch: pytest.MonkeyPatch, capl
     with running(app) as made, ExitStack() as opened:  # type: ignore[arg-type]  # another application
         for _ in range(5):
             opened.enter_context(made.connect()).sendall(GET)
-        wait_for(lambda: app.ended == 5)
+        wait_until(lambda: app.ended == 5)
     assert app.begun == 5
     assert not [record.getMessage() for record in caplog.records if record.levelno > logging.INFO]

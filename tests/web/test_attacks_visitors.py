@@ -16,10 +16,11 @@ from starlette.testclient import TestClient
 
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.web import gaps
 from ap_ranker.web.app import build_app
 from ap_ranker.web.database import Database, judgements, open_database, quotas
 from ap_ranker.web.gaps import find_unanswered
-from ap_ranker.web.grouping import MOST, count
+from ap_ranker.web.grouping import count
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.signed_answers import AnswerSigner, ShownAnswer
@@ -81,8 +82,9 @@ def test_headers_of_strangers_make_no_crowd(search: DeclaredPipeline) -> None:
     assert votes.networks == 1
 
 
-def test_click_and_take_back_in_a_loop(search: DeclaredPipeline) -> None:
+def test_click_and_take_back_in_a_loop(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the visit and the answer: a network has one quota, and beyond it nothing at all is written."""
+    monkeypatch.setitem(QUOTAS, "judgement", 30)
     client = client_of(search, workers=FixedSearch([0.9, 0.5]))
     first, second = answers(client)
     states = []
@@ -98,17 +100,18 @@ def test_click_and_take_back_in_a_loop(search: DeclaredPipeline) -> None:
     assert (Path(database.place).stat().st_size, database.revision("judgements")) == (size, revision)
 
 
-def test_much_noise_hides_nothing_that_many_ask(place: str) -> None:
-    """One network may log 3,000 questions in a day; the owner sees 2,000, the latest of which were its own."""
+def test_much_noise_hides_nothing_that_many_ask(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One network may log more questions in a day than the owner sees, and the latest of these were its own."""
+    monkeypatch.setattr(gaps, "MOST", 200)
     database = open_database(place)
     log = QuestionLog(database)
     for number in range(3):
         log.add("do you repair tandems", f"honest {number}", Outcome.NONE, [])
     log.close()
     log = QuestionLog(database)
-    for number in range(MOST + 100):
+    for number in range(300):
         log.add(f"noise {number}", "hostile", Outcome.NONE, [])
-        if number % 500 == 0:
+        if number % 100 == 0:
             log.close()
             log = QuestionLog(database)
     log.close()
@@ -135,27 +138,28 @@ def test_repeated_words_find_what_they_found() -> None:
     assert suggestions.find("bike biking") == []
 
 
-@pytest.mark.parametrize("text", ODD.values(), ids=ODD)
 def test_odd_sentences_are_kept_and_shown_to_nobody_else(
-    search: DeclaredPipeline, text: str, place: str, caplog: pytest.LogCaptureFixture
+    search: DeclaredPipeline, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     database = open_database(place)
     log = QuestionLog(database)
     options: dict[str, Any] = {"learn_from_clicks": 3, "question_log": log, "limits": {"score_threshold": -100.0}}
     app = build_app(search, Judgements(database), **options)
-    for number in range(5):
-        client = visit(app, f"192.0.{number}.1")
-        found = answers(client, text)
-        given = {"question": text.strip(), "comment": text, "visit": f"v{number}"}
-        assert click(client, found[-1], **given) == 200
+    for name, text in ODD.items():
+        for number in range(3):
+            client = visit(app, f"192.0.{number}.1")
+            found = answers(client, text)
+            given = {"question": text.strip(), "comment": text, "visit": f"{name} {number}"}
+            assert click(client, found[-1], **given) == 200
     log.close()
-    assert [record["comment"] for record in Judgements(database).records()]
+    assert len(Judgements(database).records()) == 3 * len(ODD)
     other = visit(app, "198.51.100.1")
-    shown = [other.post("/api/search", json={"question": "bike"}).text, other.get("/metrics").text]
-    shown += [other.post("/api/suggest", json={"text": begun}).text for begun in (text, text[:3], "where", "bike")]
-    assert all(text not in one and json.dumps(text)[1:-1] not in one for one in shown)
-    assert text not in caplog.text
+    for text in ODD.values():
+        shown = [other.post("/api/search", json={"question": "bike"}).text, other.get("/metrics").text]
+        shown += [other.post("/api/suggest", json={"text": begun}).text for begun in (text, text[:3], "where", "bike")]
+        assert all(text not in one and json.dumps(text)[1:-1] not in one for one in shown)
+        assert text not in caplog.text
 
 
 @pytest.mark.parametrize("field", ["question", "id", "comment", "visit", "receipt"])

@@ -72,7 +72,7 @@ def by_words(search: DeclaredPipeline) -> list[str]:
     return [document.meta["answer"] for document in store.bm25_retrieval(QUESTION, top_k=5)]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_bm25_answers_until_the_model_can(
     setup: SearchSetup, gate: threading.Event, workers: int, log: pytest.LogCaptureFixture
 ) -> None:

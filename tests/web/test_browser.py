@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from playwright.sync_api import Page, Route, expect
-from search_server import served
+from forked import served
+from playwright.sync_api import Browser, Page, Route, expect
 from searches import NASTY, write_pipeline
 
 from ap_ranker.cli.main import app
@@ -58,8 +58,8 @@ def address(folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def page(browser_path: str, address: str) -> Iterator[Page]:
-    with opened(browser_path, address, "en-GB") as page:
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    with opened(browser, address, "en-GB") as page:
         yield page
 
 
@@ -129,18 +129,18 @@ def test_keyboard(page: Page) -> None:
     expect(page.get_by_label("Your question")).to_be_focused()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone(page: Page, scheme: str) -> None:
-    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+def test_a_phone(page: Page) -> None:
     page.set_viewport_size({"width": 320, "height": 640})
     ask(page, "where is my " + "parcel" * 60 + " battery")
     expect(page.locator("#answers article").first).to_be_visible()
     page.locator(".why").first.click()
     expect(page.locator(".reasons .map").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
-    ink, paper = (page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
-    brightness = [sum(map(int, re.findall(r"\d+", colour))) for colour in (ink, paper)]
-    assert (brightness[0] > brightness[1]) == (scheme == "dark")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        ink, paper = (page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
+        brightness = [sum(map(int, re.findall(r"\d+", colour))) for colour in (ink, paper)]
+        assert (brightness[0] > brightness[1]) == (scheme == "dark")
 
 
 ENGLISH, GERMAN, CHINESE, FRENCH, ARABIC = (
@@ -155,18 +155,16 @@ ENGLISH, GERMAN, CHINESE, FRENCH, ARABIC = (
 @pytest.mark.parametrize(
     ("locale", "expected"),
     [
-        ("en-US", ENGLISH),
         ("de-AT", GERMAN),
-        ("de", GERMAN),
         ("zh-CN", CHINESE),
         ("fr-CA", FRENCH),
         ("ar-EG", ARABIC),
         ("sv-SE", ENGLISH),
     ],
 )
-def test_the_readers_language(browser_path: str, address: str, locale: str, expected: tuple[str, ...]) -> None:
+def test_the_readers_language(browser: Browser, address: str, locale: str, expected: tuple[str, ...]) -> None:
     language, question, search, why = expected
-    with opened(browser_path, address, locale) as page:
+    with opened(browser, address, locale) as page:
         expect(page.locator("html")).to_have_attribute("lang", language)
         expect(page.locator("html")).to_have_attribute("dir", "rtl" if language == "ar" else "ltr")
         page.get_by_label(question).fill("where is my battery")
@@ -174,8 +172,8 @@ def test_the_readers_language(browser_path: str, address: str, locale: str, expe
         expect(page.locator("#answers article").first.get_by_role("button", name=why)).to_be_visible()
 
 
-def test_keys_that_compose_a_chinese_word_do_not_leave_the_search_box(browser_path: str, address: str) -> None:
-    with opened(browser_path, address, "zh-CN") as page:
+def test_keys_that_compose_a_chinese_word_do_not_leave_the_search_box(browser: Browser, address: str) -> None:
+    with opened(browser, address, "zh-CN") as page:
         ask(page, "where is my battery")
         expect(page.locator("#answers article").first).to_be_visible()
         box = page.get_by_role("combobox")
@@ -189,9 +187,9 @@ def test_keys_that_compose_a_chinese_word_do_not_leave_the_search_box(browser_pa
         expect(page.locator("#answers article").first).to_be_focused()
 
 
-def test_in_german(browser_path: str, address: str) -> None:
+def test_in_german(browser: Browser, address: str) -> None:
     """From the first word to the last; what the FAQ and the user wrote stays as it is."""
-    with opened(browser_path, address, "de-DE") as page:
+    with opened(browser, address, "de-DE") as page:
         expect(page).to_have_title("Fragen und Antworten")
         ask(page, "zebra crossing")
         expect(page.get_by_role("status").first).to_contain_text("Darauf haben wir keine Antwort.")
@@ -209,17 +207,15 @@ def test_in_german(browser_path: str, address: str) -> None:
         assert [word for word in english if word in shown.replace("All about your refund.", "")] == []
 
 
-@pytest.mark.parametrize(
-    ("status", "message"),
-    [
-        (429, "Zu viele Anfragen. Warten Sie einen Moment."),
-        (503, "Der Server kann gerade nicht antworten. Versuchen Sie es gleich noch einmal."),
-        (418, "Der Server hat die Anfrage abgelehnt (418)."),
-        (0, "Der Server ist nicht erreichbar. Läuft er?"),
-    ],
-)
-def test_refusals_in_german(browser_path: str, address: str, status: int, message: str) -> None:
+def test_refusals_in_german(browser: Browser, address: str) -> None:
     """As `Limits` refuses; 0 for a server that is gone."""
+    messages = {
+        429: "Zu viele Anfragen. Warten Sie einen Moment.",
+        503: "Der Server kann gerade nicht antworten. Versuchen Sie es gleich noch einmal.",
+        418: "Der Server hat die Anfrage abgelehnt (418).",
+        0: "Der Server ist nicht erreichbar. Läuft er?",
+    }
+    status = 0
 
     def refuse(route: Route) -> None:
         if status:
@@ -227,11 +223,12 @@ def test_refusals_in_german(browser_path: str, address: str, status: int, messag
         else:
             route.abort()
 
-    with opened(browser_path, address, "de-DE", refused="/api/search") as page:
+    with opened(browser, address, "de-DE", refused="/api/search") as page:
         page.route("**/api/search", refuse)
-        ask(page, "where is my refund")
-        expect(page.get_by_role("status").first).to_have_text(message)
+        for status, message in messages.items():
+            ask(page, f"where is my refund {status}")
+            expect(page.get_by_role("status").first).to_have_text(message)
 
 
 def test_the_page_says_everything(page: Page) -> None:
-    assert page.evaluate("[...document.querySelectorAll('[data-text]')].every(e => e.textContent)")
+    page.wait_for_function("[...document.querySelectorAll('[data-text]')].every(e => e.textContent)")

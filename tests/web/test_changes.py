@@ -6,8 +6,6 @@ import json
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,6 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from forked import Forked
 from sqlalchemy import insert, select
 from typer.testing import CliRunner
 
@@ -179,8 +178,7 @@ while True:
 
 @pytest.mark.parametrize("seconds", [0.05, 0.23])
 def test_kill_minus_nine_loses_nothing_that_was_kept(place: str, seconds: float) -> None:
-    process = subprocess.Popen([sys.executable, "-c", WRITER, place], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
+    process = Forked(WRITER, place)
     process.stdout.readline()
     time.sleep(seconds)
     os.kill(process.pid, signal.SIGKILL)
@@ -244,24 +242,15 @@ for line in sys.stdin:
 def race(place: str, tmp_path: Path) -> Iterator[Callable[..., list[Any]]]:
     """Lets two servers of one database do the same, 25 times each, at once; returns what all that succeeded say."""
     faq = write_faq(tmp_path)
-    command = [sys.executable, "-c", SERVER, place, str(faq)]
-    servers = [
-        subprocess.Popen([*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for name in ("first", "second")
-    ]
-
-    def line_of(server: subprocess.Popen[str]) -> str:
-        assert server.stdout is not None
-        return server.stdout.readline()
+    servers = [Forked(SERVER, place, faq, name) for name in ("first", "second")]
 
     def both(**asked: Any) -> list[Any]:
         for server in servers:
-            assert server.stdin is not None
             server.stdin.write(json.dumps(asked | {"count": 25}) + "\n")
             server.stdin.flush()
-        return [one for server in servers for one in json.loads(line_of(server))]
+        return [one for server in servers for one in json.loads(server.stdout.readline())]
 
-    assert [line_of(server) for server in servers] == ["ready\n"] * 2
+    assert [server.stdout.readline() for server in servers] == ["ready\n"] * 2
     yield both
     for server in servers:
         server.communicate()

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from waiting import wait_until
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
@@ -116,13 +117,6 @@ def seconds_until_closed(connection: socket.socket, trickle: bytes = b"") -> flo
     return time.monotonic() - started
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 def test_a_connection_that_says_nothing() -> None:
     with running(App()) as made, made.connect() as idle:
         assert 0.3 < seconds_until_closed(idle) < 20
@@ -150,7 +144,7 @@ def test_an_answer_that_nobody_reads() -> None:
     app = App(size=50_000_000)
     with running(app) as made, made.connect() as deaf:
         deaf.sendall(GET)
-        wait_for(lambda: app.failed + app.done == 1)  # the server may keep to itself that it was all in vain
+        wait_until(lambda: app.failed + app.done == 1)  # the server may keep to itself that it was all in vain
 
 
 def test_a_slow_answer_is_no_slow_client() -> None:
@@ -199,7 +193,7 @@ def test_what_was_asked_is_answered_at_the_end() -> None:
     with running(app) as made, ExitStack() as opened:
         busy, idle, late = (opened.enter_context(made.connect()) for _ in range(3))
         busy.sendall(ASK)
-        wait_for(lambda: app.begun == 1)
+        wait_until(lambda: app.begun == 1)
         idle.sendall(ASK)
         made.stop()
         late.sendall(ASK)  # the server goes on for a moment

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from forked import Forked
 from sqlalchemy import delete, insert, select, update
 
 from ap_ranker.errors import InputError
@@ -68,11 +67,9 @@ def test_servers_that_start_at_once_share_a_new_database(place: str, round_: int
     code = (
         "import sys; from ap_ranker.web.database import open_database; print(open_database(sys.argv[1]).secret().hex())"
     )
-    started = [
-        subprocess.Popen([sys.executable, "-c", code, place], stdout=subprocess.PIPE, text=True) for _ in range(4)
-    ]
+    started = [Forked(code, place) for _ in range(4)]
 
-    secrets = {process.communicate(timeout=60)[0] for process in started}
+    secrets = {process.communicate()[0] for process in started}
 
     assert [process.returncode for process in started] == [0] * 4
     assert len(secrets) == 1 and secrets != {""}

@@ -75,17 +75,15 @@ def test_the_direction_of_writing() -> None:
         assert not re.search(sided, style)  # sides are those of the direction
 
 
-def test_every_form_of_a_number_in_a_browser(browser_path: str) -> None:
+def test_every_form_of_a_number_in_a_browser(browser: Any) -> None:
     """Each number has the form that its language wants, by the browser's own rules (CLDR)."""
-    playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright_api.sync_playwright() as playwright:
-        page = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"]).new_page()
-        for language, table in TEXTS.items():
-            script = "language => new Intl.PluralRules(language).resolvedOptions().pluralCategories"
-            wanted = set(page.evaluate(script, language))
-            for name, text in table.items():
-                if isinstance(text, dict) and "other" in text:
-                    assert set(text) == wanted, (language, name)
+    page = browser.new_page()
+    for language, table in TEXTS.items():
+        script = "language => new Intl.PluralRules(language).resolvedOptions().pluralCategories"
+        wanted = set(page.evaluate(script, language))
+        for name, text in table.items():
+            if isinstance(text, dict) and "other" in text:
+                assert set(text) == wanted, (language, name)
     assert all(isinstance(TEXTS[language][name], dict) for language in ALL for name in PLURALS)
 
 

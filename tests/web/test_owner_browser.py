@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from waiting import wait_until
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 pytest.importorskip("playwright", reason="playwright is not installed")
 
 from conftest import TEXTS
-from playwright.sync_api import Page, Route, expect
-from search_server import served
+from forked import served
+from playwright.sync_api import Browser, Page, Route, expect
 from searches import write_pipeline
 
 from ap_ranker.web.changes import read_changes
@@ -53,13 +53,7 @@ def address(place: Path) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as environment, ExitStack() as stack:
         environment.setenv("AP_RANKER_OWNER_KEY", KEY)
         server = stack.enter_context(served(*options, folder=place))
-        database, end = open_database(place / "faq.db"), time.monotonic() + 60
-
-        def wait_while(is_so: Callable[[], bool]) -> None:
-            while is_so():
-                assert time.monotonic() < end
-                time.sleep(0.05)
-
+        database = open_database(place / "faq.db")
         with httpx.Client(base_url=server.address, timeout=60) as client:
 
             def outcome(question: str) -> str:
@@ -67,7 +61,7 @@ def address(place: Path) -> Iterator[str]:
                 return found
 
             assert {outcome(question) for question in ASKED} == {"maybe", "none"}
-        wait_while(lambda: not {*ASKED} <= {logged.question for logged in read_question_log(database)})
+        wait_until(lambda: {*ASKED} <= {logged.question for logged in read_question_log(database)})
         for question, networks in {SENTENCE: 2, "the hotline is 0900 1234": 1}.items():
             for number in range(networks):
                 given = {"answer": f"{TEXTS[0]}\n{TEXTS[1]}", "stored_question": TEXTS[0], "network": f"n{number}"}
@@ -76,9 +70,9 @@ def address(place: Path) -> Iterator[str]:
 
 
 @contextmanager
-def logged_in(browser_path: str, address: str, name: str = "", **options: Any) -> Iterator[Page]:
+def logged_in(browser: Browser, address: str, name: str = "", **options: Any) -> Iterator[Page]:
     """The page after logging in; that the form to do so has status 401, the browser says in the console."""
-    with opened(browser_path, f"{address}owner", "en-GB", refused="/owner", **options) as page:
+    with opened(browser, f"{address}owner", "en-GB", refused="/owner", **options) as page:
         page.get_by_label("The owner's key").fill(KEY)
         page.get_by_label("Your name").fill(name)
         page.keyboard.press("Enter")
@@ -90,8 +84,8 @@ def card(page: Page, section: str, text: str) -> Any:
     return page.locator(f"#{section} .list > li").filter(has_text=text)
 
 
-def test_from_a_gap_to_an_answer_and_back(browser_path: str, address: str, place: Path) -> None:
-    with logged_in(browser_path, address) as page:
+def test_from_a_gap_to_an_answer_and_back(browser: Browser, address: str, place: Path) -> None:
+    with logged_in(browser, address) as page:
         expect(page.locator("#gaps .list > li")).to_have_count(3)
         first = page.locator("#gaps .list > li").first
         expect(first.locator(".asked")).to_have_text("asked 2 times")
@@ -137,8 +131,8 @@ def test_from_a_gap_to_an_answer_and_back(browser_path: str, address: str, place
         expect(page.get_by_label("The owner's key")).to_be_visible()
 
 
-def test_a_visitors_sentence_is_read_before_it_is_accepted(browser_path: str, address: str) -> None:
-    with logged_in(browser_path, address, "Änne") as page:
+def test_a_visitors_sentence_is_read_before_it_is_accepted(browser: Browser, address: str) -> None:
+    with logged_in(browser, address, "Änne") as page:
         expect(page.locator("#feedback .list > li")).to_have_count(2)
         first = page.locator("#feedback .list > li").first
         expect(first.locator(".question")).to_have_text("<b>my</b> parcel, order 4711 <script>alert(2)</script>")
@@ -165,12 +159,12 @@ def test_a_visitors_sentence_is_read_before_it_is_accepted(browser_path: str, ad
     ],
 )
 def test_the_first_screen(
-    browser_path: str, address: str, scheme: Any, locale: str, key: str, name: str, title: str
+    browser: Browser, address: str, scheme: Any, locale: str, key: str, name: str, title: str
 ) -> None:
     """In the browser's language, as the page is; also after a wrong key, by keyboard, on a phone."""
     size = {"width": 390, "height": 844}
     options = {"viewport": size, "color_scheme": scheme, "refused": "/owner"}
-    with opened(browser_path, f"{address}owner", locale, **options) as page:
+    with opened(browser, f"{address}owner", locale, **options) as page:
         expect(page.get_by_label(key)).to_be_focused()
         assert axe_faults(page) == []
         accents = page.evaluate(COLOURS)
@@ -192,14 +186,14 @@ def test_the_first_screen(
         page.wait_for_load_state("networkidle")
 
 
-def test_a_late_reply_changes_no_list(browser_path: str, address: str) -> None:
+def test_a_late_reply_changes_no_list(browser: Browser, address: str) -> None:
     """What an earlier letter asked for comes last; the focus stays where the owner moved it."""
     late: list[Route] = []
 
     def keep(route: Route) -> None:
         late.append(route)
 
-    with logged_in(browser_path, address) as page:
+    with logged_in(browser, address) as page:
         page.locator("#gaps .list > li").first.get_by_role("button", name="Add to another entry").click()
         dialog = page.locator("#chooser")
         expect(dialog.locator("li").nth(1)).to_be_visible()
@@ -217,8 +211,8 @@ def test_a_late_reply_changes_no_list(browser_path: str, address: str) -> None:
         expect(chosen).to_be_focused()
 
 
-def test_by_keyboard_alone(browser_path: str, address: str) -> None:
-    with logged_in(browser_path, address) as page:
+def test_by_keyboard_alone(browser: Browser, address: str) -> None:
+    with logged_in(browser, address) as page:
         choose = card(page, "gaps", "xyzzy").get_by_role("button", name="Add to another entry")
         choose.focus()
         page.keyboard.press("Enter")
@@ -240,15 +234,16 @@ def test_by_keyboard_alone(browser_path: str, address: str) -> None:
         expect(card(page, "gaps", "xyzzy")).to_have_count(0)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_on_a_phone(browser_path: str, address: str, scheme: str) -> None:
-    with logged_in(browser_path, address, viewport={"width": 390, "height": 844}, color_scheme=scheme) as page:
+def test_on_a_phone(browser: Browser, address: str) -> None:
+    with logged_in(browser, address, viewport={"width": 390, "height": 844}) as page:
         expect(page.locator("#entries .list > li").first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         assert axe_faults(page) == []
-        ink, paper = page.evaluate("(style => [style.color, style.backgroundColor])(getComputedStyle(document.body))")
-        brightness = [sum(map(int, colour.strip("rgb()").split(",")[:3])) for colour in (ink, paper)]
-        assert (brightness[0] < brightness[1]) == (scheme == "light")
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            script = "(style => [style.color, style.backgroundColor])(getComputedStyle(document.body))"
+            brightness = [sum(map(int, colour.strip("rgb()").split(",")[:3])) for colour in page.evaluate(script)]
+            assert (brightness[0] < brightness[1]) == (scheme == "light")
         heights = page.locator("button:visible").evaluate_all("all => all.map((one) => one.offsetHeight)")
         assert min(heights) >= 24
         page.locator("#entries .list > li").first.get_by_role("button", name="Edit").click()

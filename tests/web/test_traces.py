@@ -7,8 +7,7 @@ import json
 import os
 import sqlite3
 import stat
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Thread
@@ -17,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from sqlalchemy import create_engine, insert, select
+from waiting import wait_until
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.feedback import add_feedback
@@ -279,13 +279,6 @@ def test_several_servers_delete_while_visitors_click(website: Database, monkeypa
     said, asked, decided = left(website)
     assert said == {f"new {number}" for number in range(0, 40, 2)}
     assert asked == decided == set()
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < end, "it did not come true in time"
-        time.sleep(0.02)
 
 
 def test_a_server_does_so_at_once(website: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.web import suggestions
@@ -101,8 +99,7 @@ def write_faq(folder: Path) -> Path:
 
 def write_search(folder: Path, kind: str) -> Path:
     """A pipeline that retrieves few candidates, and a ranker that goes by known wordings above all."""
-    checkpoint = write_checkpoint("ap-transformer", folder / "checkpoint")
-    write_checkpoint_config(checkpoint, replace(read_checkpoint_config(checkpoint), wording_weight=100.0))
+    checkpoint = write_checkpoint("ap-transformer", folder / "checkpoint", wording_weight=100.0)
     if kind == "words":
         return write_pipeline(folder, checkpoint)
     declared = yaml.safe_load((ROOT / "pipelines" / "faq_search_hybrid.yaml").read_text())
