@@ -400,7 +400,7 @@ def test_the_numbers_and_the_gaps(owner: TestClient, place: str, database: Datab
     counts = counts_of(owner)
     assert counts["questions"] == 5
     assert (counts["helped"], counts["judged"]) == (1, 3)
-    assert counts["outcomes"] == {"answer": 4, "maybe": 0, "none": 1}
+    assert [counts[outcome] for outcome in Outcome] == [4, 0, 1]
     assert counts["shares"] == {"answer": 0.8, "maybe": 0.0, "none": 0.2, "helped": 1 / 3}
     [judged] = post(owner, "feedback")
     shown = {"question": "the battery of my parcel", "entry": first["question"]}
@@ -615,7 +615,7 @@ def test_the_page_is_small_whatever_the_tables_hold(owner: TestClient, database:
 
     found = post(owner, "usage", first="1970-01-01", last="1970-01-01")
     assert found["current"]["questions"] == found["current"]["judged"] == count
-    assert len(found["top"]) == usage.SHOWN
+    assert len(found["top"]) == usage.LISTS["top"][-1]
     assert {len(post(owner, name)) for name in ("feedback", "history")} == {service.SHOWN}
     found = post(owner, "entries")
     assert (found["count"], len(found["entries"])) == (count + len(TEXTS) // 2, service.ENTRIES)

@@ -29,7 +29,6 @@ from ap_ranker.web.gaps import BackgroundGroups, GapFinder, find_unanswered, ope
 from ap_ranker.web.grouping import Gap
 from ap_ranker.web.judgements import Judgements, Votes, key_of_answer
 from ap_ranker.web.question_log import clean_question
-from ap_ranker.web.usage import Period, usage_of
 from haystack_integrations.common.ap_ranker.entries import to_document
 
 if TYPE_CHECKING:
@@ -81,12 +80,6 @@ class OwnerService:
         self._found = _Found([], {}, {}, {})
         self._finder = GapFinder(search, pause)
         self._groups = BackgroundGroups()
-
-    def usage(self, period: Period) -> dict[str, Any]:
-        """What was asked in a period, as `Usage`, with shares."""
-        found = usage_of(self.database, period)
-        counted = {name: asdict(counts) | {"shares": counts.shares} for name, counts in found.counted.items()}
-        return asdict(found) | counted | {"period_before": asdict(period.before)}
 
     def gaps(self) -> dict[str, Any]:
         """The groups of unanswered questions so far, each with its nearest entry, and whether more come (`grouping`).
