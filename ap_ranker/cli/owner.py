@@ -24,7 +24,7 @@ SHOWN = 20
 DAY: dict[str, Any] = {"formats": ["%Y-%m-%d"], "metavar": "YYYY-MM-DD"}
 """What an option for a day takes."""
 
-FaqOrDatabase = Annotated[str | None, argument("The FAQ, or its database: FILE.db or a URL.", metavar="FAQ|DATABASE")]
+FaqOrDatabase = Annotated[Path | None, argument("The FAQ, or its database, FAQ.db.", metavar="FAQ|DATABASE")]
 
 
 def gaps(
@@ -141,9 +141,10 @@ def report(
     from ap_ranker.web.usage import Period, usage_of
 
     period = Period.of(*(day and day.date() for day in (first, last)))
-    usage = usage_of(open_existing(*_place(faq_or_database, database)), period)
-    title = f"{period.first} to {period.last}, beside {period.before.first} to {period.before.last} (UTC)"
-    console.table(["", numbers("these days"), numbers("before")], summary(usage), title)
+    website = open_existing(database, faq_or_database)
+    usage = usage_of(website, period)
+    days = f"{period.first} to {period.last}, beside {period.before.first} to {period.before.last}"
+    console.table(["", numbers("these days"), numbers("before")], summary(usage), f"{website.place}, {days} (UTC)")
     counts = ("asked", "before", "none")
     if rows := [[row["question"][:80], *(f"{row[name]:,}" for name in counts)] for row in usage["top"]]:
         console.table(["asked most", *map(numbers, counts)], rows)
@@ -163,8 +164,7 @@ def owners(
     from ap_ranker.web.database import in_utc, open_database, open_existing, place_of
     from ap_ranker.web.owner.sessions import add_owner, owners_keys, remove_owner
 
-    place = _place(faq_or_database, database)
-    website = open_existing(*place) if add is None else open_database(place_of(*place))
+    website = open_database(place_of(database, faq_or_database)) if add else open_existing(database, faq_or_database)
     if remove is not None:
         remove_owner(website, remove)
     if add is not None:
@@ -172,10 +172,3 @@ def owners(
         console.say(f"The key of {add} for the owner's page, kept nowhere and shown only now:\n\n{key}\n")
     rows = [[key.owner or "", minute(in_utc(key.time))] for key in owners_keys(website)]
     console.table(["owner", "since, UTC"], rows)
-
-
-def _place(named: str | None, database: str | None) -> tuple[str | None, Path | None]:
-    """The database and the FAQ, for `place_of`; an argument may be either."""
-    if named is not None and ("://" in named or named.endswith(".db")):
-        return named, None
-    return database, None if named is None else Path(named)

@@ -23,6 +23,5 @@ def summary(usage: Mapping[str, Any]) -> list[list[str]]:
 def report_page(usage: Mapping[str, Any]) -> str:
     """The page of what `usage_of` has counted; all that users and owners say is text in it."""
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["day"] = lambda day: f"{day.day} {day:%B %Y}"
     template = environment.from_string((files("ap_ranker.web") / "report.html").read_text(encoding="utf-8"))
     return template.render(usage, lines=summary(usage))

@@ -80,7 +80,7 @@ def test_other_days(faq: Path) -> None:
         ("FAQ.csv", "--output", "week.pdf"),
         ("none.csv",),
         ("none.db",),
-        ("mysql://x/y",),
+        ("--database", "mysql://x/y"),
     ],
 )
 def test_what_cannot_be_reported(faq: Path, arguments: tuple[str, ...]) -> None:

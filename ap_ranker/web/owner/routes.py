@@ -153,7 +153,10 @@ class OwnersPage:
         async def route(request: Request) -> Any:
             owner = await self._require(request)  # first, so that nobody without a key learns what is expected
             try:
-                return await self._run(work, _checked(model, await request.body() or b"{}"), owner)
+                return await self._run(work, model.model_validate_json(await request.body() or b"{}"), owner)
+            except ValidationError as error:  # answered as FastAPI's own
+                faults = [one | {"loc": ("body", *one["loc"])} for one in error.errors()]
+                raise RequestValidationError(faults) from error
             except ConflictError as error:
                 raise HTTPException(409, str(error)) from error
 
@@ -191,9 +194,9 @@ class OwnersPage:
 
     def _add_table(self, app: FastAPI) -> None:
         @app.get(TABLE)
-        async def table(request: Request) -> Response:
+        async def table(request: Request, first: date | None = None, last: date | None = None) -> Response:
             await self._require(request)
-            period = _checked(PeriodRequest, json.dumps(dict(request.query_params)).encode()).period
+            period = PeriodRequest(first=first, last=last).period
             text = await self._run(usage_table, self._service.database, period)
             name = f"questions_{period.first}_{period.last}.csv"
             headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
@@ -238,15 +241,6 @@ class OwnersPage:
             response = RedirectResponse("../owner", 303)
             await self._run(self._sessions.end, request, response)
             return response
-
-
-def _checked(model: type[R], content: bytes) -> R:
-    """A request from JSON; what is wrong with it is answered as FastAPI's own."""
-    try:
-        return model.model_validate_json(content)
-    except ValidationError as error:
-        faults = [one | {"loc": ("body", *one["loc"])} for one in error.errors()]
-        raise RequestValidationError(faults) from error
 
 
 async def _send(request: Request, content: bytes, media_type: str) -> Response:

@@ -122,10 +122,7 @@ class OwnerService:
         }
 
     def entries(self, text: str, skip: int = 0) -> dict[str, Any]:
-        """The entries that contain all words of a text: how many there are, and those of a page after the `first` ones.
-
-        That page has the entry after as many as are to be skipped, or else the last entry.
-        """
+        """How many entries contain all words of a text, and the page of them with the one after `skip`, or the last."""
 
         def has_all(keyed: KeyedEntry) -> bool:
             whole = normalized(" ".join((keyed.entry.text(Match.both), *keyed.entry.wordings)))

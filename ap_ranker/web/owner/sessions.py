@@ -21,7 +21,7 @@ from sqlalchemy import delete, insert, select
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ap_ranker.errors import InputError, check_known
+from ap_ranker.errors import InputError, check_known, one_line
 from ap_ranker.text.reading import normalized
 from ap_ranker.web.database import Database, now, owners, sessions, storable
 from ap_ranker.web.question_log import clean_question
@@ -38,9 +38,6 @@ may send only one."""
 
 LONGEST, FORGOTTEN = 60.0, 3600.0
 """Seconds that a network waits at most, and after which its wrong keys are forgotten."""
-
-MAX_NAME = 100
-"""Maximum number of characters of an owner's name."""
 
 MAX_NETWORKS: Final = 10_000
 """Maximum number of networks whose wrong keys are counted; the one that failed longest ago is forgotten first."""
@@ -68,9 +65,9 @@ def owners_keys(database: Database) -> list[OwnerKey]:
 
 def add_owner(database: Database, name: str) -> str:
     """Add an owner, whose new key is returned; InputError for a name that is empty, too long, or somebody's already."""
-    if not 0 < len(name) <= MAX_NAME or clean_question(name) != name:
-        expected = f"Expected a name of 1 to {MAX_NAME} letters, without control characters and superfluous spaces"
-        raise InputError(f"{expected}, found {name[:MAX_NAME]!r}.")
+    if not name or clean_question(name) != name:
+        expected = "Expected a short name of an owner, without control characters and superfluous spaces"
+        raise InputError(f"{expected}, found {one_line(repr(name), 80)}.")
     key = secrets.token_hex(16)
     with database.writing("owners") as connection:
         if normalized(name) in map(normalized, connection.scalars(select(owners.c.name))):
