@@ -158,5 +158,4 @@ def _list(name: str, period: Period) -> Select[Any]:
 
 
 def _rows(connection: Connection, query: Select[Any]) -> list[dict[str, Any]]:
-    rows = connection.execute(query).mappings()
-    return [{**row, "question": clean_question(row["question"])} for row in rows]
+    return [{**row, "question": clean_question(row["question"])} for row in connection.execute(query).mappings()]

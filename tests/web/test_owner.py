@@ -431,6 +431,24 @@ def test_pages_of_entries(owner: TestClient, folder: Path) -> None:
     assert owner.post("/owner/api/entries", json={"skip": -1}).status_code == 422
 
 
+def test_the_table_of_questions(owner: TestClient, database: Database) -> None:
+    row = {"question": "=1+1", "question_key": "k", "outcome": "answer", "entry": "", "time": 86_400}
+    with database.writing("questions") as connection:
+        connection.execute(insert(questions).values(**row))
+    table = owner.get(TABLE, params={"first": "1970-01-01", "last": "1970-01-02"})
+    assert table.status_code == 200
+    assert table.headers["Content-Disposition"] == 'attachment; filename="questions_1970-01-01_1970-01-02.csv"'
+    assert table.headers["Cache-Control"] == "no-store"
+    assert table.content.startswith(b"\xef\xbb\xbfquestion,")
+    assert "\n\u02bc=1+1,1,0,1,0,0,0,0\n" in table.text
+    assert owner.get(TABLE, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 401
+    wrong = ({"first": "2026-02-02", "last": "2026-02-01"}, {"first": "today"}, {"first": "0001-01-01"})
+    for days in wrong:
+        asked = owner.get(TABLE, params=days), owner.post("/owner/api/usage", json=days)
+        assert [answer.status_code for answer in asked] == [422, 422]
+        assert all(answer.json()["error"] for answer in asked)
+
+
 def test_a_click_answers_no_gap(owner: TestClient, database: Database) -> None:
     """One visitor's "This answered it" neither hides what others were refused, nor joins what the FAQ knows."""
     log = QuestionLog(database)
