@@ -13,19 +13,24 @@ import secrets
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Annotated
 
+import httpx
 import typer
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
+from sqlalchemy import func, select, update
 
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.errors import InputError
 from ap_ranker.files import atomic_file
+from ap_ranker.web.database import Database, judgements, open_database, questions
+from ap_ranker.web.visitors import DAY
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "examples" / "serve_load"))
@@ -107,16 +112,46 @@ def ask_in_vain(page: Page) -> None:
     page.locator("#status.heading").wait_for()
 
 
+def fill_log(address: str, database: Database) -> None:
+    """Two weeks of questions, some of which the FAQ does not answer, and what visitors said of answers.
+
+    The last ones are asked more often, so that there is something to see.
+    """
+    asked = []
+    for path in (GAPS, FAQ / "dev.csv"):
+        with path.open(encoding="utf-8", newline="") as file:
+            asked += [row["question"] for row in csv.DictReader(file)][:60]
+    asked += [question for number, question in enumerate(asked) for _ in range(number % 9 // 3)]
+    with httpx.Client(base_url=address, timeout=60) as client:
+        for number, question in enumerate(asked):
+            found = client.post("/api/search", json={"question": question}).json()
+            if found["outcome"] == "answer":
+                best = {name: found["answers"][0][name] for name in ("id", "receipt")}
+                said = best | {"question": question, "helped": number % 5 > 0, "visit": str(number)}
+                client.post("/api/feedback", json=said).raise_for_status()
+    logged = 0
+    while logged < len(asked):
+        time.sleep(0.1)
+        with database.reading() as connection:
+            logged = connection.scalar(select(func.count()).select_from(questions)) or 0
+    with database.writing("questions", "judgements") as connection:
+        for table in (questions, judgements):
+            connection.execute(update(table).values(time=table.c.time - table.c.id * 11 % 14 * DAY))
+
+
 def own(page: Page) -> None:
-    """The owner's page, after questions that the FAQ does not answer."""
-    address = page.url  # of the search page
-    with GAPS.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            page.request.post(f"{address}api/search", data={"question": row["question"]})
-    page.goto(f"{address}owner")
+    """The owner's page."""
+    page.goto(f"{page.url}owner")
     page.get_by_label("The owner's key").fill(OWNER_KEY)
     page.keyboard.press("Enter")
     page.locator("#gaps .card").first.wait_for()
+    page.locator("#top tbody tr").first.wait_for()
+
+
+def lack(page: Page) -> None:
+    """The part of the owner's page about what the FAQ lacks."""
+    own(page)
+    page.evaluate("document.getElementById('gaps').scrollIntoView()")
 
 
 @dataclass(frozen=True)
@@ -149,6 +184,7 @@ PICTURES = (
     Picture("search_page_suggestions", begin, 860, 560),
     Picture("search_page_nothing_found", ask_in_vain, 860, 640),
     Picture("owners_page", own, 960, 1080),
+    Picture("owners_page_gaps", lack, 960, 860),
 )
 
 
@@ -172,9 +208,10 @@ def take(browser: Browser, address: str, picture: Picture, folder: Path) -> None
         device_scale_factor=1.25,
         locale="en-GB",
     )
+    page.set_default_timeout(120_000)  # questions are grouped meanwhile
     page.goto(address)
     picture.show(page)
-    if picture.show is not begin:  # its suggestions need the focus
+    if picture.show not in (begin, lack):  # suggestions need the focus
         page.evaluate("document.activeElement.blur(); window.scrollTo(0, 0)")
     page.wait_for_timeout(300)  # for transitions
     with atomic_file(folder / f"{picture.name}.png") as draft:
@@ -191,17 +228,19 @@ def command(
     """Serve the example FAQ, take all pictures, end the server."""
     with report_user_errors(), tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         output.mkdir(exist_ok=True)
+        database = Path(folder) / "faq.db"
         options = {
             "--documents": FAQ / "answers.csv",
             "--page": FAQ / "page.yaml",
             "--model": model,
             "--precision": precision,
-            "--database": Path(folder) / "faq.db",
+            "--database": database,
             "--rate": 0,
         }
         os.environ["AP_RANKER_OWNER_KEY"] = OWNER_KEY
         browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
         with served("--log-questions", *(str(part) for option in options.items() for part in option)) as server:
+            fill_log(server.address, open_database(database))
             for picture in PICTURES:
                 take(browser, server.address, picture, output)
         browser.close()

@@ -14,7 +14,6 @@ from ap_ranker.cli.serve import require_server
 from ap_ranker.data.faq import read_faq, write_entries
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_private_text
-from ap_ranker.safe_open import require_ending, what_is_at
 
 if TYPE_CHECKING:
     from ap_ranker.web.changes import Change
@@ -25,9 +24,7 @@ SHOWN = 20
 DAY: dict[str, Any] = {"formats": ["%Y-%m-%d"], "metavar": "YYYY-MM-DD"}
 """What an option for a day takes."""
 
-FaqOrDatabase = Annotated[
-    str | None, argument("The FAQ, or its database: a file or a URL.", metavar="FAQ|DATABASE", show_default=False)
-]
+FaqOrDatabase = Annotated[Path | None, argument("The FAQ, or its database, FAQ.db.", metavar="FAQ|DATABASE")]
 
 
 def gaps(
@@ -42,7 +39,7 @@ def gaps(
     searched = searched.of(folder_or_faq)
     if searched.documents is None:
         raise InputError("Expected the FAQ that the questions were put to, found none. Name it.")
-    _check_output(output)
+    _check_output(output, ".csv")
     require_server()
     from ap_ranker.web.changes import owners_changes
     from ap_ranker.web.database import open_existing, place_of
@@ -74,9 +71,9 @@ def gaps(
         console.say(f"Wrote {len(found):,} groups into {output}. Fill in answers, and add these rows to the FAQ.")
 
 
-def _check_output(output: Path | None, faq: Path | None = None) -> None:
-    if output is not None and output.suffix != ".csv":
-        raise InputError(f"Expected --output ending in .csv, found {str(output)!r}.")
+def _check_output(output: Path | None, ending: str, faq: Path | None = None) -> None:
+    if output is not None and output.suffix != ending:
+        raise InputError(f"Expected --output ending in {ending}, found {str(output)!r}.")
     if output is not None and faq is not None and output.exists() and output.samefile(faq):
         raise InputError(f"{output}: expected another file than the FAQ itself. Choose another --output.")
 
@@ -93,7 +90,7 @@ def changes(
     ] = False,
 ) -> None:
     """List the changes of the owner's page, write the FAQ with all of them into a new file, or begin anew."""
-    _check_output(output, faq)
+    _check_output(output, ".csv", faq)
     require_server()
     from ap_ranker.web.changes import Action, apply_changes, clear_changes, read_changes
     from ap_ranker.web.database import in_utc, open_existing
@@ -131,28 +128,26 @@ def report(
     database: Database = None,
     first: Annotated[datetime | None, option("The first day; by default six before the last.", "--from", **DAY)] = None,
     last: Annotated[datetime | None, option("The last day; by default today.", "--to", **DAY)] = None,
-    output: Annotated[
-        Path | None, option("An HTML file with all lists, to send by e-mail; only you can read it.")
-    ] = None,
+    output: Annotated[Path | None, option("An HTML file to send by e-mail; at first, only you can read it.")] = None,
 ) -> None:
     """Report what users asked in a week or other days, how much of it was answered, and what has changed since before.
 
     Days are those of UTC.
     """
-    if output is not None:
-        require_ending(output, ".html")
+    _check_output(output, ".html")
     require_server()
     from ap_ranker.web.database import open_existing
     from ap_ranker.web.report import report_page, summary
     from ap_ranker.web.usage import Period, usage_of
 
     period = Period.of(*(day and day.date() for day in (first, last)))
-    usage = usage_of(open_existing(*_place(faq_or_database, database)), period)
-    title = f"{period.first} to {period.last}, beside {period.before.first} to {period.before.last} (UTC)"
-    console.table(["", numbers("these days"), numbers("before")], summary(usage), title)
-    asked = [[row.question[:80], *(f"{count:,}" for count in (row.asked, row.before, row.none))] for row in usage.top]
-    if asked:
-        console.table(["asked most", *map(numbers, ("asked", "before", "got nothing"))], asked)
+    website = open_existing(database, faq_or_database)
+    usage = usage_of(website, period)
+    days = f"{period.first} to {period.last}, beside {period.before.first} to {period.before.last}"
+    console.table(["", numbers("these days"), numbers("before")], summary(usage), f"{website.place}, {days} (UTC)")
+    counts = ("asked", "before", "none")
+    if rows := [[row["question"][:80], *(f"{row[name]:,}" for name in counts)] for row in usage["top"]]:
+        console.table(["asked most", *map(numbers, counts)], rows)
     if output is not None:
         write_private_text(output, report_page(usage))
         console.say(f"Wrote {output}.")
@@ -161,37 +156,19 @@ def report(
 def owners(
     faq_or_database: FaqOrDatabase = None,
     database: Database = None,
-    add: Annotated[str | None, option("Make a key for somebody of this name, shown once.", metavar="NAME")] = None,
     remove: Annotated[str | None, option("End the key of somebody, and their sessions.", metavar="NAME")] = None,
+    add: Annotated[str | None, option("Make a key for somebody of this name, shown once.", metavar="NAME")] = None,
 ) -> None:
-    """List who may log in to the owner's page with a key of their own, or add or remove somebody."""
-    if add is not None and remove is not None:
-        raise InputError("Expected --add or --remove, found both.")
+    """List who may log in to the owner's page with a key of their own, after somebody was removed or added."""
     require_server()
     from ap_ranker.web.database import in_utc, open_database, open_existing, place_of
-    from ap_ranker.web.owner.keys import add_owner, owners_keys, remove_owner
+    from ap_ranker.web.owner.sessions import add_owner, owners_keys, remove_owner
 
-    place = _place(faq_or_database, database)
-    if add is not None:
-        key = add_owner(open_database(place_of(*place)), add)
-        console.say(f"{add} logs in to the owner's page with this key. It is kept nowhere, and shown only now:")
-        console.say(f"\n{key}\n\nA server that runs without an owner's page has it after a restart.")
-        return
-    website = open_existing(*place)
+    website = open_database(place_of(database, faq_or_database)) if add else open_existing(database, faq_or_database)
     if remove is not None:
         remove_owner(website, remove)
-        console.say(f"Removed {remove}, whose key and sessions have ended.")
-        return
+    if add is not None:
+        key = add_owner(website, add)
+        console.say(f"The key of {add} for the owner's page, kept nowhere and shown only now:\n\n{key}\n")
     rows = [[key.owner or "", minute(in_utc(key.time))] for key in owners_keys(website)]
     console.table(["owner", "since, UTC"], rows)
-
-
-def _place(named: str | None, database: str | None) -> tuple[str | None, Path | None]:
-    """The database and the FAQ that are named, for `place_of`; an argument may be either."""
-    if named is None:
-        return database, None
-    is_database = "://" in named or Path(named).suffix == ".db"
-    if not is_database and what_is_at(Path(named)) == "a file":
-        with Path(named).open("rb") as file:
-            is_database = file.read(16) == b"SQLite format 3\0"
-    return (named, None) if is_database else (database, Path(named))

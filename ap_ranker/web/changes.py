@@ -117,12 +117,6 @@ def _laid_over(place: str, entries: list[Entry]) -> list[Entry]:
     return changed
 
 
-def append_change(database: Database, change: Change) -> None:
-    """Append a change, whatever the entries are; it is on disk on return."""
-    with database.writing("changes") as connection:
-        insert_change(connection, change)
-
-
 def insert_change(connection: Connection, change: Change) -> None:
     """Append a change in a transaction that writes `changes`."""
     connection.execute(insert(changes).values(**change.row()))

@@ -106,7 +106,7 @@ wordings = sa.Table(
 owners = sa.Table(
     "ap_ranker_owners",
     metadata,
-    *_key(sa.String(100), "name"),
+    *_key(sa.Text, "name"),
     *_columns(sa.String(64), "hashed"),  # a hash of the key
     *_columns(sa.BigInteger, "time"),
 )

@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.resources import files
+from typing import Any
 
 from jinja2 import Environment
 
-from ap_ranker.ranking.outcome import Outcome
-from ap_ranker.web.usage import Usage
-
-LABELS = {
-    Outcome.ANSWER: "got an answer",
-    Outcome.MAYBE: "got a maybe",
-    Outcome.NONE: "got nothing",
-    "helped": "judged answers helped",
-}
-"""What shares are of."""
-
-MOST_CHARACTERS = 200
-"""Of a question in the page: of more than 100 kB, some mail programs show only the beginning."""
+SHARES = {"answer": "got an answer", "maybe": "got a maybe", "none": "got nothing", "helped": "judged answers helped"}
 
 
-def percent(share: float | None) -> str:
-    """Format a share; a dash for that of nothing."""
-    return "–" if share is None else f"{share:.0%}"
+def summary(usage: Mapping[str, Any]) -> list[list[str]]:
+    """The lines of a table of what `usage_of` has counted: what, and how often in the period and in the one before."""
+    both = usage["current"], usage["before"]
+    counts = {name: [f"{counted[name]:,}" for counted in both] for name in ("questions", "judged")}
+    shares = {name: [counted["shares"][name] for counted in both] for name in SHARES}
+    lines = [[SHARES[name], *("–" if one is None else f"{one:.0%}" for one in each)] for name, each in shares.items()]
+    return [["questions", *counts["questions"]], *lines, ["judgements", *counts["judged"]]]
 
 
-def summary(usage: Usage) -> list[tuple[str, str, str]]:
-    """The lines of a table: what was counted, in the period, and in the one before."""
-    both = usage.current, usage.before
-    lines = [("questions", *(f"{counts.questions:,}" for counts in both))]
-    lines += [(label, *(percent(counts.shares[name]) for counts in both)) for name, label in LABELS.items()]
-    return [*lines, ("judgements", *(f"{counts.judged:,}" for counts in both))]
-
-
-def report_page(usage: Usage) -> str:
-    """The page; all that users and owners say is text in it."""
+def report_page(usage: Mapping[str, Any]) -> str:
+    """The page of what `usage_of` has counted; all that users and owners say is text in it."""
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"percent": percent, "day": lambda day: f"{day.day} {day:%B %Y}"}
     template = environment.from_string((files("ap_ranker.web") / "report.html").read_text(encoding="utf-8"))
-    return template.render(usage=usage, lines=summary(usage), labels=LABELS, most=MOST_CHARACTERS)
+    return template.render(usage, lines=summary(usage))

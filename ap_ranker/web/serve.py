@@ -17,9 +17,9 @@ from ap_ranker.web.background_start import BackgroundStart
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import KEY_VARIABLE, OWNER_VARIABLE, check_key
-from ap_ranker.web.owner.keys import owners_keys
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.owner.service import OwnerService
+from ap_ranker.web.owner.sessions import owners_keys
 from ap_ranker.web.page.settings import PageSettings, read_page_settings
 from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.traces import delete_daily

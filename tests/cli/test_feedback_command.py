@@ -11,6 +11,7 @@ import pytest
 from command_line import Ended
 from command_line import run as run_in
 from conftest import TEXTS
+from owner_changes import append_change
 
 pytest.importorskip("sqlalchemy", reason="the extra serve is not installed")
 
@@ -18,7 +19,7 @@ from haystack import Document
 
 from ap_ranker.data.faq import read_faq
 from ap_ranker.ranking.outcome import Outcome
-from ap_ranker.web.changes import Action, Change, append_change, apply_changes, read_changes
+from ap_ranker.web.changes import Action, Change, apply_changes, read_changes
 from ap_ranker.web.database import Database, open_database, place_of
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.question_log import QuestionLog

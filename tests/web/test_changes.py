@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import pytest
 from forked import Forked
+from owner_changes import append_change
 from sqlalchemy import insert, select
 from typer.testing import CliRunner
 
@@ -22,7 +23,7 @@ from ap_ranker.cli.main import app
 from ap_ranker.data.faq import Entry, read_faq
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
-from ap_ranker.web.changes import Action, Change, KeyedEntry, append_change, apply_changes, owners_changes, read_changes
+from ap_ranker.web.changes import Action, Change, KeyedEntry, apply_changes, owners_changes, read_changes
 from ap_ranker.web.database import changes, open_database, wordings
 from ap_ranker.web.judgements import Judgements, key_of_answer, key_of_question
 
@@ -166,11 +167,12 @@ def test_rows_that_are_no_changes_stop_nothing(place: str, tmp_path: Path, caplo
 
 WRITER = """
 import sys
-from ap_ranker.web.changes import Action, Change, append_change
+from ap_ranker.web.changes import Action, Change, insert_change
 from ap_ranker.web.database import open_database
 database, number = open_database(sys.argv[1]), 0
 while True:
-    append_change(database, Change.make(Action.add_entry, question=f"q{number}", answer="x" * 3000))
+    with database.writing("changes") as connection:
+        insert_change(connection, Change.make(Action.add_entry, question=f"q{number}", answer="x" * 3000))
     print(number, flush=True)
     number += 1
 """

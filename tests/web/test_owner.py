@@ -393,7 +393,7 @@ def test_the_numbers_and_the_gaps(owner: TestClient, place: str, database: Datab
     counts = counts_of(owner)
     assert counts["questions"] == 5
     assert (counts["helped"], counts["judged"]) == (1, 3)
-    assert counts["outcomes"] == {"answer": 4, "maybe": 0, "none": 1}
+    assert [counts[outcome] for outcome in Outcome] == [4, 0, 1]
     assert counts["shares"] == {"answer": 0.8, "maybe": 0.0, "none": 0.2, "helped": 1 / 3}
     [judged] = post(owner, "feedback")
     shown = {"question": "the battery of my parcel", "entry": first["question"]}
@@ -422,6 +422,24 @@ def test_pages_of_entries(owner: TestClient, folder: Path) -> None:
     assert beyond == pages[1]
     assert post(owner, "entries", words="of none", skip=5) == {"count": 0, "first": 0, "entries": []}
     assert owner.post("/owner/api/entries", json={"skip": -1}).status_code == 422
+
+
+def test_the_table_of_questions(owner: TestClient, database: Database) -> None:
+    row = {"question": "=1+1", "question_key": "k", "outcome": "answer", "entry": "", "time": 86_400}
+    with database.writing("questions") as connection:
+        connection.execute(insert(questions).values(**row))
+    table = owner.get(TABLE, params={"first": "1970-01-01", "last": "1970-01-02"})
+    assert table.status_code == 200
+    assert table.headers["Content-Disposition"] == 'attachment; filename="questions_1970-01-01_1970-01-02.csv"'
+    assert table.headers["Cache-Control"] == "no-store"
+    assert table.content.startswith(b"\xef\xbb\xbfquestion,")
+    assert "\n\u02bc=1+1,1,0,1,0,0,0,0\n" in table.text
+    assert owner.get(TABLE, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 401
+    wrong = ({"first": "2026-02-02", "last": "2026-02-01"}, {"first": "today"}, {"first": "0001-01-01"})
+    for days in wrong:
+        asked = owner.get(TABLE, params=days), owner.post("/owner/api/usage", json=days)
+        assert [answer.status_code for answer in asked] == [422, 422]
+        assert all(answer.json()["error"] for answer in asked)
 
 
 def test_a_click_answers_no_gap(owner: TestClient, database: Database) -> None:
@@ -608,7 +626,7 @@ def test_the_page_is_small_whatever_the_tables_hold(owner: TestClient, database:
 
     found = post(owner, "usage", first="1970-01-01", last="1970-01-01")
     assert found["current"]["questions"] == found["current"]["judged"] == count
-    assert len(found["top"]) == usage.SHOWN
+    assert len(found["top"]) == usage.LISTS["top"][-1]
     assert {len(post(owner, name)) for name in ("feedback", "history")} == {service.SHOWN}
     found = post(owner, "entries")
     assert (found["count"], len(found["entries"])) == (count + len(TEXTS) // 2, service.ENTRIES)

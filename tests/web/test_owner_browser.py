@@ -254,3 +254,56 @@ def test_on_a_phone(browser: Browser, address: str) -> None:
         assert box is not None
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 390
+
+
+def test_days_of_the_owners_choice(browser_path: str, address: str) -> None:
+    with logged_in(browser_path, address) as page:
+        numbers = page.locator("#counts dd")
+        expect(numbers.first).to_have_text(str(len(ASKED)))
+        top = page.get_by_role("table", name="Asked most")
+        expect(top.get_by_role("row").nth(1)).to_contain_text("2")
+        expect(top).to_contain_text(NASTY)  # as text
+        expect(page.locator("#kept")).to_contain_text("365 days")
+        with page.expect_download() as download:
+            page.get_by_role("link", name="All questions as CSV").click()
+        text = Path(download.value.path()).read_text(encoding="utf-8-sig")
+        assert text.startswith("question,asked,before,")
+        assert NASTY in text
+
+        page.get_by_label("First day").fill("1999-12-25")
+        page.get_by_label("Last day").fill("1999-12-31")
+        page.get_by_role("button", name="Show").click()
+        expect(numbers.first).to_have_text("0")
+        expect(top).to_be_hidden()
+        page.get_by_label("Last day").fill("1999-12-01")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("status")).to_contain_text("1999-12-25 and 1999-12-01")
+        page.get_by_role("button", name="30 days").click()
+        expect(numbers.first).to_have_text(str(len(ASKED)))
+        expect(page.get_by_role("status")).to_be_empty()
+        assert axe_faults(page) == []
+
+
+def test_pages_of_entries_by_keyboard(browser_path: str, address: str) -> None:
+    with httpx.Client(base_url=address, headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as client:
+        for number in range(30):
+            body = {"action": "add entry", "question": f"Walrus {number}?", "answer": "In the pool. " * 40}
+            assert client.post("/owner/api/change", json=body).status_code == 200
+    with logged_in(browser_path, address) as page:
+        page.get_by_label("Find an entry").first.fill("walrus")
+        entries, shown = page.locator("#entries .list > li"), page.locator("#shown")
+        expect(shown).to_have_text("1–12 of 30 entries")
+        following = page.get_by_role("button", name="Next entries")
+        expect(page.get_by_role("button", name="Previous entries")).to_be_disabled()
+        for text, count in (("13–24 of 30 entries", 12), ("25–30 of 30 entries", 6)):
+            following.focus()
+            page.keyboard.press("Enter")
+            expect(shown).to_have_text(text)
+            expect(shown).to_be_focused()  # the button may be disabled now
+            expect(entries).to_have_count(count)
+        expect(following).to_be_disabled()
+        expect(entries.last).to_contain_text("Walrus 29?")
+        assert axe_faults(page) == []
+        page.get_by_label("Find an entry").first.fill("walrus 7?")
+        expect(entries).to_have_count(3)
+        expect(following).to_be_hidden()

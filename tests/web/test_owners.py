@@ -19,10 +19,9 @@ from ap_ranker.web.app import build_app
 from ap_ranker.web.database import Database, metadata, open_database
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import check_key
-from ap_ranker.web.owner.keys import add_owner, owners_keys, remove_owner
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.owner.service import OwnerService
-from ap_ranker.web.owner.sessions import FREE
+from ap_ranker.web.owner.sessions import FREE, add_owner, owners_keys, remove_owner
 
 SHARED = "7c1f6a02d94be853b7a1"
 
@@ -82,7 +81,6 @@ def test_a_key_is_random_and_kept_nowhere(database: Database) -> None:
 def test_nobody_takes_an_owners_name(visit: Visit, database: Database) -> None:
     """The shared key says who has it only as long as no key says so."""
     client = visit()
-    assert '<p ><label for="name">' in client.get("/owner").text
     assert log_in(client, SHARED, "Bo") == 303
     assert owner_of(client) == "Bo"
 
@@ -90,7 +88,6 @@ def test_nobody_takes_an_owners_name(visit: Visit, database: Database) -> None:
 
     assert owner_of(client) == "", "of a session that has begun before, either"
     client.cookies.clear()
-    assert '<p hidden><label for="name">' in client.get("/owner").text
     assert log_in(client, SHARED, "Bo") == 303
     assert owner_of(client) == ""
     with pytest.raises(InputError):
@@ -127,7 +124,7 @@ def test_wrong_keys_of_all_owners_count_together(visit: Visit, database: Databas
     assert log_in(visit(address="198.51.100.9"), keys[0]) == 303
 
 
-@pytest.mark.parametrize("name", ["", " ", "x" * 101, "two\nlines", " Anna", "An\u202ena", "An\0na"])
+@pytest.mark.parametrize("name", ["", " ", "x" * 501, "two\nlines", " Anna", "An\u202ena", "An\0na"])
 def test_names_that_are_none(database: Database, name: str) -> None:
     with pytest.raises(InputError):
         add_owner(database, name)

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from owner_changes import append_change
 from sqlalchemy import create_engine, insert, select
 from waiting import wait_until
 
@@ -25,7 +26,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.web import database as database_module
 from ap_ranker.web import traces
-from ap_ranker.web.changes import Action, Change, append_change, read_changes
+from ap_ranker.web.changes import Action, Change, read_changes
 from ap_ranker.web.database import Database, judgements, metadata, now, open_database, questions, wordings
 from ap_ranker.web.judgements import Judgements, key_of_answer, key_of_question
 from ap_ranker.web.question_log import QuestionLog, read_question_log

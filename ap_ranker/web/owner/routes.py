@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import date
@@ -23,10 +23,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from ap_ranker.errors import InputError
 from ap_ranker.web.changes import Action
 from ap_ranker.web.limits import bearer_key
-from ap_ranker.web.owner.keys import OwnerKey, have_names
 from ap_ranker.web.owner.service import ConflictError, OwnerService
 from ap_ranker.web.owner.sessions import Sessions, require_own_site
-from ap_ranker.web.usage import Period, usage_table
+from ap_ranker.web.usage import Period, usage_of, usage_table
 
 logger = logging.getLogger(__name__)
 
@@ -139,7 +138,7 @@ class OwnersPage:
             app.add_route(path, partial(_send, content=content, media_type=media_type))
         service = self._service
         self._add(app, "server", OwnerRequest, lambda _, owner: service.about | {"owner": owner})
-        self._add(app, "usage", PeriodRequest, lambda asked, _: service.usage(asked.period))
+        self._add(app, "usage", PeriodRequest, lambda asked, _: usage_of(service.database, asked.period))
         self._add(app, "gaps", OwnerRequest, lambda *_: service.gaps())
         self._add(app, "feedback", OwnerRequest, lambda *_: service.feedback_rows())
         self._add(app, "history", OwnerRequest, lambda *_: service.history())
@@ -154,7 +153,10 @@ class OwnersPage:
         async def route(request: Request) -> Any:
             owner = await self._require(request)  # first, so that nobody without a key learns what is expected
             try:
-                return await self._run(work, _checked(model, await request.body() or b"{}"), owner)
+                return await self._run(work, model.model_validate_json(await request.body() or b"{}"), owner)
+            except ValidationError as error:  # answered as FastAPI's own
+                faults = [one | {"loc": ("body", *one["loc"])} for one in error.errors()]
+                raise RequestValidationError(faults) from error
             except ConflictError as error:
                 raise HTTPException(409, str(error)) from error
 
@@ -192,9 +194,9 @@ class OwnersPage:
 
     def _add_table(self, app: FastAPI) -> None:
         @app.get(TABLE)
-        async def table(request: Request) -> Response:
+        async def table(request: Request, first: date | None = None, last: date | None = None) -> Response:
             await self._require(request)
-            period = _checked(PeriodRequest, json.dumps(dict(request.query_params)).encode()).period
+            period = PeriodRequest(first=first, last=last).period
             text = await self._run(usage_table, self._service.database, period)
             name = f"questions_{period.first}_{period.last}.csv"
             headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
@@ -204,22 +206,17 @@ class OwnersPage:
     def _add_page(self, app: FastAPI) -> None:
         page, login = ((_PAGE / name).read_text(encoding="utf-8") for name in ("owner.html", "login.html"))
 
-        def login_page(
-            request: Request, keys: Sequence[OwnerKey], note: str = "", refusal: HTTPException | None = None
-        ) -> Response:
+        def login_page(request: Request, note: str = "", refusal: HTTPException | None = None) -> Response:
             language = language_of(request.headers.get("accept-language", ""))
             said = LOGIN_TEXTS[language]
             texts = said | {"language": language, "note": f'<p role="alert">{said[note]}</p>' if note else ""}
-            texts["named"] = "hidden" if have_names(keys) else ""
             texts["root"] = "" if request.url.path.endswith(PAGE) else "../"  # links hold behind any address's path
             refusal = refusal or HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
             return HTMLResponse(Template(login).substitute(texts), refusal.status_code, refusal.headers)
 
         @app.get(PAGE)
         async def owner(request: Request) -> Response:
-            if await self._owner(request) is not None:
-                return HTMLResponse(page)
-            return login_page(request, await self._run(self._sessions.keys))
+            return HTMLResponse(page) if await self._owner(request) is not None else login_page(request)
 
         @app.post(LOGIN)
         async def begin(request: Request) -> Response:
@@ -230,9 +227,9 @@ class OwnersPage:
             try:
                 found = self._sessions.find(key, request, keys)
             except HTTPException as refusal:
-                return login_page(request, keys, "wait", refusal)
+                return login_page(request, "wait", refusal)
             if found is None:
-                return login_page(request, keys, "wrong")
+                return login_page(request, "wrong")
             response = RedirectResponse("../owner", 303)
             secure = request.url.scheme == "https"  # as a trusted web server in front of this one says
             await self._run(partial(self._sessions.begin, found, name, response, secure=secure))
@@ -244,15 +241,6 @@ class OwnersPage:
             response = RedirectResponse("../owner", 303)
             await self._run(self._sessions.end, request, response)
             return response
-
-
-def _checked(model: type[R], content: bytes) -> R:
-    """A request from JSON; what is wrong with it is answered as FastAPI's own."""
-    try:
-        return model.model_validate_json(content)
-    except ValidationError as error:
-        faults = [one | {"loc": ("body", *one["loc"])} for one in error.errors()]
-        raise RequestValidationError(faults) from error
 
 
 async def _send(request: Request, content: bytes, media_type: str) -> Response:

@@ -29,7 +29,6 @@ from ap_ranker.web.gaps import BackgroundGroups, GapFinder, find_unanswered, ope
 from ap_ranker.web.grouping import Gap
 from ap_ranker.web.judgements import Judgements, Votes, key_of_answer
 from ap_ranker.web.question_log import clean_question
-from ap_ranker.web.usage import Period, usage_of
 from haystack_integrations.common.ap_ranker.entries import to_document
 
 if TYPE_CHECKING:
@@ -82,12 +81,6 @@ class OwnerService:
         self._finder = GapFinder(search, pause)
         self._groups = BackgroundGroups()
 
-    def usage(self, period: Period) -> dict[str, Any]:
-        """What was asked in a period, as `Usage`, with shares."""
-        found = usage_of(self.database, period)
-        counted = {name: asdict(counts) | {"shares": counts.shares} for name, counts in found.counted.items()}
-        return asdict(found) | counted | {"period_before": asdict(period.before)}
-
     def gaps(self) -> dict[str, Any]:
         """The groups of unanswered questions so far, each with its nearest entry, and whether more come (`grouping`).
 
@@ -129,10 +122,7 @@ class OwnerService:
         }
 
     def entries(self, text: str, skip: int = 0) -> dict[str, Any]:
-        """The entries that contain all words of a text: how many there are, and those of a page after the `first` ones.
-
-        That page has the entry after as many as are to be skipped, or else the last entry.
-        """
+        """How many entries contain all words of a text, and the page of them with the one after `skip`, or the last."""
 
         def has_all(keyed: KeyedEntry) -> bool:
             whole = normalized(" ".join((keyed.entry.text(Match.both), *keyed.entry.wordings)))

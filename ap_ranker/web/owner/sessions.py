@@ -1,4 +1,8 @@
-"""Who may see the owner's page: whoever has a key, or a session that began with one."""
+"""Who may see the owner's page: whoever has a key, or a session that began with one.
+
+Each owner has a key, and perhaps a variable holds one that several share. The database has hashes of the owners' keys
+alone. A key has 128 random bits: nobody finds it by its hash.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import secrets
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from fastapi import HTTPException
@@ -17,8 +21,9 @@ from sqlalchemy import delete, insert, select
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ap_ranker.web.database import Database, now, sessions, storable
-from ap_ranker.web.owner.keys import OwnerKey, hash_of_key, have_names, owners_keys
+from ap_ranker.errors import InputError, check_known, one_line
+from ap_ranker.text.reading import normalized
+from ap_ranker.web.database import Database, now, owners, sessions, storable
 from ap_ranker.web.question_log import clean_question
 from ap_ranker.web.visitors import Visitors
 
@@ -36,6 +41,46 @@ LONGEST, FORGOTTEN = 60.0, 3600.0
 
 MAX_NETWORKS: Final = 10_000
 """Maximum number of networks whose wrong keys are counted; the one that failed longest ago is forgotten first."""
+
+
+class OwnerKey(NamedTuple):
+    """A key, and whose it is."""
+
+    hashed: str
+    owner: str | None  # `None` of the shared key: whoever has it says a name, or none
+    time: int = 0  # when it was made, in seconds since 1970
+
+
+def hash_of_key(key: str) -> str:
+    """What is kept of a key."""
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def owners_keys(database: Database) -> list[OwnerKey]:
+    """The keys of all owners, by name."""
+    columns = owners.c.hashed, owners.c.name, owners.c.time
+    with database.reading() as connection:
+        return [OwnerKey(*row) for row in connection.execute(select(*columns).order_by(owners.c.name))]
+
+
+def add_owner(database: Database, name: str) -> str:
+    """Add an owner, whose new key is returned; InputError for a name that is empty, too long, or somebody's already."""
+    if not name or clean_question(name) != name:
+        expected = "Expected a short name of an owner, without control characters and superfluous spaces"
+        raise InputError(f"{expected}, found {one_line(repr(name), 80)}.")
+    key = secrets.token_hex(16)
+    with database.writing("owners") as connection:
+        if normalized(name) in map(normalized, connection.scalars(select(owners.c.name))):
+            raise InputError(f"{database.place}: {name} has a key already. For a new one, remove {name} first.")
+        connection.execute(insert(owners).values(name=name, hashed=hash_of_key(key), time=now()))
+    return key
+
+
+def remove_owner(database: Database, name: str) -> None:
+    """Remove an owner, whose key and sessions end at once on all servers; InputError if there is none of this name."""
+    with database.writing("owners") as connection:
+        check_known("an owner", name, connection.scalars(select(owners.c.name)))
+        connection.execute(delete(owners).where(owners.c.name == name))
 
 
 class WrongKeys:
@@ -125,10 +170,11 @@ class Sessions:
         tokens = self._tokens(request, keys)
         query = select(sessions.c.token, sessions.c.owner).where(sessions.c.token.in_(tokens), sessions.c.ends > now())
         with self._database.reading() as connection:
-            for token, said in connection.execute(query):
-                owner = tokens[token].owner
-                return owner if owner is not None else "" if have_names(keys) else said
-        return None
+            found = connection.execute(query).first()
+        if found is None:
+            return None
+        owner, said = tokens[found.token].owner, found.owner if keys == self._shared else ""  # else it may be another's
+        return said if owner is None else owner
 
     def _tokens(self, request: Request, keys: Sequence[OwnerKey]) -> dict[str, OwnerKey]:
         """What is kept of the token of a request, if its session began with each of the keys -> this key."""

@@ -8,42 +8,41 @@ const MOST_BARS = 31; // of more days, several share a bar
 const number = (value) => value.toLocaleString(language);
 const percent = new Intl.NumberFormat(language, { style: "percent" });
 const signed = new Intl.NumberFormat(language, { signDisplay: "exceptZero" });
-const days = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeZone: "UTC" });
-const judgedText = ({ helped, judged }) => texts.of(number(helped), number(judged));
-const range = ({ first, last }) => days.formatRange(new Date(first), new Date(last));
-
+const someDays = new Intl.NumberFormat(language, { style: "unit", unit: "day", unitDisplay: "long" });
+const day = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeZone: "UTC" });
+const range = ({ first, last }) => day.formatRange(new Date(first), new Date(last));
 const form = element("range");
 
 const shaded = (tag, kind) => Object.assign(make(tag), { className: `is-${kind}` });
+const ofJudged = ({ helped, judged }) => (judged ? [`${number(helped)}/${number(judged)}`] : []);
 
-function tile(name, value, change) {
+function tile(name, value, ...notes) {
   const pair = make("div");
-  pair.append(make("dt", texts.names[name]), make("dd", value), make("dd", change));
-  if (SHADES.includes(name)) pair.firstChild.prepend(shaded("i", name));
+  pair.append(make("dt", texts.names[name]), make("dd", value), make("dd", notes.join(" · ")));
   pair.lastChild.className = "quiet";
+  if (SHADES.includes(name)) pair.firstChild.prepend(shaded("i", name));
   return pair;
 }
 
-const changed = (change, unit = (text) => text) => (change ? unit(signed.format(change)) : texts.unchanged);
-
 // A share, and by how many points it has changed.
 function shareTile(name, { current, before }) {
-  const [now, then] = [current.shares[name], before.shares[name]].map((share) => share !== null && Math.round(100 * share));
-  const notes = now === false || then === false ? [] : [changed(now - then, texts.points)];
-  if (name === "helped" && now !== false) notes.push(judgedText(current));
-  return tile(name, now === false ? "–" : percent.format(now / 100), notes.join(" · "));
+  const [now, then] = [current, before].map(({ shares }) => shares[name] ?? NaN);
+  const change = Math.round(100 * now) - Math.round(100 * then);
+  const notes = name === "helped" ? ofJudged(current) : [];
+  if (!isNaN(change)) notes.unshift(texts.points(signed.format(change)));
+  return tile(name, isNaN(now) ? "–" : percent.format(now), ...notes);
 }
 
 function bar(part, most) {
-  const [[first], [last]] = [part[0], part.at(-1)];
-  const counts = Object.fromEntries(SHADES.map((kind) => [kind, part.reduce((sum, [, day]) => sum + day[kind], 0)]));
   const item = make("li");
-  for (const kind of SHADES) {
+  const counts = SHADES.map((kind) => part.reduce((sum, [, count]) => sum + count[kind], 0));
+  const blocks = SHADES.map((kind, row) => {
     const block = shaded("span", kind);
-    block.style.height = `${(100 * counts[kind]) / most}%`;
-    item.prepend(block);
-  }
-  item.title = `${range({ first, last })}: ${SHADES.map((kind) => `${number(counts[kind])} ${texts.names[kind]}`).join(", ")}`;
+    block.style.height = `${(100 * counts[row]) / most}%`;
+    return block;
+  });
+  item.append(...blocks.reverse());
+  item.title = `${range({ first: part[0][0], last: part.at(-1)[0] })}: ${SHADES.map((kind, row) => `${number(counts[row])} ${texts.names[kind]}`).join(", ")}`;
   item.setAttribute("aria-label", item.title);
   return item;
 }
@@ -52,10 +51,10 @@ function showDays(found) {
   const each = Object.entries(found);
   const size = Math.ceil(each.length / MOST_BARS);
   const parts = Array.from({ length: Math.ceil(each.length / size) }, (_, row) => each.slice(row * size, (row + 1) * size));
-  const total = (part) => part.flatMap(([, day]) => Object.values(day)).reduce((sum, count) => sum + count, 0);
+  const total = (part) => part.flatMap(([, counts]) => Object.values(counts)).reduce((sum, count) => sum + count, 0);
   const most = Math.max(1, ...parts.map(total));
   element("days").replaceChildren(...parts.map((part) => bar(part, most)));
-  element("ends").replaceChildren(...[each[0], each.at(-1)].map(([day]) => make("span", days.format(new Date(day)))));
+  element("ends").replaceChildren(...[each[0], each.at(-1)].map(([date]) => make("span", day.format(new Date(date)))));
 }
 
 function row(asked) {
@@ -64,7 +63,7 @@ function row(asked) {
   question.scope = "row";
   question.dir = "auto";
   const parts = SHADES.filter((kind) => asked[kind]).map((kind) => `${texts.names[kind]}: ${number(asked[kind])}`);
-  if (asked.judged) parts.push(texts.helped(judgedText(asked)));
+  parts.push(...ofJudged(asked).map((share) => `${texts.names.helped}: ${share}`));
   const note = Object.assign(make("p", parts.join(" · ")), { className: "quiet", dir: "ltr" });
   question.append(make("span", asked.question), note);
   line.append(question, make("td", number(asked.asked)), make("td", number(asked.before)));
@@ -86,7 +85,7 @@ export async function showUsage(wanted = {}) {
   element("table").href = `owner/usage.csv?${new URLSearchParams(period)}`;
   element("period").textContent = texts.period(range(period), range(earlier));
   element("counts").replaceChildren(
-    tile("questions", number(current.questions), before.questions ? changed(current.questions - before.questions) : texts.noneBefore),
+    tile("questions", number(current.questions), signed.format(current.questions - before.questions)),
     ...[...SHADES, "helped"].map((name) => shareTile(name, found)),
   );
   showDays(found.days);
@@ -94,7 +93,8 @@ export async function showUsage(wanted = {}) {
   for (const name of ["top", "risen", "fallen"]) showTable(name, found[name]);
 }
 
-async function show() {
+async function show(event) {
+  event.preventDefault();
   try {
     await showUsage({ first: element("first").value, last: element("last").value });
     say("");
@@ -103,15 +103,13 @@ async function show() {
   }
 }
 
-form.addEventListener("submit", (event) => {
-  event.preventDefault();
-  show();
-});
-for (const button of form.querySelectorAll("[data-days]")) {
-  button.addEventListener("click", () => {
+form.addEventListener("submit", show);
+for (const button of form.querySelectorAll("button[value]")) {
+  button.textContent = someDays.format(button.value);
+  button.addEventListener("click", (event) => {
     const last = new Date();
-    const first = new Date(last - (button.dataset.days - 1) * 24 * 3600 * 1000);
-    for (const [name, day] of Object.entries({ first, last })) element(name).value = day.toISOString().slice(0, 10); // UTC
-    show();
+    const first = new Date(last - (button.value - 1) * 24 * 3600 * 1000);
+    for (const [name, when] of Object.entries({ first, last })) element(name).value = when.toISOString().slice(0, 10); // UTC
+    show(event);
   });
 }
