@@ -118,7 +118,7 @@ def _settings(live: Ranker, changed: Mapping[str, Any]) -> TrainingConfig:
     if not objective_spec(str(known.get("objective", "softmax"))).needs_gradient:
         names -= {"objective"}  # of a model that counts, which has no other
     kept = {name: value for name, value in known.items() if name in names}
-    if not known.get("epochs"):
+    if known.get("epochs") == 0:
         kept = {"model": live.config.model, "options": live.config.options, "language": live.bm25_language}
     return read_fields(TrainingConfig, kept | {name: each for name, each in changed.items() if each}, live.source)
 
@@ -128,8 +128,11 @@ def _questions(setup: SearchSetup, live: Ranker) -> Dataset:
     assert live.config is not None
     assert setup.documents is not None
     faq = setup.faq()
-    sketch = live.config.faq
-    if sketch is not None and not sketch.is_same(FAQSketch.of([answer.text for answer in faq.answers])):
+    sketch, known = (
+        live.config.faq,
+        [text for answer in faq.answers for text in answer.parts],
+    )  # it has the one or other
+    if sketch is not None and not sketch.is_same(FAQSketch.of(known)):
         advice = f"Train one: ap-ranker train {faq.name} --output {CHECKPOINT}"
         raise InputError(f"{live.source}: expected a checkpoint of {faq.name}, found one of another FAQ. {advice}")
     right: defaultdict[str, list[int]] = defaultdict(list)
@@ -147,7 +150,7 @@ def _set_aside(data: Dataset, live: Ranker) -> tuple[Dataset, Dataset]:
     assert live.config is not None
     texts, dev = [each.text for each in data.questions], Path(live.source) / DEV
     seen = live.seen_in_training(texts)
-    if seen is None and live.config.training.get("epochs"):
+    if seen is None and live.config.training.get("epochs") != 0:
         expected = f"{live.source}: expected {TRAINED_QUESTIONS}, which says what it has learnt, found none"
         raise InputError(f"{expected}. Train it: ap-ranker train {data.answers_file} --output {CHECKPOINT}")
     learnt = seen or [False] * len(texts)
