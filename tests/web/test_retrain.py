@@ -42,7 +42,7 @@ from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.question_log import QuestionLog
 
 TOPICS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease"]
-PATIENCE = 240.0
+PATIENCE = 120.0
 """Seconds in which a search has followed, also on a busy machine: it loads all of the pipeline."""
 
 KNOWN, ACCEPTED = 4, 6
@@ -80,11 +80,11 @@ def accept(database: Database, faq: Path, count: int = ACCEPTED) -> list[str]:
     return [text for texts in accepted for text in texts]
 
 
-def click(database: Database, question: str, topic: str = TOPICS[0]) -> dict[str, str]:
-    """Let many networks say that an answer helped; returns the keys that the owner decides by."""
+def click(database: Database, question: str, topic: str = TOPICS[0], networks: int = 12) -> dict[str, str]:
+    """Let so many networks say that an answer helped; returns the keys that the owner decides by."""
     answer = f"What about the {topic}?\nAll that we know of the {topic}."
     asked = f"What about the {topic}?"
-    for network in range(12):
+    for network in range(networks):
         given = {"question": question, "answer": answer, "stored_question": asked, "helped": True}
         Judgements(database).keep(**given, network=str(network))
     return {"question_key": key_of_question(question), "answer_key": key_of_answer(answer)}
@@ -207,11 +207,13 @@ def test_a_running_search_switches_and_goes_back(
         if response.status_code != httpx.codes.OK:
             failed.append(response.status_code)
             return ()
+        if response.json()["outcome"] != "answer":  # BM25 alone answers at first, with maybes
+            return ()
         return tuple(f"{answer['answer']} {answer['score']:.6f}" for answer in response.json()["answers"])
 
     def keep_asking(address: str) -> None:
         with httpx.Client(base_url=address, timeout=60, trust_env=False) as client:
-            while not stopped.wait(0.01):  # the server needs some of the time for the change
+            while not stopped.wait(0.05):  # the server needs some of the time for the change
                 orders.append(ask(client))
 
     def wait_for_another(order: tuple[str, ...]) -> tuple[str, ...]:
@@ -223,22 +225,19 @@ def test_a_running_search_switches_and_goes_back(
 
     with served("FAQ.csv", "--rate", "0", "--score-threshold", "0", folder=site) as server:
         with httpx.Client(base_url=server.address, timeout=60, trust_env=False) as client:
-            former = ask(client)
-            while ask(client) != former:  # BM25 alone answers at first
-                former = ask(client)
-        asking = [Thread(target=keep_asking, args=[server.address]) for _ in range(2)]
+            while not (former := ask(client)):
+                time.sleep(0.1)
+        asking = Thread(target=keep_asking, args=[server.address])
         try:
             orders.append(former)
-            for thread in asking:
-                thread.start()
+            asking.start()
             told(run("retrain", "--back", folder=site), 0)
             new = wait_for_another(former)
             told(run("retrain", "--back", folder=site), 0)
             assert wait_for_another(new) == former
         finally:
             stopped.set()
-            for thread in asking:
-                thread.join()
+            asking.join()
     assert not failed
     assert set(orders) == {former, new}
     assert len(list(earlier.iterdir())) <= KEPT
@@ -249,8 +248,8 @@ def test_too_few_new_wordings(place: str, site: Path, accepted: int) -> None:
     """Of SQLite and PostgreSQL: only accepted ones count, whatever visitors say."""
     website, before = open_database(place), contents(site / "checkpoints")
     texts = accept(website, site / "FAQ.csv", accepted) if accepted else []
-    for number in range(70):
-        click(website, f"hostile sentence number {number}")
+    for number in range(61):
+        click(website, f"hostile sentence number {number}", networks=1)
     message = told(run("retrain", "FAQ.csv", "--database", place, folder=site), 2)
     assert "at least 60 wordings that are new to it" in message
     assert f"found {len(texts)}. " in message
