@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -261,11 +262,14 @@ def test_another_checkpoint_in_its_place(tmp_path: Path, faq: Path, caplog: pyte
             while not stopped.is_set():
                 met.append(ranked(loaded, question))
 
+        def is_met(order: object) -> bool:
+            return bool(met) and met[-1] == order
+
         asking = user.submit(ask)
         try:
             for folder, order in zip((second, first), (expected[1], expected[0]), strict=True):
                 replace_checkpoint(live, folder)
-                wait_until(lambda order=order: met[-1] == order)
+                wait_until(partial(is_met, order))
             with faq.open("a") as stream:  # edits are followed by the pipeline of now
                 stream.write("Where is the walrus?,In the pool.\n")
             wait_until(lambda: "In the pool." in answers(loaded, "walrus"))

@@ -85,7 +85,7 @@ def click(database: Database, question: str, topic: str = TOPICS[0], networks: i
     answer = f"What about the {topic}?\nAll that we know of the {topic}."
     asked = f"What about the {topic}?"
     for network in range(networks):
-        given = {"question": question, "answer": answer, "stored_question": asked, "helped": True}
+        given: dict[str, Any] = {"question": question, "answer": answer, "stored_question": asked, "helped": True}
         Judgements(database).keep(**given, network=str(network))
     return {"question_key": key_of_question(question), "answer_key": key_of_answer(answer)}
 
@@ -350,7 +350,7 @@ def test_back_is_the_one_before_and_again_the_one_after(three: tuple[Path, Path,
     assert len(list(Path(f"{live}.earlier").iterdir())) == KEPT
 
 
-STEPS = [
+STEPS: list[tuple[Any, str]] = [
     (shutil, "copytree"),
     (files, "_exchange"),
     (files, "_publish"),
