@@ -14,7 +14,7 @@ from ap_ranker.cli.console import ProgressBars, cells, console, numbers, write_j
 from ap_ranker.cli.options import argument, option
 
 if TYPE_CHECKING:
-    from ap_ranker.evaluation.evaluation_report import EvaluationReport
+    from ap_ranker.evaluation.evaluation_report import EarlierCheckpoint, EvaluationReport
     from ap_ranker.search.evaluate_pipeline import PipelineReport
 WIDTH = 100
 """Maximum number of columns to show of a text; the JSON file has all of it."""
@@ -64,18 +64,18 @@ def evaluate(
             wordings=[conditions.wordings] if conditions.wordings else [],
             known=report.known,
         )
-    show_report(report, f"{report.model_name} ({checkpoint})", served)
+    _print(report, f"{report.model_name} ({checkpoint})", served)
     for reason, count in report.dataset.notes.items():
         console.say(f"  {count:,} {reason}")
     for warning in report.warnings:
         console.warn(warning)
-    show_comparison(report)
+    if report.comparison:
+        _print_comparison(report.comparison, report)
     if json_file:
         write_json(json_file, report.as_json() | ({"pipeline": asdict(served)} if served else {}))
 
 
-def show_report(report: EvaluationReport, name: str, served: PipelineReport | None = None) -> None:
-    """Print the measures of a model beside BM25's, and what it costs."""
+def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -> None:
     measured = {
         report.bm25_name: report.bm25,
         "answers alone": report.without_wordings,
@@ -115,10 +115,7 @@ def show_report(report: EvaluationReport, name: str, served: PipelineReport | No
         console.say(f"Left out: {report.unanswerable:,} questions without a right answer.")
 
 
-def show_comparison(report: EvaluationReport) -> None:
-    """Print how a model differs from an earlier checkpoint, if there is one in its report."""
-    if (comparison := report.comparison) is None:
-        return
+def _print_comparison(comparison: EarlierCheckpoint, report: EvaluationReport) -> None:
     before, changes, name = comparison.before, comparison.changes, comparison.checkpoint
     compared = {name: (before.model, changes["model"])}
     if changes["fusion"]:

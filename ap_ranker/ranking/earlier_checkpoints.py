@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import atomic_directory, hash_of_files, kept_alone, make_folder, restore
+from ap_ranker.files import atomic_directory, hash_of_files, kept_alone, make_folder, restore, writing
 from ap_ranker.ranking.checkpoint import CONFIG, WEIGHTS, find_checkpoint, is_checkpoint
 
 KEPT = 3
@@ -23,8 +23,6 @@ def alone(folder: Path) -> Iterator[Path]:
     make_folder(work)
     with kept_alone(work, "retraining", "Wait for it."):
         try:
-            for left in work.glob("checkpoint*"):  # by a process that was killed
-                shutil.rmtree(left)
             yield work
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -41,10 +39,11 @@ def exchange(folder: Path, new: Path, former: Path) -> None:
     if same is None:
         _copy(former, latest)
     else:
-        same.rename(latest)
+        with writing(latest):
+            same.rename(latest)
     _copy(new, folder)
     for old in _earlier(folder)[:-KEPT]:
-        shutil.rmtree(old)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def go_back(folder: Path) -> Path:

@@ -82,11 +82,11 @@ def retrain(
     folder = CHECKPOINT if setup.untrained else folder
     with alone(folder) as work:
         before, ranker = checkpoint_version(folder), Ranker.from_pretrained(live, training.get("device"))
+        ranker.source = str(folder)  # for messages: an untrained one is in a folder of this run
         settings = _settings(ranker, {**changed, "match": setup.match})
         held, rest = _set_aside(_questions(setup, ranker), ranker)
         share = max(settings.dev_share, min(MOST_DEV, CHOOSING / len(rest.questions)))
         learnt, dev = split_questions(rest, share, settings.seed)
-        unknown = replace(held, questions=[*held.questions, *dev.questions])
         new = work / "checkpoint"
         train(learnt, dev, new, settings, **training)
         report = evaluate(new, with_wordings(held, rest), compare=live, device=training.get("device"))
@@ -95,8 +95,10 @@ def retrain(
         found = Retraining(report, gain["difference"]["MRR"], gain["p_value"]["MRR"])
         if found.is_better:
             needed = _promised(ranker) if precision is None else {precision}
-            asked = with_wordings(unknown, learnt)
-            calibrate(new, asked, precisions=sorted(needed) or None, device=training.get("device"))
+            asked = replace(held, questions=[*held.questions, *dev.questions])
+            calibrate(
+                new, with_wordings(asked, learnt), precisions=sorted(needed) or None, device=training.get("device")
+            )
             if lost := needed - _promised(Ranker.from_pretrained(new, training.get("device"))):
                 without = ", ".join(f"{each:g}" for each in sorted(lost))
                 expected = f"{folder}: expected to reach its precisions, found a better ranking that does not reach"
@@ -118,7 +120,7 @@ def _settings(live: Ranker, changed: Mapping[str, Any]) -> TrainingConfig:
     if not objective_spec(str(known.get("objective", "softmax"))).needs_gradient:
         names -= {"objective"}  # of a model that counts, which has no other
     kept = {name: value for name, value in known.items() if name in names}
-    if not known.get("epochs"):
+    if known.get("epochs") == 0:
         kept = {"model": live.config.model, "options": live.config.options, "language": live.bm25_language}
     return read_fields(TrainingConfig, kept | {name: each for name, each in changed.items() if each}, live.source)
 
@@ -128,8 +130,8 @@ def _questions(setup: SearchSetup, live: Ranker) -> Dataset:
     assert live.config is not None
     assert setup.documents is not None
     faq = setup.faq()
-    sketch = live.config.faq
-    if sketch is not None and not sketch.is_same(FAQSketch.of([answer.text for answer in faq.answers])):
+    both = [text for answer in faq.answers for text in answer.parts]  # a training has matched the one or the other
+    if live.config.faq is not None and not live.config.faq.is_same(FAQSketch.of(both)):
         advice = f"Train one: ap-ranker train {faq.name} --output {CHECKPOINT}"
         raise InputError(f"{live.source}: expected a checkpoint of {faq.name}, found one of another FAQ. {advice}")
     right: defaultdict[str, list[int]] = defaultdict(list)
@@ -147,7 +149,7 @@ def _set_aside(data: Dataset, live: Ranker) -> tuple[Dataset, Dataset]:
     assert live.config is not None
     texts, dev = [each.text for each in data.questions], Path(live.source) / DEV
     seen = live.seen_in_training(texts)
-    if seen is None and live.config.training.get("epochs"):
+    if seen is None and live.config.training.get("epochs") != 0:
         expected = f"{live.source}: expected {TRAINED_QUESTIONS}, which says what it has learnt, found none"
         raise InputError(f"{expected}. Train it: ap-ranker train {data.answers_file} --output {CHECKPOINT}")
     learnt = seen or [False] * len(texts)
@@ -172,5 +174,4 @@ def _set_aside(data: Dataset, live: Ranker) -> tuple[Dataset, Dataset]:
 def _promised(ranker: Ranker) -> set[float]:
     """The target precisions that a checkpoint is calibrated for with questions."""
     served = ranker.decider().served
-    is_own = served is not None and served.basis in (Basis.QUESTIONS, Basis.WORDINGS)
-    return set(map(float, served.thresholds)) if served is not None and is_own else set()
+    return set() if served is None or served.basis is Basis.PRIOR else set(map(float, served.thresholds))

@@ -74,8 +74,8 @@ class SearchSetup:
     def look(self, search: DeclaredPipeline) -> list[object]:
         """What differs after every change of the checkpoints that a search has; those of the hub do not change."""
         named = (part.model for part in components_of(search.pipeline) if hasattr(part, "model"))
-        models = [CHECKPOINT] if self.untrained else dict.fromkeys(map(str, named))
-        return [checkpoint_version(Path(model)) for model in models]
+        folders = {CHECKPOINT} if self.untrained else {Path(str(model)) for model in named}
+        return [checkpoint_version(folder) for folder in sorted(folders)]
 
     def load(self) -> tuple[DeclaredPipeline, list[Document]]:
         """The pipeline with filled stores, and the documents written into them; InputError if that fails."""

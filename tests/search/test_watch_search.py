@@ -1,30 +1,42 @@
-"""A running search is like its files: an edit is found within seconds, and a broken one loses nothing."""
+"""A running search is like its files: a change counts within seconds, and a broken one loses nothing."""
 
 from __future__ import annotations
 
 import csv
 import importlib.util
 import logging
+import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import httpx
 import pytest
 import yaml
-from conftest import ROOT, TEXTS, settings_of
+from conftest import ROOT, TEXTS, encoder_of, make_model, settings_of
 from haystack import Document
+from naive import SMALL
 from refusals import refused
 from search_server import served
 from searches import write_pipeline
 from waiting import wait_until
 
-from ap_ranker.search import watch_search as live
-from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.data.faq import Match
+from ap_ranker.documents.watched_folder import WatchedFolder
+from ap_ranker.files import atomic_directory
+from ap_ranker.models.registry import complete_options
+from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
+from ap_ranker.ranking.rule import Calibration
+from ap_ranker.search import watch_search as live_search
+from ap_ranker.search.declared_pipeline import CheckpointOf, DeclaredPipeline
+from ap_ranker.search.default_pipelines import BY_MEANING
 from ap_ranker.search.setup import SearchSetup, set_up
 from ap_ranker.search.watch_search import SearchWatcher
+from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.web.workers import SearchWorkers
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
@@ -34,7 +46,7 @@ PATIENCE = 20.0
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "PAUSE", 0.05)
+    monkeypatch.setattr(live_search, "PAUSE", 0.05)
 
 
 @pytest.fixture
@@ -201,6 +213,105 @@ def test_a_folder_store_is_refused(tmp_path: Path) -> None:
     store = BM25SDocumentStore(tmp_path / "index")
     with refused("ap-ranker index"):
         store.exchange_documents([], set())
+
+
+def another(folder: Path, seed: int, **fields: Any) -> Path:
+    """A checkpoint with vectors, of other weights than that of another seed."""
+    tokenizer = WordTokenizer.build(TEXTS, max_tokens=20)
+    model = make_model("ap-transformer", tokenizer.words, seed=seed)
+    options = complete_options("ap-transformer", SMALL["ap-transformer"])
+    config = CheckpointConfig("ap-transformer", options, 8, 20, {}, encoder=encoder_of("ap-transformer"), **fields)
+    save_checkpoint(folder, config, model, tokenizer, "# card\n")
+    return folder
+
+
+def replace_checkpoint(folder: Path, other: Path) -> None:
+    with atomic_directory(folder) as draft:
+        shutil.copytree(other, draft, dirs_exist_ok=True)
+
+
+def ranked(search: DeclaredPipeline, question: str) -> list[tuple[str, float | None]]:
+    documents, _ = search.answer(question, {"score_threshold": -1.0})
+    return [(document.id, document.score) for document in documents]
+
+
+def test_another_checkpoint_in_its_place(tmp_path: Path, faq: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each question meets the old checkpoint or the new one, both in retrieval and in ranking, and none fails."""
+    first, second = (another(tmp_path / name, seed) for seed, name in enumerate(["first", "second"]))
+    live, question, limits = tmp_path / "live", "my parcel and battery", {"score_threshold": -1.0}
+    expected = []
+    for folder in (first, second):
+        with set_up(faq, model=str(folder), limits=limits) as setup:
+            expected.append(ranked(setup.load()[0], question))
+    assert expected[0] != expected[1]
+    replace_checkpoint(live, first)
+    met: list[list[tuple[str, float | None]]] = []
+    stopped = Event()
+    with set_up(faq, model=str(live), limits=limits) as setup, ThreadPoolExecutor(1) as user:
+        loaded, documents = setup.load()
+        setup.warm_up(loaded, documents)
+        watcher = SearchWatcher(loaded, setup)
+
+        def ask() -> None:
+            while not stopped.is_set():
+                met.append(ranked(loaded, question))
+
+        def is_met(order: object) -> bool:
+            return bool(met) and met[-1] == order
+
+        asking = user.submit(ask)
+        try:
+            for folder, order in zip((second, first), (expected[1], expected[0]), strict=True):
+                replace_checkpoint(live, folder)
+                wait_until(partial(is_met, order))
+            with faq.open("a") as stream:  # edits are followed by the pipeline of now
+                stream.write("Where is the walrus?,In the pool.\n")
+            wait_until(lambda: "In the pool." in answers(loaded, "walrus"))
+        finally:
+            stopped.set()
+            watcher.close()
+        asking.result()
+    assert all(order in expected for order in met if len(order) == len(expected[0]))
+
+
+@pytest.mark.parametrize("damage", ["weights", "precision"])
+def test_a_checkpoint_that_cannot_be_used_changes_nothing(
+    tmp_path: Path, faq: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    calibration = {"model": Calibration(1.0, 0.0, 0.0, {"0.8": 0.5})}
+    live = another(tmp_path / "live", 0, calibration=calibration)
+    with set_up(faq, model=str(live), limits={"precision": 0.8}) as setup:
+        loaded, documents = setup.load()
+        setup.warm_up(loaded, documents)
+        before = ranked(loaded, TEXTS[0])
+        watcher = SearchWatcher(loaded, setup)
+        if damage == "weights":
+            (live / "model.safetensors").write_bytes(b"nothing")
+        else:
+            replace_checkpoint(live, another(tmp_path / "uncalibrated", 1))
+        wait_until(lambda: "goes on with what was read before" in caplog.text)
+        watcher.close()
+        assert ranked(loaded, TEXTS[0]) == before
+
+
+def test_an_untrained_search_follows_the_first_checkpoint(
+    tmp_path: Path, faq: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    untrained = another(tmp_path / "untrained", 0)
+    checkpoint = CheckpointOf(str(untrained), None)
+    watched = WatchedFolder(faq)
+    watched.read()
+    setup = SearchSetup(BY_MEANING, watched, Match.both, (), {"score_threshold": -1.0}, checkpoint, untrained=True)
+    loaded, documents = setup.load()
+    setup.warm_up(loaded, documents)
+    before = ranked(loaded, "my battery")
+    watcher = SearchWatcher(loaded, setup)
+    replace_checkpoint(Path("checkpoints/faq"), another(tmp_path / "trained", 1))
+    wait_until(lambda: ranked(loaded, "my battery") != before)
+    shutil.rmtree("checkpoints")
+    wait_until(lambda: ranked(loaded, "my battery") == before)
+    watcher.close()
 
 
 @pytest.mark.slow
