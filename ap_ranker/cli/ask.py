@@ -1,5 +1,7 @@
 """`ap-ranker ask`: asks a FAQ or documents questions."""
 
+from __future__ import annotations
+
 import gc
 from pathlib import Path
 from textwrap import indent

@@ -1,5 +1,7 @@
 """`ap-ranker doctor`: what stands in the way of a good search, and what to do first."""
 
+from __future__ import annotations
+
 from dataclasses import asdict
 from typing import Annotated
 

@@ -1,5 +1,7 @@
 """Prints the epochs of a training run."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from rich.console import Console

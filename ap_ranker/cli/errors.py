@@ -3,6 +3,8 @@
 2: caused by user input or the machine; 1: a bug in ap-ranker; 130: Ctrl+C.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import traceback

@@ -1,5 +1,7 @@
 """`ap-ranker feedback`: what visitors said of answers, for the owner alone: listed, written, deleted."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from textwrap import shorten
 from typing import Annotated

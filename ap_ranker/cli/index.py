@@ -1,5 +1,7 @@
 """`ap-ranker index`, `rollback`, `encode` and `pipelines`: what a search of one's own needs."""
 
+from __future__ import annotations
+
 from functools import partial
 from pathlib import Path
 from typing import Annotated

@@ -1,5 +1,7 @@
 """`ap-ranker` and its commands, which import heavy modules only when they run."""
 
+from __future__ import annotations
+
 import io
 import logging
 import os

@@ -1,5 +1,7 @@
 """`ap-ranker extract`, `split` and `synonyms`: questions found, divided and widened."""
 
+from __future__ import annotations
+
 from math import isfinite
 from pathlib import Path
 from typing import Annotated

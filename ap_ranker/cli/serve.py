@@ -1,5 +1,7 @@
 """`ap-ranker serve`: serves a search page and the pipeline's REST interface."""
 
+from __future__ import annotations
+
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path

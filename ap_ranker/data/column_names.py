@@ -1,5 +1,7 @@
 """What people call the columns of a table, in their languages: the names of `column_names.toml`."""
 
+from __future__ import annotations
+
 import tomllib
 import unicodedata
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Questions, their candidate answers, and which of these are right."""
 
+from __future__ import annotations
+
 import random
 from collections import Counter
 from collections.abc import Sequence

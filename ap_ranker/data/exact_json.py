@@ -1,5 +1,7 @@
 """JSON that gives back what a store in memory keeps: dates, tuples, sets, bytes, numbers of numpy, keys of any kind."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable
 from datetime import date, datetime, time

@@ -1,5 +1,7 @@
 """Reads the rows of workbooks: of Excel, old and new, and of LibreOffice."""
 
+from __future__ import annotations
+
 import datetime
 import io
 import logging

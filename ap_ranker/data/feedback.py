@@ -1,5 +1,7 @@
 """Users' feedback on the answers of a search, as additional questions to learn from."""
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path

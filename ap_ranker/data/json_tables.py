@@ -1,5 +1,7 @@
 """Reads tables in JSON: an object a line, or arrays of objects."""
 
+from __future__ import annotations
+
 import json
 from collections import Counter
 from collections.abc import Iterator

@@ -5,6 +5,8 @@
 (c) qid, question, answer_ids  with  aid, answer [, question]  and, optionally, pools  qid, candidate_ids
 """
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 from collections.abc import Container
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """The rows of a table, and how the values of each format become text."""
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,5 +1,7 @@
 """Divides questions into training, dev and test, which share no question and no near copy of one, and writes them."""
 
+from __future__ import annotations
+
 import json
 import random
 from collections import Counter

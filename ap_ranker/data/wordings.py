@@ -1,5 +1,7 @@
 """Known wordings: texts of users that are known to ask for an answer. Adding one needs no training."""
 
+from __future__ import annotations
+
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,5 +1,7 @@
 """Reads what a search is filled with: a FAQ table, a document, or a folder of both."""
 
+from __future__ import annotations
+
 import logging
 import os
 from collections.abc import Collection, Mapping

@@ -1,5 +1,7 @@
 """Converts documents to text whose headings are those of Markdown and whose pages end with a form feed."""
 
+from __future__ import annotations
+
 import io
 import logging
 import re

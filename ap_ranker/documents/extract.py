@@ -1,5 +1,7 @@
 """Makes a FAQ of the questions that documents ask themselves."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Finds the files of a folder, says which are left out, and keeps what was read of the others."""
 
+from __future__ import annotations
+
 import os
 from dataclasses import dataclass, field
 from pathlib import Path

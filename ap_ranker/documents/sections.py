@@ -1,5 +1,7 @@
 """Divides a document at its headings or pages, and finds the questions that it asks itself."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

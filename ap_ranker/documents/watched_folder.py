@@ -1,5 +1,7 @@
 """Reads a FAQ or documents again when their files have changed."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Evaluates a model beside BM25 on the same questions and candidates."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

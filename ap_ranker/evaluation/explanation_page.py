@@ -1,5 +1,7 @@
 """Explanations as a page: both texts, with the words highlighted by their attention weights."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files

@@ -1,5 +1,7 @@
 """Markdown tables of numbers."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 

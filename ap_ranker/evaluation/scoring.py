@@ -1,5 +1,7 @@
 """Scores the candidates of many questions: each answer is encoded once, with few in memory at a time."""
 
+from __future__ import annotations
+
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence

@@ -1,5 +1,7 @@
 """What a search by words finds among all answers, with synonyms: no ranker finds more than that."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from math import inf
 

@@ -1,5 +1,7 @@
 """The pipelines that come with ap-ranker: a wheel has its own copies, a clone the folder `pipelines`."""
 
+from __future__ import annotations
+
 from importlib.resources import files
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """What stands in the way of a good search, in the texts, the checkpoint and both together; what to do first."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

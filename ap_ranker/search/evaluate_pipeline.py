@@ -1,5 +1,7 @@
 """Evaluates a search as it is served: what its retriever does not fetch, its ranker cannot put on top."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Loads YAML pipelines and finds their document stores; reports the errors of stores and their servers."""
 
+from __future__ import annotations
+
 import importlib.util
 import logging
 import re

@@ -1,5 +1,7 @@
 """Sets up a search: over which documents, with which pipeline and which checkpoint."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,5 +1,7 @@
 """Mirrors a FAQ or documents in a persistent document store, with the embeddings of its pipeline."""
 
+from __future__ import annotations
+
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable

@@ -1,5 +1,7 @@
 """Earlier documents of a store in a folder, `versions/NUMBER.sqlite`: what `ap-ranker index` changes can be undone."""
 
+from __future__ import annotations
+
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

@@ -1,5 +1,7 @@
 """What the page opens with: questions of the FAQ and its topics; nothing that a visitor has typed is among them."""
 
+from __future__ import annotations
+
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

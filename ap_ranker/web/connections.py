@@ -5,6 +5,8 @@ is new or was used before, and so is one whose head is too large. `limits.Guard`
 connections one client may have, only a web server in front can limit (docs/deployment.md).
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import signal

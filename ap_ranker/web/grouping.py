@@ -12,6 +12,8 @@ Every two questions of a group are similar (complete linkage): no chain leads fr
 question moves to the group that it is most like, as linkage never takes a step back.
 """
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

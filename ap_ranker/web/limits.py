@@ -1,5 +1,7 @@
 """Refuses requests by host name, API key, rate, size and duration."""
 
+from __future__ import annotations
+
 import asyncio
 import hmac
 import ipaddress

@@ -1,5 +1,7 @@
 """The REST route of a pipeline, `POST /<name of the file>/run`, as Hayhooks has it, with the limits of the page."""
 
+from __future__ import annotations
+
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence

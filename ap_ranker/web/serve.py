@@ -1,5 +1,7 @@
 """Serves a search: its page, its API, the owner's page; until the process is told to end."""
 
+from __future__ import annotations
+
 import os
 import socket
 from collections.abc import Callable, Collection

@@ -1,5 +1,7 @@
 """Suggestions while a question is being typed: stored questions and known wordings that begin like it."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import time

@@ -1,5 +1,7 @@
 """What visitors leave in a database: written into a file for training, deleted on request, deleted in time."""
 
+from __future__ import annotations
+
 import ipaddress
 import json
 import logging

@@ -3,6 +3,8 @@
 No address is kept: a network is known by a keyed hash, and what it used of a day's quota is forgotten with the day.
 """
 
+from __future__ import annotations
+
 import hmac
 import ipaddress
 import os

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from refusals import refused
 
 from ap_ranker.models.base import States
-from ap_ranker.ranking import encode_corpus as module
 from ap_ranker.models.registry import MODELS
+from ap_ranker.ranking import encode_corpus as module
 from ap_ranker.ranking.cache import OVERHEAD, EncodingCache
 from ap_ranker.ranking.encode_corpus import encode_corpus
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype

@@ -1,5 +1,7 @@
 """Checks question-answer files, as they were written, for faults."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path

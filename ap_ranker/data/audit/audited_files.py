@@ -1,5 +1,7 @@
 """The files of a data set as they were written, before the reader merges or refuses anything."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field

@@ -1,5 +1,7 @@
 """The kinds of faults, and what finds them."""
 
+from __future__ import annotations
+
 import re
 import tomllib
 from collections import Counter, defaultdict

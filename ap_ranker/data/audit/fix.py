@@ -1,5 +1,7 @@
 """A repaired copy of a file of pairs or judged candidates, and a log of what was changed."""
 
+from __future__ import annotations
+
 import json
 from collections import Counter
 from dataclasses import replace

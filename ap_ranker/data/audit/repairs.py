@@ -1,5 +1,7 @@
 """Repairs of texts that need no knowledge of their meaning; a text has a fault if the repair changes it."""
 
+from __future__ import annotations
+
 import html
 import re
 import unicodedata

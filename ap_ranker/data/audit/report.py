@@ -1,5 +1,7 @@
 """The report of an audit: what each check has found."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any

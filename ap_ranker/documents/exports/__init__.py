@@ -3,6 +3,8 @@
 How a system names the fields of its articles, a TOML file of this folder says; another file adds a system.
 """
 
+from __future__ import annotations
+
 import json
 import re
 import tomllib

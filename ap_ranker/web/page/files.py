@@ -1,5 +1,7 @@
 """The files of the search page, as the browser loads them."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Mapping
 from html import escape

@@ -3,6 +3,8 @@
 Whatever else stands in a text is shown as it was written: HTML, images, quotes, entities.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache

@@ -1,5 +1,7 @@
 """The settings of the search page: a YAML file with a company's name, logo, colours and words."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What components have in common: how they check parameters, load a checkpoint and are copied."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

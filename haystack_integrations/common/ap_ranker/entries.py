@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """FAQ entries as documents, and what documents are known to be asked by."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from haystack import Document

@@ -8,6 +8,8 @@ It contains one SQLite database, `documents.sqlite`, whose transactions make wri
 revision of the documents that it belongs to. `ap-ranker index` keeps earlier documents beside them, in `versions`.
 """
 
+from __future__ import annotations
+
 import json
 import secrets
 import shutil

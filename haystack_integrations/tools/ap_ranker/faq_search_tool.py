@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A FAQ search as a language model calls it. It is here because Haystack loads YAML only from this namespace."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

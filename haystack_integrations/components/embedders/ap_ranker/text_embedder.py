@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The embedder of questions. It is defined here because Haystack loads YAML only from `haystack_integrations`."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from haystack import component

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Haystack rankers. They are defined here because Haystack loads YAML only from `haystack_integrations`."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """BM25's scores of documents that were found otherwise. It is here because Haystack loads YAML only from there."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from haystack import Document, component

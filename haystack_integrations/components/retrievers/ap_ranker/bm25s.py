@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The retrievers of `BM25SDocumentStore`. They are here because Haystack loads YAML only from this namespace."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A retriever and a ranker as one component. It is here because Haystack loads YAML only from this namespace."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any, ClassVar
 

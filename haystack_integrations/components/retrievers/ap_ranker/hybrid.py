@@ -5,6 +5,8 @@ Retrieval by words, by meaning and by known wordings, and what all retrievers of
 It is here because Haystack loads YAML only from this namespace.
 """
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable
 from pathlib import Path

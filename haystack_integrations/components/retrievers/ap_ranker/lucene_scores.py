@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion of Elasticsearch's scores to the scale of Lucene's BM25, to which training fits `fuse_scores`."""
 
+from __future__ import annotations
+
 from haystack import Document, component
 
 from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
