@@ -39,6 +39,8 @@ def train(
         str | None,
         option("A checkpoint of the same model, trained on other data, to begin with: a folder or a hub name."),
     ] = None,
+    recipe: Annotated[str | None, option("Training defaults: ours, or those of the model's paper (paper).")] = None,
+    objective: Annotated[str | None, option("Objective: softmax, hinge, pointwise or listwise.")] = None,
     quick: Annotated[
         bool, option("Leave a pretrained encoder as it is: trains in half a minute, ranks worse.", "--quick")
     ] = False,
@@ -63,7 +65,8 @@ def train(
     if start is not None and model is None and run.config is None:
         model = read_checkpoint_config(find_checkpoint(start)).model
     about = About(command_line(), licence)
-    settings, training, development = _read(run, {"model": model, "effort": effort}, reader.given, feedback)
+    options = {"model": model, "recipe": recipe, "objective": objective, "effort": effort}
+    settings, training, development = _read(run, options, reader.given, feedback)
     audit = None
     if process_number() == 0:
         audit = warn_of_faults(run.data, run.dev, run.answers, settings.max_tokens, run.columns)

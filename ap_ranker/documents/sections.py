@@ -14,8 +14,8 @@ from ap_ranker.text.reading import question_key
 HEADING = "heading"
 """The kind of a question that is a heading."""
 
-_HEADING = re.compile(r"^(#{1,6}) (.+)$", re.MULTILINE)
-_CODE = re.compile(r"^(?P<fence>`{3,}|~{3,})[^\n]*\n.*?^(?P=fence)\s*$", re.MULTILINE | re.DOTALL)
+_CODE = r"^(?P<fence>`{3,}+|~{3,}+)[^\n]*\n.*?^(?P=fence)[ \t]*$"  # its lines are no headings
+_HEADING = re.compile(rf"(?s:{_CODE})|^(?P<level>#{{1,6}}) (?P<title>.+)$", re.MULTILINE)
 
 _UNUSABLE = re.compile(r"[\0\ud800-\udfff]")
 """Characters of damaged fonts that UTF-8 text cannot or should not hold."""
@@ -67,14 +67,13 @@ def _parts(text: str, by: str) -> Iterator[tuple[tuple[str, ...], str, int | Non
 
 def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """What stands below each heading; one without text that is not above the next text is a part of that."""
-    code = [match.span() for match in _CODE.finditer(text)]
-    headings = [each for each in _HEADING.finditer(text) if not any(a <= each.start() < b for a, b in code)]
+    headings = [each for each in _HEADING.finditer(text) if each["level"]]
     ends = [*(each.start() for each in headings), len(text)]
     yield (), text[: ends[0]]
     above: dict[int, str] = {}
     waiting: list[str] = []
     for heading, end in zip(headings, ends[1:], strict=True):
-        level, title = len(heading[1]), heading[2].strip()
+        level, title = len(heading["level"]), heading["title"].strip()
         above = {at: each for at, each in above.items() if at < level} | {level: title}
         waiting.append(title)
         if (part := text[heading.end() : end]).strip():
