@@ -129,7 +129,7 @@ class Encodings:
             found = one_line(", ".join(files), 80) or "a file"
             raise InputError(f"{folder}: expected a new folder, or one with {DATABASE}, found {found}.")
         make_folder(folder)
-        with _database(folder, "rwc") as database:
+        with _database(folder, to_write=True) as database:
             database.execute(f"PRAGMA page_size = {_PAGE}")
             database.execute("BEGIN IMMEDIATE")
             for table in _TABLES:
@@ -176,20 +176,23 @@ class Encodings:
             numbers = (values[places[name.partition(".")[0]]].tobytes() for name, values in arrays.items())
             rows.append((key, length, b"".join(numbers)))
         layout = [(name, values.dtype.name, json.dumps(values.shape[1:])) for name, values in arrays.items()]
-        with _database(self.folder, "rw") as database:
+        with _database(self.folder, to_write=True) as database:
             database.executemany("INSERT OR IGNORE INTO tensors VALUES (?, ?, ?)", layout)
             database.executemany("INSERT OR IGNORE INTO states VALUES (?, ?, ?)", rows)
 
 
 @contextmanager
-def _database(folder: Path, mode: str = "ro") -> Iterator[sqlite3.Connection]:
-    """A connection for one use, as threads and forks share none; an InputError if it cannot be read, else OSError."""
+def _database(folder: Path, *, to_write: bool = False) -> Iterator[sqlite3.Connection]:
+    """A connection for one use, as threads and forks share none; an InputError if it cannot be read, else OSError.
+
+    Who only reads takes back, if it may, what a killed process began to write.
+    """
     try:
-        place = f"{(folder / DATABASE).absolute().as_uri()}?mode={mode}"
+        place = f"{(folder / DATABASE).absolute().as_uri()}?mode={'rwc' if to_write else 'rw'}"
         with closing(sqlite3.connect(place, timeout=_WAIT, uri=True)) as database, database:
             yield database
     except (sqlite3.Error, ValueError, TypeError) as error:
-        if mode != "ro":
+        if to_write:
             raise OSError(str(error)) from error
         raise InputError(f"{folder}: expected encodings, found damaged ones ({one_line(error)}). {RENEW}") from error
 
