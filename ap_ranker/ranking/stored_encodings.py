@@ -126,8 +126,8 @@ class Encodings:
         """Create a folder of encodings, or open an existing one; several processes may do so at once."""
         files = [file.name for file in folder.iterdir() if file.name[0] != "."] if folder.is_dir() else []
         if folder.is_file() or (files and DATABASE not in files):
-            found = one_line(", ".join(files), 80) or "a file"
-            raise InputError(f"{folder}: expected a new folder, or one with {DATABASE}, found {found}.")
+            others = one_line(", ".join(files), 80) or "a file"
+            raise InputError(f"{folder}: expected a new folder, or one with {DATABASE}, found {others}.")
         make_folder(folder)
         with _database(folder, to_write=True) as database:
             database.execute(f"PRAGMA page_size = {_PAGE}")
@@ -199,7 +199,8 @@ def _database(folder: Path, *, to_write: bool = False) -> Iterator[sqlite3.Conne
 
 def _rows(database: sqlite3.Connection, columns: str, texts: Sequence[str]) -> list[tuple[Any, ...] | None]:
     """The columns of each text; `None` for those that are not there."""
-    keys, found = [text_key(text) for text in texts], {}
+    keys = [text_key(text) for text in texts]
+    found: dict[bytes, tuple[Any, ...]] = {}
     for start in range(0, len(keys), _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
         query = f"SELECT text, {columns} FROM states WHERE text IN ({', '.join('?' * len(some))})"
