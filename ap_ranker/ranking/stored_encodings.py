@@ -126,10 +126,10 @@ class Encodings:
         """Create a folder of encodings, or open an existing one; several processes may do so at once."""
         files = [file.name for file in folder.iterdir() if file.name[0] != "."] if folder.is_dir() else []
         if folder.is_file() or (files and DATABASE not in files):
-            found = one_line(", ".join(files), 80) or "a file"
-            raise InputError(f"{folder}: expected a new folder, or one with {DATABASE}, found {found}.")
+            others = one_line(", ".join(files), 80) or "a file"
+            raise InputError(f"{folder}: expected a new folder, or one with {DATABASE}, found {others}.")
         make_folder(folder)
-        with _database(folder, "rwc") as database:
+        with _database(folder, to_write=True) as database:
             database.execute(f"PRAGMA page_size = {_PAGE}")
             database.execute("BEGIN IMMEDIATE")
             for table in _TABLES:
@@ -176,27 +176,31 @@ class Encodings:
             numbers = (values[places[name.partition(".")[0]]].tobytes() for name, values in arrays.items())
             rows.append((key, length, b"".join(numbers)))
         layout = [(name, values.dtype.name, json.dumps(values.shape[1:])) for name, values in arrays.items()]
-        with _database(self.folder, "rw") as database:
+        with _database(self.folder, to_write=True) as database:
             database.executemany("INSERT OR IGNORE INTO tensors VALUES (?, ?, ?)", layout)
             database.executemany("INSERT OR IGNORE INTO states VALUES (?, ?, ?)", rows)
 
 
 @contextmanager
-def _database(folder: Path, mode: str = "ro") -> Iterator[sqlite3.Connection]:
-    """A connection for one use, as threads and forks share none; an InputError if it cannot be read, else OSError."""
+def _database(folder: Path, *, to_write: bool = False) -> Iterator[sqlite3.Connection]:
+    """A connection for one use, as threads and forks share none; an InputError if it cannot be read, else OSError.
+
+    Who only reads takes back, if it may, what a killed process began to write.
+    """
     try:
-        place = f"{(folder / DATABASE).absolute().as_uri()}?mode={mode}"
+        place = f"{(folder / DATABASE).absolute().as_uri()}?mode={'rwc' if to_write else 'rw'}"
         with closing(sqlite3.connect(place, timeout=_WAIT, uri=True)) as database, database:
             yield database
     except (sqlite3.Error, ValueError, TypeError) as error:
-        if mode != "ro":
+        if to_write:
             raise OSError(str(error)) from error
         raise InputError(f"{folder}: expected encodings, found damaged ones ({one_line(error)}). {RENEW}") from error
 
 
 def _rows(database: sqlite3.Connection, columns: str, texts: Sequence[str]) -> list[tuple[Any, ...] | None]:
     """The columns of each text; `None` for those that are not there."""
-    keys, found = [text_key(text) for text in texts], {}
+    keys = [text_key(text) for text in texts]
+    found: dict[bytes, tuple[Any, ...]] = {}
     for start in range(0, len(keys), _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
         query = f"SELECT text, {columns} FROM states WHERE text IN ({', '.join('?' * len(some))})"

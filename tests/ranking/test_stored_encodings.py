@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from unittest.mock import patch
 
@@ -224,6 +227,20 @@ def test_an_interrupted_run_goes_on_and_a_changed_corpus_costs_its_changes(
     assert encode_corpus(checkpoint, ANSWERS, output, device="cpu") == 0
     assert encode_corpus(checkpoint, [*ANSWERS, "a new entry"], output, device="cpu") == 1
     assert len(Encodings.open(output, fingerprint(checkpoint))) == len(set(ANSWERS)) + 1
+
+
+def test_what_a_killed_process_began_to_write_is_taken_back(checkpoint: Path, tmp_path: Path) -> None:
+    encode_corpus(checkpoint, ANSWERS, tmp_path / "e", device="cpu")
+    with closing(sqlite3.connect(tmp_path / "e" / "encodings.sqlite")) as database:
+        database.execute("PRAGMA cache_size = 1")  # it writes before the end
+        database.execute("UPDATE states SET length = 1000")
+        rows = [(str(row).encode(), bytes(100_000)) for row in range(50)]
+        database.executemany("INSERT INTO states VALUES (?, 1, ?)", rows)
+        shutil.copytree(tmp_path / "e", tmp_path / "killed")
+    assert (tmp_path / "killed" / "encodings.sqlite-journal").stat().st_size
+    found = Encodings.open(tmp_path / "killed", fingerprint(checkpoint))
+    assert len(found) == len(set(ANSWERS))
+    assert 1000 not in found.lengths(ANSWERS)
 
 
 def test_several_processes_share_a_corpus(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
