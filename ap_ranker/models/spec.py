@@ -69,7 +69,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A paper's training settings, used by the setting `recipe: paper`."""
+    """A paper's training settings, used by `ap-ranker train --recipe paper`."""
 
     objective: str  # the name of one of `training`
     optimizer: Optimizer = "adam"
