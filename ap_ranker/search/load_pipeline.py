@@ -111,11 +111,18 @@ def report_store_errors(path: Path, store: str) -> Iterator[None]:
 def _explanation(error: BaseException) -> str | None:
     if isinstance(error, DocumentStoreError):
         return f"expected the store to accept all documents, but it refused some. {safe_line(error)}"
-    client = sys.modules.get("elasticsearch")  # not loaded: the error has another source
-    if client is None or not isinstance(error, client.ApiError | client.TransportError):
+    if (client := sys.modules.get("elasticsearch")) is None:  # not loaded: the error has another source
         return None
-    advice = "Is the server started, does the key in ELASTIC_API_KEY allow it, and is request_timeout long enough?"
-    return f"the Elasticsearch request failed: {safe_line(error)}. {advice}"
+    advice = {  # subclasses before their base classes
+        client.AuthenticationException: "Set ELASTIC_API_KEY to a valid key, and ELASTIC_API_KEY_ID if it has an id.",
+        client.AuthorizationException: "The key has no permission to read or write.",
+        client.ConnectionTimeout: "Try again; if the server is slow, raise request_timeout in the pipeline.",
+        client.ConnectionError: "Start the server (docker compose up --detach --wait elasticsearch), or correct hosts "
+        "in the pipeline.",
+        (client.ApiError, client.TransportError): "",
+    }
+    matching = (text for kind, text in advice.items() if isinstance(error, kind))
+    return next((f"the Elasticsearch request failed: {safe_line(error)}. {text}".rstrip() for text in matching), None)
 
 
 def safe_line(error: BaseException | str) -> str:

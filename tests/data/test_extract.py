@@ -228,7 +228,6 @@ def test_a_faq_to_edit(folder: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     for line in (
         "4 headings that ask",
-        "page.html: 6",
         "1 files ask no question",
         "scan.docx: left out: expected a Word document",
         "10 questions with answers",
