@@ -27,8 +27,9 @@ from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.files import write_text_atomically
 from ap_ranker.models import ap, transformer_encoder
 from ap_ranker.models.fast_forward import FastTransformer
+from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.checkpoint import load_checkpoint
+from ap_ranker.ranking.checkpoint import load_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
 
@@ -42,6 +43,10 @@ class Way:
     forward: bool = False  # our own forward pass of an encoder
     bfloat16: bool = False  # where the CPU multiplies it
     compiled: bool = False  # numba's loops of attentive pooling, which read states as they are stored
+
+    def concerns(self, name: str) -> bool:
+        """Whether a model of this name has the faster code: an encoder its forward pass, the others loops."""
+        return self.dtype is None or not (self.compiled if model_spec(name).pretrained else self.forward)
 
     @contextmanager
     def taken(self) -> Iterator[None]:
@@ -99,7 +104,8 @@ def main(
         sample = EvaluationSet(sample_questions(read_dataset(data, split, pools=pools), questions, 1))
         plain, precision = first_answers(checkpoint, sample, PLAIN)
         rows = [[f"float32, {len(plain)} questions", "", "", f"{precision:.3f}"]]
-        for way in WAYS:
+        name = read_checkpoint_config(checkpoint).model
+        for way in (each for each in WAYS if each.concerns(name)):
             found, precision = first_answers(checkpoint, sample, way)
             changed = int((found != plain).sum())
             interval = binomtest(changed, len(plain)).proportion_ci(0.95, "exact")
