@@ -114,11 +114,10 @@ def creating(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def create(*args: Any, **kwargs: Any) -> Tensor:
         if function is make_new and isinstance(args[0], GPUTensor):
             args, kwargs = (args[0].on_cpu, *args[1:]), {"device": GPU, **kwargs}
-        if kwargs.get("device") is None:
-            return function(*args, **kwargs)
+        if not is_gpu(kwargs.get("device")):
+            created = function(*args, **kwargs)
+            return created if kwargs.get("device") is None else on(created, kwargs["device"])
         created = function(*args, **{**kwargs, "device": "cpu"})
-        if not is_gpu(kwargs["device"]):
-            return on(created, "cpu")
         if isinstance(created, GPUTensor):
             return created
         own = created.clone() if function is see_as else created
