@@ -20,6 +20,7 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
+from torch.utils._device import _device_constructors
 from torch.utils._pytree import tree_map_only
 
 GPU = torch.device("cuda", 0)
@@ -113,11 +114,10 @@ def creating(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def create(*args: Any, **kwargs: Any) -> Tensor:
         if function is make_new and isinstance(args[0], GPUTensor):
             args, kwargs = (args[0].on_cpu, *args[1:]), {"device": GPU, **kwargs}
-        if kwargs.get("device") is None:
-            return function(*args, **kwargs)
+        if not is_gpu(kwargs.get("device")):
+            created = function(*args, **kwargs)
+            return created if kwargs.get("device") is None else on(created, kwargs["device"])
         created = function(*args, **{**kwargs, "device": "cpu"})
-        if not is_gpu(kwargs["device"]):
-            return on(created, "cpu")
         if isinstance(created, GPUTensor):
             return created
         own = created.clone() if function is see_as else created
@@ -164,19 +164,20 @@ def copy_(values: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
     return copy_into(values, on(source, values.device))
 
 
-move = nn.Module.to
+apply = nn.Module._apply
 
 
-def module_to(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
-    """`Module.to`: what moves gets new parameters, as those of a GPU are of another class; the others stay."""
-    device, dtype, *_ = torch._C._nn._parse_to(*args, **kwargs)
-    held = [*module.parameters(), *module.buffers()]
-    moves = dtype is not None or (device is not None and any(each.is_cuda != is_gpu(device) for each in held))
-    torch.__future__.set_overwrite_module_params_on_conversion(moves)
+def apply_(module: nn.Module, function: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+    """What `Module.to` and the like call: a parameter stays the object that it is, though its class may change."""
+    before = torch.__future__.get_swap_module_params_on_conversion()
+    with torch.no_grad():
+        pairs = [(each, function(each)) for each in module.parameters(recurse=False)]
+    swaps = any(new is not old and (new.is_cuda or old.is_cuda) for old, new in pairs)
+    torch.__future__.set_swap_module_params_on_conversion(swaps)
     try:
-        return move(module, *args, **kwargs)
+        return apply(module, function, recurse)
     finally:
-        torch.__future__.set_overwrite_module_params_on_conversion(False)
+        torch.__future__.set_swap_module_params_on_conversion(before)
 
 
 METHODS |= {"to": to, "copy_": copy_}
@@ -281,6 +282,9 @@ def cast_and_compute(operator: Any, dtype_of: Callable[[list[Tensor]], torch.dty
         return operator(*args, **kwargs)
 
 
+_device_constructors()  # what `with torch.device(...)` knows for good: the functions that are replaced below
+
+
 @contextmanager
 def pretended_gpu() -> Iterator[None]:
     """One GPU that has bfloat16, for as long as the context lasts."""
@@ -293,6 +297,7 @@ def pretended_gpu() -> Iterator[None]:
         "is_bf16_supported": lambda **_: True,
         "get_device_name": lambda device=None: "a pretended GPU",
         "manual_seed_all": lambda seed: None,
+        "mem_get_info": lambda device=None: (2**33, 2**33),
     }
     # Random numbers are the CPU's, which has their state.
     states = {"get_rng_state": lambda device=GPU: make_empty(0), "set_rng_state": lambda state, device=GPU: None}
@@ -302,6 +307,6 @@ def pretended_gpu() -> Iterator[None]:
         patch.multiple(Tensor, **METHODS),
         patch.multiple(torch.cuda, **replaced, **states),
         patch.multiple(torch.cuda.random, **states),
-        patch.object(nn.Module, "to", module_to),
+        patch.object(nn.Module, "_apply", apply_),
     ):
         yield

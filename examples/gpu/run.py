@@ -53,8 +53,8 @@ MODELS = "ap-transformer,ap-cnn,ap-bilstm,qa-bilstm,global-local,bimpm"
 LEARNERS = "ap-transformer,ap-cnn,ap-bilstm"
 
 SECONDS = 3_600.0
-"""Maximum time of a part; one that takes longer is ended and fails. A recipe of a paper has 26,675 steps of a thousand
-answers each; each of eight runs that shared an H100 made 12 to 25 steps a second, of 70 answers."""
+"""Maximum time of a part; one that takes longer is ended and fails. A paper's recipe has 26,675 steps, of a thousand
+answers each. Each of eight runs that shared an H100 made 12 to 25 steps of 70 answers a second."""
 
 console = Console(soft_wrap=True)
 

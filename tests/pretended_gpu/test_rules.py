@@ -68,6 +68,24 @@ def test_numpy_cannot_see_it(read: Callable[[Tensor], np.ndarray]) -> None:
         read(on_gpu(2))
 
 
+def test_other_devices_stay_what_they_are() -> None:
+    with torch.device("meta"):
+        assert {torch.ones(1).device.type, nn.Linear(1, 1).weight.device.type} == {"meta"}
+    assert torch.zeros(1, device="meta").is_meta
+    assert torch.zeros_like(torch.ones(1, device="meta"), device="cpu").tolist() == [0.0]
+    assert not torch.zeros_like(on_gpu(1), device="cpu").is_cuda
+
+
+def test_a_parameter_stays_the_object_that_it_is() -> None:
+    layer = nn.Linear(2, 1)
+    weight = layer.weight
+    assert weight is layer.to("cuda").weight is layer.half().weight is layer.float().weight
+    assert isinstance(weight, nn.Parameter)
+    assert weight.is_cuda
+    assert weight is layer.to("cpu").weight
+    assert not weight.is_cuda
+
+
 def test_what_may_meet() -> None:
     """A single number, positions, and what is copied."""
     values = on_gpu(3)
@@ -107,7 +125,8 @@ def test_the_lists_are_read_whole() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_an_lstm_reads_in_float16_under_autocast(dtype: torch.dtype) -> None:
     lstm, texts = nn.LSTM(3, 2, bidirectional=True, batch_first=True), torch.randn(2, 5, 3)
-    expected, _ = lstm(texts)
+    with torch.no_grad():
+        expected, _ = lstm(texts)
     lstm.to("cuda")
     exact, _ = lstm(texts.cuda())
     assert torch.equal(exact.cpu(), expected)

@@ -49,6 +49,13 @@ def test_one_gpu_of_two_trains(current: list[torch.device], device: torch.device
     assert arguments.train_batch_size == arguments.per_device_train_batch_size
 
 
+@pytest.mark.parametrize(("recipe", "clipped"), [("ours", 5.0), ("paper", 0.0)])
+def test_no_paper_shortens_gradients(recipe: Any, clipped: float, tmp_path: Path) -> None:
+    config = TrainingConfig("ap-cnn", recipe=recipe, epochs=1)
+    chosen, cpu = config.training_recipe(judged=False), torch.device("cpu")
+    assert trainer._arguments(ResumeFolder(tmp_path / "c"), config, chosen, cpu).max_grad_norm == clipped
+
+
 @pytest.mark.parametrize("wanted", ["auto", "off", "bf16", "fp16"])
 @pytest.mark.parametrize("device", [FIRST, torch.device("cpu")], ids=str)
 @pytest.mark.parametrize("has_bfloat16", [True, False])

@@ -1,0 +1,121 @@
+"""How many first answers change where states are stored in fewer bits, or faster code computes them.
+
+    python -m benchmarks.first_answers CHECKPOINT DATA [--split dev] [--questions 500] [--pools FILE] [--table FILE]
+
+Beside each count is the exact interval of the share (Clopper and Pearson 1934, 95 %). Compared is the model alone, with
+float32 states that torch and transformers compute without our own forward pass, compiled loops or bfloat16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+from unittest.mock import patch
+
+import numpy as np
+import typer
+from scipy.stats import binomtest
+
+from ap_ranker.cli.errors import report_user_errors
+from ap_ranker.data.dataset import sample_questions
+from ap_ranker.data.reader import read_dataset
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
+from ap_ranker.evaluation.markdown import markdown_table
+from ap_ranker.files import write_text_atomically
+from ap_ranker.models import ap, transformer_encoder
+from ap_ranker.models.fast_forward import FastTransformer
+from ap_ranker.models.registry import model_spec
+from ap_ranker.ranking.cache import EncodingCache
+from ap_ranker.ranking.checkpoint import load_checkpoint, read_checkpoint_config
+from ap_ranker.ranking.quantization import StateDtype
+from ap_ranker.ranking.ranker import Ranker
+
+
+@dataclass(frozen=True)
+class Way:
+    """To compute scores: `dtype` of the stored states, by default the model's own, and which faster code may run."""
+
+    name: str
+    dtype: StateDtype | None = StateDtype.float32
+    forward: bool = False  # our own forward pass of an encoder
+    bfloat16: bool = False  # where the CPU multiplies it
+    compiled: bool = False  # numba's loops of attentive pooling, which read states as they are stored
+
+    def concerns(self, name: str) -> bool:
+        """Whether a model of this name has the faster code: an encoder its forward pass, the others loops."""
+        return self.dtype is None or not (self.compiled if model_spec(name).pretrained else self.forward)
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Nothing faster runs than this way has."""
+        with ExitStack() as patched:
+            if not self.forward:
+                patched.enter_context(patch.object(FastTransformer, "checked", lambda *_: None))
+            if not self.bfloat16:
+                patched.enter_context(patch.object(transformer_encoder, "multiplies_bfloat16", lambda: False))
+            if not self.compiled:
+                patched.enter_context(patch.object(ap, "compiled_loops_agree", lambda: False))
+            yield
+
+
+PLAIN = Way("float32")
+WAYS = (
+    Way("states in float16", StateDtype.float16),
+    Way("states in int8", StateDtype.int8),
+    Way("states in int4", StateDtype.int4),
+    Way("own forward pass", forward=True),
+    Way("own forward pass, bfloat16", forward=True, bfloat16=True),
+    Way("compiled loops", compiled=True),
+    Way("compiled loops, int8", StateDtype.int8, compiled=True),
+    Way("all of it, as by default", None, forward=True, bfloat16=True, compiled=True),
+)
+
+
+def first_answers(folder: Path, data: EvaluationSet, way: Way) -> tuple[np.ndarray, float]:
+    """The best answer of each question, as a position in its pool, and the share of those that are right."""
+    texts = [answer.text for answer in data.dataset.answers]
+    with way.taken():
+        config, model, tokenizer = load_checkpoint(folder)
+        ranker = Ranker(model, tokenizer, "cpu", config, cache=EncodingCache(10**9, way.dtype))
+        best = np.array(
+            [
+                int(ranker.score(question.text, [texts[row] for row in pool]).argmax())
+                for question, pool in zip(data.questions, data.pools, strict=True)
+            ]
+        )
+    rows = [pool[place] for pool, place in zip(data.pools, best, strict=True)]
+    right = [row in question.positives for row, question in zip(rows, data.questions, strict=True)]
+    return best, float(np.mean(right))
+
+
+def main(
+    checkpoint: Annotated[Path, typer.Argument(help="A trained checkpoint.")],
+    data: Annotated[Path, typer.Argument(help="The folder or file of its data.")],
+    split: Annotated[str, typer.Option(help="Which questions.")] = "dev",
+    questions: Annotated[int, typer.Option(min=1, help="At most, drawn at random.")] = 500,
+    pools: Annotated[Path | None, typer.Option(help="Candidate pools of the questions.")] = None,
+    table: Annotated[Path | None, typer.Option(help="Write the table to this Markdown file.")] = None,
+) -> None:
+    """Print how many first answers each faster way changes."""
+    with report_user_errors():
+        sample = EvaluationSet(sample_questions(read_dataset(data, split, pools=pools), questions, 1))
+        plain, precision = first_answers(checkpoint, sample, PLAIN)
+        rows = [[f"float32, {len(plain)} questions", "", "", f"{precision:.3f}"]]
+        name = read_checkpoint_config(checkpoint).model
+        for way in (each for each in WAYS if each.concerns(name)):
+            found, precision = first_answers(checkpoint, sample, way)
+            changed = int((found != plain).sum())
+            interval = binomtest(changed, len(plain)).proportion_ci(0.95, "exact")
+            rows.append([way.name, str(changed), f"{interval.low:.1%} to {interval.high:.1%}", f"{precision:.3f}"])
+            typer.echo(" | ".join(rows[-1]))
+        text = markdown_table(["way", "changed", "95 % interval", "P@1"], rows)
+        typer.echo(text)
+        if table:
+            write_text_atomically(table, f"{text}\n")
+
+
+if __name__ == "__main__":
+    typer.run(main)
