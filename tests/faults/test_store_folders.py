@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from disks import fill, read_only, small_disk_or_skip
+from forked import run
 from haystack import Document
 from refusals import refused
 
