@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -266,25 +263,6 @@ def test_every_setting_survives_yaml(kind: str, tmp_path: Path) -> None:
     assert retriever.top_k == 7
     assert (ranker.model, ranker.top_k, ranker.score_threshold) == (str(tmp_path / "ranker"), 3, 0.25)
     assert ranker.device == CPU
-
-
-def test_stock_haystack_loads_the_yaml_and_defaults_are_pythons(search: FAQSearch, checkpoint: Path, faq: Path) -> None:
-    """In a process that has imported nothing of ours."""
-    declared = {"type": TYPE, "init_parameters": {"model": str(checkpoint), "documents": str(faq)}}
-    text = yaml.safe_dump({"components": {"search": declared}, "connections": []})
-    code = (
-        "import sys; from haystack import Pipeline; pipeline = Pipeline.loads(sys.argv[1])\n"
-        "for document in pipeline.run({'search': {'query': sys.argv[2]}})['search']['documents']:\n"
-        "    print(document.meta['answer'])"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code, text, TEXTS[0]],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert result.stdout.splitlines() == [answer for answer, _ in found(search.run(query=TEXTS[0]))]
 
 
 def test_lazy_export() -> None:

@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
+import yaml
 from conftest import reconfigure, write_checkpoint
 from haystack import Document, Pipeline
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
@@ -34,6 +35,7 @@ from ap_ranker.ranking.encode_corpus import encode_corpus
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Calibration
 from haystack_integrations.components.rankers.ap_ranker import ABCNNRanker, AnswerRanker, APRanker, GlobalLocalRanker
+from haystack_integrations.components.retrievers.ap_ranker import FAQSearch
 
 Component = type[AnswerRanker]
 COMPONENTS = [APRanker, GlobalLocalRanker, ABCNNRanker, AnswerRanker]
@@ -429,13 +431,19 @@ def test_pipeline_round_trip(component: Component, checkpoint: Path) -> None:
     assert found["ranker"]["documents"]
 
 
-def test_yaml_loads_in_a_fresh_stock_haystack(tmp_path: Path) -> None:
+def test_yaml_loads_in_a_fresh_stock_haystack(tmp_path: Path, faq: Path) -> None:
     """Another process, another folder, no allow-list: only the installed package, which is new to each pipeline."""
-    for component in COMPONENTS:
-        checkpoint = checkpoint_for(component, tmp_path / component.__name__)
-        (tmp_path / f"{component.__name__}.yaml").write_text(build(component, checkpoint).dumps())
+    for kind in COMPONENTS:
+        text = build(kind, checkpoint_for(kind, tmp_path / kind.__name__)).dumps()
+        (tmp_path / f"{kind.__name__}.yaml").write_text(text)
+    fused = write_checkpoint("ap-cnn", tmp_path / "fused", bm25_weight=0.3, bm25_language="english")
+    search = {"model": str(fused), "documents": str(faq)}  # what is not declared is as in Python
+    declared = {"type": f"{FAQSearch.__module__}.FAQSearch", "init_parameters": search}
+    (tmp_path / "FAQSearch.yaml").write_text(yaml.safe_dump({"components": {"search": declared}, "connections": []}))
+    searched = FAQSearch(**search).run(query="parcel")["documents"]
+    expected = {kind.__name__: ["a parcel"] for kind in COMPONENTS} | {"FAQSearch": [each.content for each in searched]}
     program = """
-import os, sys
+import json, os, sys
 import torch
 from haystack import Document, Pipeline
 torch.set_num_threads(1)  # copies of a process have none of its threads
@@ -447,10 +455,13 @@ for name in sys.argv[1:]:
     code = 1
     try:
         pipeline = Pipeline.load(open(f"{name}.yaml"))
-        pipeline.get_component("retriever").document_store.write_documents([Document(content="a parcel")])
         q = {"query": "parcel"}
-        found = pipeline.run({"retriever": q, "ranker": q})["ranker"]["documents"]
-        print(name, found[0].content, flush=True)
+        if name == "FAQSearch":
+            found = pipeline.run({"search": q})["search"]["documents"]
+        else:
+            pipeline.get_component("retriever").document_store.write_documents([Document(content="a parcel")])
+            found = pipeline.run({"retriever": q, "ranker": q})["ranker"]["documents"]
+        print(json.dumps([name, [each.content for each in found]]), flush=True)
         code = 0
     except BaseException as error:
         print(repr(error), file=sys.stderr, flush=True)
@@ -458,9 +469,8 @@ for name in sys.argv[1:]:
         os._exit(code)
 """
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("HAYSTACK_", "PYTHONPATH"))}
-    names = [component.__name__ for component in COMPONENTS]
     result = subprocess.run(
-        [sys.executable, "-c", program, *names],
+        [sys.executable, "-c", program, *expected],
         cwd=tmp_path,
         env={**clean, "HAYSTACK_TELEMETRY_ENABLED": "false"},
         capture_output=True,
@@ -468,7 +478,8 @@ for name in sys.argv[1:]:
         timeout=500,
         check=False,
     )
-    assert (result.returncode, result.stdout) == (0, "".join(f"{name} a parcel\n" for name in names)), result.stderr
+    assert result.returncode == 0, result.stderr
+    assert dict(map(json.loads, result.stdout.splitlines())) == expected
 
 
 # --- families ---------------------------------------------------------------------------------------------------------

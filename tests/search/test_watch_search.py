@@ -40,9 +40,6 @@ from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.web.workers import SearchWorkers
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
-PATIENCE = 20.0
-"""Seconds; a busy machine is slow, and the test of speed has its own limit."""
-
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def training_step(case: Case, dtype: torch.dtype | None) -> Step:
     return Step(scores.detach(), loss.item(), gradients)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [pytest.param(torch.float16, marks=pytest.mark.slow), torch.bfloat16])
 @pytest.mark.parametrize("case", TRAINED, ids=str)
 def test_a_step_in_half_precision_is_that_of_float32_up_to_rounding(case: Case, dtype: torch.dtype) -> None:
     if MODELS[case.name].pretrained and dtype == torch.float16:

@@ -392,7 +392,9 @@ def test_an_untrained_encoder_is_kept_if_training_makes_it_worse(frozen: bool, e
     assert same(Ranker.from_pretrained(tmp_path / "c", "cpu"), result.ranker)
 
 
-@pytest.mark.parametrize("frozen", [False, True], ids=["fine-tuned", "frozen"])
+@pytest.mark.parametrize(
+    "frozen", [pytest.param(False, id="fine-tuned"), pytest.param(True, id="frozen", marks=pytest.mark.slow)]
+)
 def test_a_resumed_run_with_an_encoder(frozen: bool, encoder: str, tmp_path: Path) -> None:
     data = with_other_answers(DATA)
     config = with_encoder(encoder, frozen=frozen, epochs=20, learning_rate=0.02, encoder_learning_rate=0.005)

@@ -118,9 +118,9 @@ def test_nobody_writes_into_the_log(sent: bytes, caplog: pytest.LogCaptureFixtur
     ids=["continuations", "body", "pings", "settings", "after a refused socket", "body of an upgrade"],
 )
 def test_floods_take_no_memory(before: bytes, again: bytes) -> None:
-    """60 MB, or as much as the server takes in three seconds."""
+    """60 MB, or as much as the server takes in two seconds."""
     with running(App(seconds=1.0)) as made, made.connect() as flood:
-        least, until = psutil.Process().memory_info().rss, time.monotonic() + 3
+        least, until = psutil.Process().memory_info().rss, time.monotonic() + 2
         most = least
         flood.settimeout(1)
         try:
