@@ -1,7 +1,6 @@
 """What the users of a website asked in a period, and what came of it: counted in the database, in bounded work.
 
-A day is one of UTC, from midnight to midnight, for every server and every reader. The owner's page, its CSV file and
-`ap-ranker report` show what is counted here.
+The owner's page, its CSV file and `ap-ranker report` show it. A day is one of UTC, for every server and every reader.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ def usage_of(database: Database, period: Period) -> dict[str, Any]:
     """
     day: Any = questions.c.time // literal_column(str(DAY), Integer)  # the same text wherever a statement has it
     by_day = select(day, questions.c.outcome, func.count()).group_by(day, questions.c.outcome)
-    of_owner = [changes.c.owner, changes.c.action]
+    of_owner = changes.c.owner, changes.c.action
     by_owner = select(*of_owner, func.count()).where(period.has(changes.c.time)).group_by(*of_owner)
     length = (period.last - period.first).days + 1
     days = {str(period.first + timedelta(number)): dict.fromkeys(OUTCOMES, 0) for number in range(length)}
@@ -115,7 +114,8 @@ def _counts(connection: Connection, period: Period) -> dict[str, Any]:
     by_outcome = select(questions.c.outcome, func.count()).where(_asked_in(period)).group_by(questions.c.outcome)
     helped = judgements.c.helped
     by_vote = select(helped, func.count()).where(period.has(judgements.c.time)).group_by(helped)
-    outcomes, votes = (dict(connection.execute(query).tuples().all()) for query in (by_outcome, by_vote))
+    outcomes: dict[str, int] = dict(connection.execute(by_outcome).tuples().all())
+    votes: dict[bool, int] = dict(connection.execute(by_vote).tuples().all())
     counts = {kind: outcomes.get(kind, 0) for kind in OUTCOMES} | {"helped": votes.get(True, 0)}
     totals = {"questions": sum(outcomes.values()), "judged": sum(votes.values())}
     wholes = {name: totals["judged" if name == "helped" else "questions"] for name in counts}
