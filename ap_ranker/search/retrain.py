@@ -122,7 +122,8 @@ def _settings(live: Ranker, changed: Mapping[str, Any]) -> TrainingConfig:
     kept = {name: value for name, value in known.items() if name in names}
     if known.get("epochs") == 0:
         kept = {"model": live.config.model, "options": live.config.options, "language": live.bm25_language}
-    return read_fields(TrainingConfig, kept | {name: each for name, each in changed.items() if each}, live.source)
+    given = {name: value for name, value in changed.items() if value is not None}
+    return read_fields(TrainingConfig, kept | given, live.source)
 
 
 def _questions(setup: SearchSetup, live: Ranker) -> Dataset:
