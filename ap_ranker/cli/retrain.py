@@ -51,12 +51,9 @@ def retrain(
     settings = {"epochs": epochs, "effort": "quick" if quick else None}
     with searched.set_up(overlay=owners_changes(place)) as setup, ProgressBars() as bars:
         found = run(setup, settings, precision=precision, callbacks=(EpochLines(console),), on_progress=bars.update)
-    assert found.report.comparison is not None
-    before = found.report.comparison.before
-    measures = {before.bm25_name: before.bm25, "live": before.fused, "new": found.report.fused}
-    rows = [cells(name, each.values()) for name, each in measures.items()]
-    title = f"{before.n_questions} questions that neither has learnt from"
-    console.table(["", *map(numbers, before.bm25)], rows, title)
+    rows = [cells(name, each.values()) for name, each in found.measures.items()]
+    title = f"{found.n_questions} questions that neither has learnt from"
+    console.table(["", *map(numbers, found.measures["new"])], rows, title)
     tested = f"MRR {found.difference:+.3f}, p = {found.p_value:.4f}"
     if not found.is_better:
         console.warn(f"Not shown to be better ({tested}): {live} stays as it was.", "No change")

@@ -20,7 +20,6 @@ from ap_ranker.data.tables import read_table
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
-from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.significance import LEVEL
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS, find_checkpoint
@@ -48,9 +47,10 @@ fewer than ten, `fit_weight` leaves both out."""
 
 @dataclass(frozen=True)
 class Retraining:
-    """The report of the new checkpoint, with that of the live one as its `comparison`; what users get is compared."""
+    """The measures of BM25, the live and the new checkpoint, as users get them, on questions that are new to both."""
 
-    report: EvaluationReport
+    n_questions: int
+    measures: Mapping[str, Mapping[str, float]]
     difference: float  # in MRR, new minus live
     p_value: float  # by the paired randomisation test
 
@@ -79,9 +79,9 @@ def retrain(
     if not folder.is_dir():
         advice = f"Download it, and name the folder: hf download {folder} --local-dir {CHECKPOINT}"
         raise InputError(f"Expected a checkpoint folder, which can be replaced, found {folder} of the hub. {advice}")
-    folder = CHECKPOINT if setup.untrained else folder
+    folder, device = CHECKPOINT if setup.untrained else folder, training.get("device")
     with alone(folder) as work:
-        before, ranker = checkpoint_version(folder), Ranker.from_pretrained(live, training.get("device"))
+        before, ranker = checkpoint_version(folder), Ranker.from_pretrained(live, device)
         ranker.source = str(folder)  # for messages: an untrained one is in a folder of this run
         settings = _settings(ranker, {**changed, "match": setup.match})
         held, rest = _set_aside(_questions(setup, ranker), ranker)
@@ -89,17 +89,17 @@ def retrain(
         learnt, dev = split_questions(rest, share, settings.seed)
         new = work / "checkpoint"
         train(learnt, dev, new, settings, **training)
-        report = evaluate(new, with_wordings(held, rest), compare=live, device=training.get("device"))
-        assert report.comparison is not None
-        gain = report.comparison.changes["fusion"] or report.comparison.changes["model"]
-        found = Retraining(report, gain["difference"]["MRR"], gain["p_value"]["MRR"])
+        report = evaluate(new, with_wordings(held, rest), compare=live, device=device)
+        compared = report.comparison
+        assert compared is not None
+        measures = {report.bm25_name: report.bm25, "live": compared.before.fused, "new": report.fused}
+        gain = compared.changes["fusion"] or compared.changes["model"]
+        found = Retraining(report.n_questions, measures, gain["difference"]["MRR"], gain["p_value"]["MRR"])
         if found.is_better:
             needed = _promised(ranker) if precision is None else {precision}
             asked = replace(held, questions=[*held.questions, *dev.questions])
-            calibrate(
-                new, with_wordings(asked, learnt), precisions=sorted(needed) or None, device=training.get("device")
-            )
-            if lost := needed - _promised(Ranker.from_pretrained(new, training.get("device"))):
+            calibrate(new, with_wordings(asked, learnt), precisions=sorted(needed) or None, device=device)
+            if lost := needed - _promised(Ranker.from_pretrained(new, device)):
                 without = ", ".join(f"{each:g}" for each in sorted(lost))
                 expected = f"{folder}: expected to reach its precisions, found a better ranking that does not reach"
                 raise InputError(f"{expected} {without}. Accept more wordings, or name a --precision that is enough.")
@@ -122,7 +122,8 @@ def _settings(live: Ranker, changed: Mapping[str, Any]) -> TrainingConfig:
     kept = {name: value for name, value in known.items() if name in names}
     if known.get("epochs") == 0:
         kept = {"model": live.config.model, "options": live.config.options, "language": live.bm25_language}
-    return read_fields(TrainingConfig, kept | {name: each for name, each in changed.items() if each}, live.source)
+    given = {name: value for name, value in changed.items() if value is not None}
+    return read_fields(TrainingConfig, kept | given, live.source)
 
 
 def _questions(setup: SearchSetup, live: Ranker) -> Dataset:

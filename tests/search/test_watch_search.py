@@ -271,6 +271,31 @@ def test_another_checkpoint_in_its_place(tmp_path: Path, faq: Path, caplog: pyte
     assert all(order in expected for order in met if len(order) == len(expected[0]))
 
 
+def test_every_process_follows_the_checkpoint(tmp_path: Path, faq: Path) -> None:
+    """Those that search, and the server's own, which leaves the questions to them but has a route of its own."""
+    second, live = another(tmp_path / "second", 1), another(tmp_path / "live", 0)
+    question, limits = "my parcel and battery", {"score_threshold": -1.0}
+    with set_up(faq, model=str(second), limits=limits) as setup:
+        expected = ranked(setup.load()[0], question)
+    with set_up(faq, model=str(live), limits=limits) as setup:
+        workers = SearchWorkers(setup, 2)
+        own, _ = setup.load()
+        watcher = SearchWatcher(own, setup, encode=False)
+
+        def first() -> str:  # without its score: other processes may multiply in bfloat16
+            return workers.answer(question, limits)[0][0].id
+
+        try:
+            before = first()
+            assert expected[0][0] != before
+            replace_checkpoint(live, second)
+            wait_until(lambda: {first() for _ in range(20)} == {expected[0][0]}, 3 * PATIENCE)
+            wait_until(lambda: ranked(own, question) == expected)
+        finally:
+            watcher.close()
+            workers.close()
+
+
 @pytest.mark.parametrize("damage", ["weights", "precision"])
 def test_a_checkpoint_that_cannot_be_used_changes_nothing(
     tmp_path: Path, faq: Path, caplog: pytest.LogCaptureFixture, damage: str
