@@ -289,7 +289,7 @@ def test_every_process_follows_the_checkpoint(tmp_path: Path, faq: Path) -> None
             before = first()
             assert expected[0][0] != before
             replace_checkpoint(live, second)
-            wait_until(lambda: {first() for _ in range(20)} == {expected[0][0]}, 3 * PATIENCE)
+            wait_until(lambda: {first() for _ in range(20)} == {expected[0][0]})
             wait_until(lambda: ranked(own, question) == expected)
         finally:
             watcher.close()
