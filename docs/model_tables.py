@@ -50,7 +50,7 @@ def recipe_of(name: str) -> str:
     loss = recipe.objective
     if loss == "hinge":
         drawn = "for each pair" if recipe.own_negatives else "for a batch, beside its own"
-        loss += f" of margin {recipe.margin:g} with the hardest of {objective.random_negatives} drawn {drawn}"
+        loss += f" of margin {recipe.margin:g} with the hardest of {objective.negatives} drawn {drawn}"
     rate = {"inverse": " / t", "linear": ", falling to 0"}.get(recipe.schedule, "")
     decay = f", L2 {recipe.weight_decay:g}" if recipe.weight_decay else ""
     parts = [
