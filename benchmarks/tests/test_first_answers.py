@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import make_model, write_checkpoint
+from conftest import exact_ranker, make_model, write_checkpoint
 from typer.testing import CliRunner
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.models import ap
 from ap_ranker.ranking.quantization import StateDtype
-from ap_ranker.ranking.ranker import Ranker
 from benchmarks import first_answers
 from benchmarks.first_answers import PLAIN, WAYS, Way, main
 from benchmarks.first_answers import first_answers as answers_of
@@ -20,7 +19,7 @@ from benchmarks.first_answers import first_answers as answers_of
 
 @pytest.mark.parametrize("name", ["ap-transformer", "ap-bilstm", "bow-idf"])
 def test_the_first_answers_are_the_rankers(name: str, pairs: Dataset, tmp_path: Path) -> None:
-    data, ranker = EvaluationSet(pairs), Ranker.from_pretrained(write_checkpoint(name, tmp_path / "c"), "cpu")
+    data, ranker = EvaluationSet(pairs), exact_ranker(write_checkpoint(name, tmp_path / "c"))
     texts = [answer.text for answer in pairs.answers]
     best, precision = answers_of(tmp_path / "c", data, PLAIN)
     assert best.tolist() == [int(ranker.score(question.text, texts).argmax()) for question in pairs.questions]

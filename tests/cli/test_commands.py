@@ -132,7 +132,7 @@ def test_models(folder: Path) -> None:
     for name in MODELS:
         assert f" {name} " in result.output
     one = run("models", "qa-cnn", folder=folder)
-    for word in ("4000", "cosine, gesd", "dos Santos", "804,000", "hinge, sgd, learning rate 0.05 (constant)"):
+    for word in ("4000", "cosine, gesd", "dos Santos", "804,000", "learning_rate 0.05, schedule constant"):
         assert word in one.output
 
 
