@@ -104,7 +104,6 @@ def _with_encoder(
     options: Mapping[str, Any],
     device: torch.device,
     on_progress: Progress,
-    *,
     judged: bool,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
     given = {name: options[name] for name in ("question_prompt", "answer_prompt", "dimensions")}
