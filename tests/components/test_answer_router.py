@@ -26,8 +26,8 @@ KNOWN, UNSURE, OFF_TOPIC = TEXTS[0], "parcel of the battery", "goods within five
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of random weights; a question about the goods is declared one about other matters, by its score."""
-    folder, fields = tmp_path_factory.mktemp("router") / "ranker", {"bm25_weight": 0.1, "bm25_language": "english"}
-    write_checkpoint("ap-transformer", folder, calibration={MODEL: FIT, FUSED: FIT}, **fields)
+    fits, folder = {MODEL: FIT, FUSED: FIT}, tmp_path_factory.mktemp("router") / "ranker"
+    write_checkpoint("ap-transformer", folder, bm25_weight=0.1, bm25_language="english", calibration=fits)
     search = ap_ranker.FAQSearch(model=folder, documents=write_faq(folder.parent))
     scores = [search.search(text, scale_score=False)[0][0].score for text in (UNSURE, OFF_TOPIC)]
     below, above = sorted(scores)

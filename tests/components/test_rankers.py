@@ -437,11 +437,12 @@ def test_yaml_loads_in_a_fresh_stock_haystack(tmp_path: Path, faq: Path) -> None
         text = build(kind, checkpoint_for(kind, tmp_path / kind.__name__)).dumps()
         (tmp_path / f"{kind.__name__}.yaml").write_text(text)
     fused = write_checkpoint("ap-cnn", tmp_path / "fused", bm25_weight=0.3, bm25_language="english")
-    search = {"model": str(fused), "documents": str(faq)}  # what is not declared is as in Python
+    search: dict[str, Any] = {"model": str(fused), "documents": str(faq)}  # what is not declared is as in Python
     declared = {"type": f"{FAQSearch.__module__}.FAQSearch", "init_parameters": search}
     (tmp_path / "FAQSearch.yaml").write_text(yaml.safe_dump({"components": {"search": declared}, "connections": []}))
     searched = FAQSearch(**search).run(query="parcel")["documents"]
-    expected = {kind.__name__: ["a parcel"] for kind in COMPONENTS} | {"FAQSearch": [each.content for each in searched]}
+    expected: dict[str, list[str | None]] = {kind.__name__: ["a parcel"] for kind in COMPONENTS}
+    expected["FAQSearch"] = [each.content for each in searched]
     program = """
 import json, os, sys
 import torch

@@ -125,7 +125,7 @@ def test_an_encoder_reads_as_the_transformer_does(kind: str, dtype: torch.dtype)
 
 def test_products_have_few_shapes(dtype: torch.dtype) -> None:
     """Each is compiled and kept: a server whose batches all differ must not grow with every one."""
-    rows = set()
+    rows: set[int] = set()
 
     def counted(x: Tensor, *_: Tensor, B: Tensor, **__: object) -> Tensor:  # noqa: N803 -- as torch names it
         """Compiles nothing: that would take a gigabyte."""

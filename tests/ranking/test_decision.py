@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -116,7 +117,7 @@ def test_no_decision_depends_on_copies_top_k_or_further_candidates(
 @pytest.fixture(scope="module")
 def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of random weights that compares wordings and adds BM25's score."""
-    fields = {"wording_weight": 0.5, "bm25_weight": 0.1, "calibration": {MODEL: FIT, FUSED: FIT}}
+    fields: dict[str, Any] = {"wording_weight": 0.5, "bm25_weight": 0.1, "calibration": {MODEL: FIT, FUSED: FIT}}
     return write_checkpoint("ap-transformer", tmp_path_factory.mktemp("decision") / "ranker", **fields)
 
 

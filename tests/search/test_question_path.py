@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -40,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a checkpoint as training leaves it: calibrated, with weights of known wordings and of BM25."""
     folder = tmp_path_factory.mktemp("path")
     calibration = {kind: Calibration(score=3.0, margin=1.0, bias=0.0, thresholds={}) for kind in (MODEL, FUSED)}
-    weights = {"wording_weight": 0.3, "bm25_weight": 0.02, "bm25_language": "english"}
+    weights: dict[str, Any] = {"wording_weight": 0.3, "bm25_weight": 0.02, "bm25_language": "english"}
     write_checkpoint("ap-transformer", folder / "checkpoint", calibration=calibration, **weights)
     return folder
 

@@ -205,7 +205,7 @@ LEARNING = sorted(set(MODELS) - {"bm25"})
 
 
 @pytest.mark.parametrize(
-    "student", [pytest.param(each, marks=[pytest.mark.slow] * (number % 5 > 0)) for number, each in enumerate(LEARNING)]
+    "student", [pytest.param(each, marks=[pytest.mark.slow] * (number % 9 > 0)) for number, each in enumerate(LEARNING)]
 )
 def test_every_model_can_be_a_student(student: str, teacher: Path, pairs: Dataset, tmp_path: Path) -> None:
     options = dict(SMALL[student])

@@ -64,7 +64,8 @@ def maybe(**fields: Any) -> dict[str, Any]:
 def axe_faults(page: Page) -> list[tuple[str, str, str]]:
     """What axe finds wrong with a page, light or dark, for people who cannot see or click it: rule, element, remedy."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
-    found, dark = [], page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    found: list[Any] = []
+    dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
     for scheme in ("light", "dark") if dark else ("dark", "light"):  # the window's own one last
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.wait_for_timeout(300)  # for transitions, whose colours are between two
