@@ -210,7 +210,8 @@ def _encoding(content: bytes) -> str:
         return mark
     if b"\0" in content:  # ASCII characters in UTF-16, of which any table has some, are a NUL and one other byte
         high, low = content[::2].count(0), content[1::2].count(0)
-        is_text = min(high, low) * 10 <= max(high, low) and (b"\n\0" in content or b"\0\n" in content)
+        ends = content.count(b"\0\n" if high > low else b"\n\0")  # of UTF-8 with a NUL, other lines end without
+        is_text = min(high, low) * 10 <= max(high, low) and 0 < content.count(b"\n") < 2 * ends
         return ("utf-16-be" if high > low else "utf-16-le") if is_text else ""
     from charset_normalizer import from_bytes
 

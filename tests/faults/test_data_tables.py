@@ -46,6 +46,7 @@ def refused_file(path: Path, facts: str) -> None:
         ("a.jsonl", DEEP, "line 1 … JSON … deeply"),
         ("a.csv", "question,answer\nq,a\nq,a\0b\n", "line 3 … UTF-8 … NUL"),
         ("a.tsv", "question\tanswer\nq\ta\0b\n", "line 2 … UTF-8 … NUL"),
+        ("b.tsv", "question\tanswer\nq\ta\t\0\nq\ta\n", "line 2 … UTF-8 … NUL"),
     ],
 )
 def test_what_would_be_lost_or_misread_is_refused(tmp_path: Path, name: str, content: str, facts: str) -> None:

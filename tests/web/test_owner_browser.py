@@ -256,8 +256,8 @@ def test_on_a_phone(browser: Browser, address: str) -> None:
         assert box["x"] + box["width"] <= 390
 
 
-def test_days_of_the_owners_choice(browser_path: str, address: str) -> None:
-    with logged_in(browser_path, address) as page:
+def test_days_of_the_owners_choice(browser: Browser, address: str) -> None:
+    with logged_in(browser, address) as page:
         numbers = page.locator("#counts dd")
         expect(numbers.first).to_have_text(str(len(ASKED)))
         top = page.get_by_role("table", name="Asked most")
@@ -284,12 +284,12 @@ def test_days_of_the_owners_choice(browser_path: str, address: str) -> None:
         assert axe_faults(page) == []
 
 
-def test_pages_of_entries_by_keyboard(browser_path: str, address: str) -> None:
+def test_pages_of_entries_by_keyboard(browser: Browser, address: str) -> None:
     with httpx.Client(base_url=address, headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as client:
         for number in range(30):
             body = {"action": "add entry", "question": f"Walrus {number}?", "answer": "In the pool. " * 40}
             assert client.post("/owner/api/change", json=body).status_code == 200
-    with logged_in(browser_path, address) as page:
+    with logged_in(browser, address) as page:
         page.get_by_label("Find an entry").first.fill("walrus")
         entries, shown = page.locator("#entries .list > li"), page.locator("#shown")
         expect(shown).to_have_text("1–12 of 30 entries")

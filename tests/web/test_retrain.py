@@ -24,6 +24,7 @@ import pytest
 from command_line import Ended, run
 from conftest import write_checkpoint
 from disks import fill, small_disk_or_skip
+from owner_changes import append_change
 from search_server import served
 
 from ap_ranker import files
@@ -35,7 +36,7 @@ from ap_ranker.ranking.checkpoint import CONFIG, find_trained, is_checkpoint, re
 from ap_ranker.ranking.earlier_checkpoints import KEPT, exchange, go_back
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.web.changes import Action, Change, append_change, apply_changes, owners_changes
+from ap_ranker.web.changes import Action, Change, apply_changes, owners_changes
 from ap_ranker.web.database import Database, open_database
 from ap_ranker.web.judgements import Judgements, key_of_answer, key_of_question
 from ap_ranker.web.owner.service import OwnerService

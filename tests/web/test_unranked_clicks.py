@@ -165,7 +165,7 @@ def plant(search: DeclaredPipeline) -> None:
             connection.execute(insert(table), row)
     filled = {judgements, questions, wordings}
     known = {table.name.removeprefix("ap_ranker_") for table in metadata.tables.values() if table not in filled}
-    assert known == {"facts", "revisions", "sessions", "quotas", changes.name.removeprefix("ap_ranker_")}
+    assert known == {"facts", "revisions", "owners", "sessions", "quotas", changes.name.removeprefix("ap_ranker_")}
 
 
 @pytest.mark.parametrize("when", ["after a click", "after many", "after a restart", "with sentences in all tables"])
