@@ -45,9 +45,8 @@ def order(scores: Sequence[float], exact: Sequence[bool]) -> list[int]:
     return ranked
 
 
-def margins(scores: Sequence[float], exact: Sequence[bool], same: Same) -> list[float]:
+def margins(scores: Sequence[float], by_score: Sequence[int], same: Same) -> list[float]:
     """The lead over the best candidate that is another answer than the best one."""
-    by_score = order(scores, exact)
     best_answer: list[int] = []
     for row in by_score:
         if best_answer and not same(by_score[0], row):
@@ -60,10 +59,10 @@ def margins(scores: Sequence[float], exact: Sequence[bool], same: Same) -> list[
 
 
 def probabilities(
-    scores: Sequence[float], exact: Sequence[bool], same: Same, slope: float, margin: float, bias: float
+    scores: Sequence[float], by_score: Sequence[int], same: Same, slope: float, margin: float, bias: float
 ) -> list[float]:
-    """The sigmoid of each candidate's logit."""
-    leads = margins(scores, exact, same)
+    """The sigmoid of each candidate's logit; the best stands first in `by_score`."""
+    leads = margins(scores, by_score, same)
     logits = [slope * one + margin * lead + bias for one, lead in zip(scores, leads, strict=True)]
     return [1 / (1 + math.exp(-logit)) if logit > 0 else math.exp(logit) / (1 + math.exp(logit)) for logit in logits]
 

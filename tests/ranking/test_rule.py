@@ -60,7 +60,7 @@ def test_the_rule_is_the_loop(
     assert found.order.tolist() == order
     returned = naive.lowered(scores, exact)
     assert found.scores.tolist() == pytest.approx(returned)
-    assert found.probabilities.tolist() == pytest.approx(naive.probabilities(returned, exact, same, 2.0, 3.0, -0.5))
+    assert found.probabilities.tolist() == pytest.approx(naive.probabilities(returned, order, same, 2.0, 3.0, -0.5))
     for one, other in itertools.pairwise(order):
         tied = (exact[one], scores[one]) == (exact[other], scores[other])
         assert found.levels[other] - found.levels[one] == (0 if tied else 1)

@@ -272,7 +272,7 @@ def test_one_visitors_many_clicks_change_nothing(site: Site) -> None:
 def test_an_identity_that_a_visitor_claims_is_none(site: Site) -> None:
     before, visitor = site.shown(), site.visitor()
     for name in ("anna", "bert", "carl", "dora"):
-        visitor.headers |= {"X-Remote-User": name, "X-Forwarded-For": f"10.0.{len(name)}.{ord(name[0])}"}
+        visitor.headers.update({"X-Remote-User": name, "X-Forwarded-For": f"10.0.{len(name)}.{ord(name[0])}"})
         assert click(visitor, one_of(visitor, 3), visit=name) == 200
     assert site.shown() == before
 
