@@ -20,6 +20,7 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
+from torch import library as operator_library
 from torch.utils._device import _device_constructors
 from torch.utils._pytree import tree_map_only
 
@@ -253,17 +254,17 @@ LISTS |= dict.fromkeys(("FP32", "FP32_SET_OPT_DTYPE", "DIFFERENT_REDISPATCH_SIGN
 
 
 @cache
-def autocast_rules() -> torch.library.Library:
+def autocast_rules() -> operator_library.Library:
     """Kernels that do to tensors of this GPU what torch's do to those of a real one, for as long as this is kept."""
-    library = torch.library.Library("aten", "IMPL")
+    kernels = operator_library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they replace those that see tensors in a CPU's memory
         for name, dtype_of in LISTS.items():
             for operator in autocast_list(name):
                 packet, _, overload = operator.partition(".")
                 known = getattr(getattr(aten, packet), overload or "default")
-                library.impl(operator, partial(cast_and_compute, known, dtype_of), "AutocastCUDA")
-    return library
+                kernels.impl(operator, partial(cast_and_compute, known, dtype_of), "AutocastCUDA")
+    return kernels
 
 
 def cast_and_compute(operator: Any, dtype_of: Callable[[list[Tensor]], torch.dtype], *args: Any, **kwargs: Any) -> Any:

@@ -36,7 +36,7 @@ def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], w
     if len(signals) < MIN_QUESTIONS or not spread or not added_spread:
         return weights
     tried = [replace(weights, **{added: float(each)}) for each in (0.0, *RATIOS * spread / added_spread)]
-    likelihoods = [log_likelihood([rank(each, weights).scores for each in signals], right) for weights in tried]
+    likelihoods = [log_likelihood([rank(each, one).scores for each in signals], right) for one in tried]
     best = tried[int(np.argmax(likelihoods))]
     helps = max(likelihoods) > likelihoods[0] + 1 and _mrr(signals, right, best) > _mrr(signals, right, without)
     return best if helps else without

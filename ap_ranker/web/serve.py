@@ -65,10 +65,10 @@ def serve(
         search, filled = ready.load()
         with status("Reading the answers ..."):
             started = stack.enter_context(closing(BackgroundStart(search, ready, filled, workers)))
-        live = stack.enter_context(closing(SearchWatcher(search, ready, encode=workers == 1)))
+        watcher = stack.enter_context(closing(SearchWatcher(search, ready, encode=workers == 1)))
         owner = OwnerService(
             search,
-            ready.documents if live.documents else None,  # else the owner's page cannot change them
+            ready.documents if watcher.documents else None,  # else the owner's page cannot change them
             ready.match,
             database=website,
             logged=log_questions,

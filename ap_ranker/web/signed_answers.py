@@ -1,4 +1,4 @@
-"""Signed receipts for the answers shown, so that feedback needs neither a new search nor state on the server."""
+"""Signs the answers shown, so that feedback needs neither a new search nor state on the server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ShownAnswer(NamedTuple):
 
 
 class AnswerSigner:
-    """Signs and reads receipts; servers with the same secret accept each other's."""
+    """Signs answers and reads what is signed; servers with the same secret accept each other's."""
 
     def __init__(self, secret: bytes) -> None:
         signer = {"key_derivation": "hmac", "digest_method": hashlib.sha256}

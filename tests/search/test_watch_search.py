@@ -31,7 +31,7 @@ from ap_ranker.files import atomic_directory
 from ap_ranker.models.registry import complete_options
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.rule import Calibration
-from ap_ranker.search import watch_search as live_search
+from ap_ranker.search import watch_search
 from ap_ranker.search.declared_pipeline import CheckpointOf, DeclaredPipeline
 from ap_ranker.search.default_pipelines import BY_MEANING
 from ap_ranker.search.setup import SearchSetup, set_up
@@ -43,7 +43,7 @@ from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_search, "PAUSE", 0.05)
+    monkeypatch.setattr(watch_search, "PAUSE", 0.05)
 
 
 @pytest.fixture

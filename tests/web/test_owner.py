@@ -29,7 +29,7 @@ from ap_ranker.data.faq import Match, read_faq
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
-from ap_ranker.search import watch_search as live
+from ap_ranker.search import watch_search
 from ap_ranker.search.setup import set_up
 from ap_ranker.search.watch_search import SearchWatcher
 from ap_ranker.web import usage
@@ -56,7 +56,7 @@ JUDGED = {"answer": f"{TEXTS[0]}\n{TEXTS[1]}", "stored_question": TEXTS[0]}
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "PAUSE", 0.05)
+    monkeypatch.setattr(watch_search, "PAUSE", 0.05)
 
 
 @pytest.fixture

@@ -149,7 +149,7 @@ def test_the_page_searches_in_processes(workers: SearchWorkers, alone: DeclaredP
 
 
 def rounded(value: Any) -> Any:
-    """Without receipts, which are signed at another time, and what sums of floats differ by."""
+    """Without what is signed, at another time, and what sums of floats differ by."""
     if isinstance(value, dict):
         return {name: rounded(part) for name, part in value.items() if name != "receipt"}
     if isinstance(value, list):
