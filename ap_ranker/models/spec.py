@@ -87,7 +87,7 @@ class ModelSpec:
     format_version: int = 1  # of its checkpoints; it rises when the weights or options of the model change
 
 
-DROPOUT = Option(0.3, "share of the words dropped in training (ours: see Defaults in the README)", least=0, most=0.99)
+DROPOUT = Option(0.3, "share of the words dropped in training", least=0, most=0.99)
 HIDDEN = Option(141, "units of the LSTM in each direction")
 WINDOW = Option(3, "words that a filter sees at once", most=100)
 """A filter's weights grow with its window, and answers have about 100 words."""
