@@ -17,6 +17,7 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 from forked import served
 from playwright.sync_api import Browser, Page, Route, expect
 from searches import NASTY, write_pipeline
+from waiting import wait_until
 
 from ap_ranker.cli.main import app
 from ap_ranker.web.database import open_database
@@ -231,4 +232,4 @@ def test_refusals_in_german(browser: Browser, address: str) -> None:
 
 
 def test_the_page_says_everything(page: Page) -> None:
-    page.wait_for_function("[...document.querySelectorAll('[data-text]')].every(e => e.textContent)")
+    wait_until(lambda: page.evaluate("[...document.querySelectorAll('[data-text]')].every(e => e.textContent)"))

@@ -16,6 +16,7 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 from forked import served
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 from searches import write_pipeline
+from waiting import wait_until
 
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
@@ -112,7 +113,7 @@ def test_the_companys_page(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Fjord Help")
     home = page.get_by_role("heading", level=1).get_by_role("link")
     assert (home.get_attribute("href"), home.get_attribute("target")) == ("https://fjord.example", None)
-    page.wait_for_function("document.querySelector('h1 img')?.naturalWidth > 0")
+    wait_until(lambda: page.evaluate("document.querySelector('h1 img')?.naturalWidth > 0"))
     expect(page.locator("#introduction strong")).to_have_text("bikes")
     button = page.get_by_role("button", name="Search")
     light = button.evaluate("button => getComputedStyle(button).backgroundColor")

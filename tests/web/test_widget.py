@@ -20,6 +20,7 @@ from forked import served
 from playwright.sync_api import Browser, Page, expect
 from searches import write_pipeline
 from starlette.testclient import TestClient
+from waiting import wait_until
 
 from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
@@ -161,7 +162,7 @@ def test_a_refused_site(sites: Sites, browser: Browser) -> None:
         page.unroute("**/*")
         page.on("console", lambda message: said.append(message.text))
         page.goto(sites.refused.address)
-        page.wait_for_function("document.querySelector('ap-ranker-search')")
+        wait_until(lambda: page.evaluate("document.querySelector('ap-ranker-search') !== null"))
         page.wait_for_timeout(1000)
         assert page.get_by_role("textbox").count() == 0
         script = """async (address) => {
