@@ -188,8 +188,8 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
     folder = Path(source)
     restore(folder)
     if not folder.exists():
-        train = "Train one with: ap-ranker train DATA --output DIR"
-        folder = download("checkpoint", str(source), HUB_FILES, train, token)
+        advice = "Train one with: ap-ranker train DATA --output DIR. Without questions: ap-ranker init"
+        folder = download("checkpoint", str(source), HUB_FILES, advice, token)
     if not is_checkpoint(folder):
         files = ["a file"] if folder.is_file() else sorted(file.name for file in folder.iterdir())
         raise InputError(
@@ -208,6 +208,11 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
             raise ValueError(f"expected an object, found {one_line(repr(values), 80)}")
     except (OSError, ValueError, RecursionError) as error:  # also of bad UTF-8 and of too large numbers
         raise InputError(f"{path}: not the configuration of an ap-ranker checkpoint ({one_line(error)}).") from error
+    if "model_type" in values:  # transformers' own
+        raise InputError(
+            f"{path}: expected a checkpoint of ap-ranker, found an encoder. To make a checkpoint of it: "
+            f"ap-ranker init --documents FAQ --encoder {folder} --output DIR; to train one: ap-ranker train DATA ..."
+        )
     version = values.pop("format_version", None)
     values.setdefault("reading_version", 2)  # of a checkpoint from before it was written
     model = values.get("model")

@@ -75,6 +75,7 @@ def test_a_new_checkpoint_replaces_the_old_one(tmp_path: Path) -> None:
         ("config.json", b'{"format_version": 5, "model": "ap-transformer"}', "version 4 … 5"),
         ("config.json", b'{"format_version": 99}', "version 1 … 99"),
         ("config.json", b'{"format_version": 1, "model": "ap-cnn"}', "options"),
+        ("config.json", b'{"model_type": "bert", "hidden_size": 384}', "an encoder … ap-ranker init … --encoder"),
         ("model.safetensors", b"junk", "ap-cnn"),
         ("tokenizer.json", b"junk", ""),
     ],
