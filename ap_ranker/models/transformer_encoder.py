@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -30,8 +31,8 @@ and Adam's moments three numbers for each one of all: 1.2 GB of 96 million, four
 word that no training question has would stay where it was while its translation moves."""
 
 KEPT_NUMBERS, RECOMPUTED_AT_ONCE = 4_000, 8
-"""Of a token's states in all layers together. A larger encoder that learns on a CPU computes some texts at once once
-more for their gradient, which is a third of a step: what all layers have of a batch takes gigabytes (of
+"""Of a token's states in all layers that learn. Where these have more on a CPU, they compute some texts at once once
+more for their gradient, which is a third of a step: what they have of a batch takes gigabytes (of
 multilingual-e5-small three, of all-mpnet-base-v2 seven). Few widths, because oneDNN keeps a program for each."""
 
 
@@ -60,6 +61,7 @@ class TransformerEncoder(nn.Module):
         for parameter in self.pretrained_parameters():
             parameter.requires_grad_(not frozen)
         self._last = LastLayers(self.backbone, trained_layers) if frozen and trained_layers else None
+        self._learning_layers = trained_layers if frozen else self.backbone.config.num_hidden_layers
         for weight in self._last.parameters() if self._last else ():
             weight.requires_grad_(True)
         for module in self.backbone.modules():
@@ -85,8 +87,7 @@ class TransformerEncoder(nn.Module):
         # Fused attention is the faster one forwards, but its gradient on a CPU costs half a training step more.
         plain = mode and self.backbone.device.type == "cpu"
         self.backbone.set_attn_implementation("eager" if plain else self._attention)
-        is_large = self.backbone.config.num_hidden_layers * self.hidden_size > KEPT_NUMBERS
-        self._recomputes = plain and not self.frozen and is_large
+        self._recomputes = plain and self._learning_layers * self.hidden_size > KEPT_NUMBERS
         return self
 
     def pretrained_parameters(self) -> Iterator[nn.Parameter]:
@@ -179,13 +180,16 @@ class TransformerEncoder(nn.Module):
         trains = self.training or self._store is not None
         reduced = ids.device.type == "cpu" and trains and multiplies_bfloat16()
         with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
+            again = (
+                partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+                if self._recomputes
+                else operator.call
+            )
             if self._last and below is not None:
-                return self._last.read_on(below, ids, mask)
+                return again(self._last.read_on, below, ids, mask)
             if self._last and self._store:
                 return self._last.read_below(ids, mask)
-            read = partial(checkpoint, self.backbone, use_reentrant=False, preserve_rng_state=False)
-            read = read if self._recomputes else self.backbone
-            return read(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+            return again(self.backbone, input_ids=ids, attention_mask=mask.long()).last_hidden_state
 
     def _fast_forward(self) -> FastTransformer | None:
         """Our own forward pass with the backbone's present weights; `None` if this transformer has none."""
