@@ -58,17 +58,18 @@ class Prior:
 class EncoderPriors:
     """The priors of one encoder: of a FAQ with stored questions, of documents, and of languages that it has not read.
 
-    `encoder` is its name, `languages` are the codes of those that it has read.
+    `encoder` is its name, `languages` are the codes of those that it has read; of an encoder that has read all that
+    were at hand, `foreign` is not known.
     """
 
     encoder: str
     languages: Sequence[str]
     stored: Prior
     documents: Prior
-    foreign: Prior
+    foreign: Prior | None
 
-    def of(self, language: str | None, *, stored: bool) -> Prior:
-        """That of texts in a language, `None` if it is unknown, with `stored` questions or not."""
+    def of(self, language: str | None, *, stored: bool) -> Prior | None:
+        """That of texts in a language, `None` if it is unknown, with `stored` questions or not; `None`: not known."""
         if language is not None and language not in self.languages:
             return self.foreign
         return self.stored if stored else self.documents
@@ -101,7 +102,7 @@ def _priors() -> Mapping[str, EncoderPriors]:
     found = json.loads((files("ap_ranker.ranking") / FILE).read_text(encoding="utf-8"))
     kinds = ("stored", "documents", "foreign")
     return {
-        key: EncoderPriors(**{**values, **{kind: Prior(**values[kind]) for kind in kinds}})
+        key: EncoderPriors(**{**values, **{kind: values[kind] and Prior(**values[kind]) for kind in kinds}})
         for key, values in found.items()
     }
 

@@ -79,10 +79,9 @@ def write_untrained(
             checkpoint = replace(checkpoint, wording_weight=_wording_weight(ranker, texts, wordings))
         scores = random_scores(ranker, texts)
         priors = find_priors(model.state_dict())
-        if priors is None:
+        if (prior := priors and priors.of(sketch.language, stored=stored)) is None:
             checkpoint = replace(checkpoint, floor=floor_of(scores.max(axis=1)))
         else:
-            prior = priors.of(sketch.language, stored=stored)
             checkpoint = replace(checkpoint, calibration={MODEL: prior.calibration(float(scores.mean()))})
     card = untrained_card(checkpoint, f"{len(texts):,} texts of {source or 'the documents'}")
     save_checkpoint(Path(folder), checkpoint, model, tokenizer, card)

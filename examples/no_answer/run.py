@@ -154,11 +154,12 @@ def fitted_prior(faqs: Sequence[Measured], system: str = "ours") -> Prior:
 
 
 def encoder_priors(faqs: Sequence[Measured], encoder: str, languages: Sequence[str]) -> EncoderPriors:
-    """The three priors of an encoder that has read some languages: chosen on the dev questions, see README.md."""
+    """The priors of an encoder that has read some languages: chosen on the dev questions, see README.md."""
     read = [each for each in faqs if each.language in languages]
     stored = fitted_prior(read)
     documents = fitted_prior([each for each in read if each.faq.known == DOCUMENTS])
-    foreign = fitted_prior([each for each in faqs if each.language not in languages])
+    others = [each for each in faqs if each.language not in languages]
+    foreign = fitted_prior(others) if others else None
     return EncoderPriors(encoder, languages, stored, replace(documents, floor=stored.floor), foreign)
 
 
@@ -184,6 +185,8 @@ def strategies(
     for system in SYSTEMS:
         if system == "ours":
             kind = encoder_priors(others, "", languages).of(faq.language, stored=faq.faq.known != DOCUMENTS)
+            if kind is None:
+                continue
             prior = kind.calibration(faq.background)
         else:
             prior = fitted_prior(others, system).calibration(0.0)

@@ -71,6 +71,7 @@ def test_each_situation_has_a_prior_of_its_own() -> None:
     priors = EncoderPriors("some", ["en"], stored, documents, foreign)
     found = [priors.of(code, stored=known) for code in ("en", None, "de") for known in (True, False)]
     assert found == [stored, documents, stored, documents, foreign, foreign]
+    assert replace(priors, foreign=None).of("de", stored=True) is None
 
 
 def test_no_question_about_other_matters_is_one_of_the_evaluation() -> None:
