@@ -100,7 +100,8 @@ class Decider:
                 kept = exact | (scores >= score_threshold)
                 raised = min(score_threshold, 1.0) if scale_score else score_threshold
                 returned = np.where(exact, np.maximum(scores, raised), scores)
-        return [(row, float(returned[row])) for row in ranking.order.tolist() if kept[row]][:top_k], decision
+        rows = ranking.order[kept[ranking.order]][:top_k]
+        return list(zip(rows.tolist(), returned[rows].tolist(), strict=True)), decision
 
     def _decision(
         self, signals: Signals, ranking: Ranking, least: float | None, reached: NDArray[np.bool_] | None

@@ -192,11 +192,11 @@ class DocumentTexts:
 
     def texts(self, documents: Sequence[Document]) -> list[str]:
         """The texts of documents; missing content counts as empty."""
-        return [self.prefix + self._text(document) + self.suffix for document in documents]
+        prefix, suffix = self.prefix, self.suffix
+        contents = map(self._joined, documents) if self.meta_fields else (one.content or "" for one in documents)
+        return [prefix + content + suffix for content in contents]
 
-    def _text(self, document: Document) -> str:
-        if not self.meta_fields:
-            return document.content or ""
+    def _joined(self, document: Document) -> str:
         values = (document.meta.get(name) for name in self.meta_fields)
         return self.separator.join([*(str(value) for value in values if value is not None), document.content or ""])
 

@@ -84,7 +84,7 @@ class BM25Scores(Composed):
         def completed(one: Document) -> Document:
             if query_data(one, key).get(BM25_SCORE) is not None:
                 return one
-            return with_query_data(one, key, {BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None})
+            return with_query_data(one, key, {BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None}, one.score)
 
         return {"documents": list(map(completed, documents))}
 

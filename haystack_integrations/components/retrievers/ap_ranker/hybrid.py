@@ -204,7 +204,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         """Copies of documents with the embeddings of this checkpoint, to be written into the store."""
         origin = {EMBEDDED_BY: self._texts.origin(self.loaded())}
         pairs = zip(documents, self._vectors(documents), strict=True)
-        return [changed(document, {"meta": document.meta | origin, "embedding": vector}) for document, vector in pairs]
+        return [changed(document, document.meta | origin, document.score, vector) for document, vector in pairs]
 
     def _vectors(self, documents: list[Document]) -> list[list[float]]:
         return self.loaded().embed_answers(self._texts.texts(documents), self.batch_size).tolist()

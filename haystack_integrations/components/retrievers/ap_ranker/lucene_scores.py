@@ -61,4 +61,4 @@ def with_lucene_score(document: Document, k1: float, key: str | None, rank: int 
     if document.score is None or query_data(document, key).get(BM25_SCORE) is not None:
         return document
     score = document.score / (k1 + 1)
-    return with_query_data(document, key, {BM25_SCORE: score, BM25_RANK: rank}, score=score)
+    return with_query_data(document, key, {BM25_SCORE: score, BM25_RANK: rank}, score)
