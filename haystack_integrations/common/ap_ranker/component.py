@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from haystack import Document, default_from_dict, default_to_dict, logging, tracing
+from haystack import Document, Pipeline, default_from_dict, default_to_dict, logging, tracing
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.errors import InputError, check_known
@@ -27,6 +29,9 @@ CACHE = {"megabytes": 256, "dtype": None, "encodings": None}
 FIELDS = ("meta_fields_to_embed", "embedding_separator")
 READING = ("query_prefix", "query_suffix", "document_prefix", "document_suffix", *FIELDS, "batch_size", "wordings")
 """Names of parameters that say how a model reads questions and documents, and their known wordings."""
+
+TOLD = ("model", "document_store", "retriever", "ranker", "search")
+"""Names of those that are told to Haystack's telemetry, if the user has it on."""
 
 THRESHOLDS = ("score_threshold", "precision")
 LIMITS = ("top_k", "scale_score", *THRESHOLDS)
@@ -51,7 +56,8 @@ class CopiedByParameters:
     """
     A component that keeps each parameter of its constructor as an attribute of the same name.
 
-    A copy, also a pickled one, is made anew of the same parameters: it loads and reads for itself, on first use.
+    A copy, also a pickled one, is made anew of the same parameters: it loads and reads for itself, on first use. It is
+    connected to others only in a copy of its pipeline.
     """
 
     parameters: ClassVar[tuple[str, ...]]
@@ -67,15 +73,23 @@ class CopiedByParameters:
         return default_from_dict(cls, data)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (type(self), self._values())
+        return partial(type(self), **self._values()), ()
+
+    def _get_telemetry_data(self) -> dict[str, Any]:
+        """Data that is sent to Posthog for usage analytics: models without their folders, types of other parts."""
+        told = {name: getattr(self, name) for name in self.parameters if name in TOLD}
+        return {name: Path(part).name if name == "model" else type(part).__name__ for name, part in told.items()}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = memo[id(self)] = type(self)(**deepcopy(self._values(), memo))
+        haystacks = {name: value for name, value in vars(self).items() if name.startswith("__")}
+        if any(isinstance(value, Pipeline) and id(value) in memo for value in haystacks.values()):
+            vars(twin).update(deepcopy(haystacks, memo))
+        return twin
 
     def _values(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in self.parameters}
         return {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
-
-
-def _made(kind: type[Any], parameters: dict[str, Any]) -> Any:
-    return kind(**parameters)
 
 
 class Composed(CopiedByParameters):
@@ -164,10 +178,6 @@ class CheckpointComponent(Composed):
             if not parameters.get(name) or parameters[name] == default:
                 parameters.pop(name, None)
         return default_from_dict(cls, {**data, "init_parameters": parameters})
-
-    def _get_telemetry_data(self) -> dict[str, Any]:
-        """Data that is sent to Posthog for usage analytics: not the folders of a machine."""
-        return {"model": Path(self.model).name}
 
     def _load(self) -> Ranker:
         """The checkpoint, of which the component takes the vectors of whole texts."""

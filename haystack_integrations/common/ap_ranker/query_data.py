@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from operator import is_not, itemgetter
+from operator import is_not
 from typing import Any, cast
 
 from haystack import Document
@@ -87,21 +87,6 @@ def with_query_data(document: Document, key: str | None, data: Mapping[str, Any]
         if len(known) == 1:
             del meta[QUERY_DATA]
     return changed(document, meta, score, document.embedding)
-
-
-def ranked_copies(
-    documents: Sequence[Document], key: str | None, ranked: Sequence[tuple[int, float, Mapping[str, Any]]]
-) -> list[Document]:
-    """
-    Copies of documents in the order of `ranked`: the place of each, its new score, and further data for a query.
-
-    They are made in the order given, which is usually that of the memory: of a thousand, in two thirds of the time.
-    """
-    copies = {
-        place: with_query_data(documents[place], key, data, score)
-        for place, score, data in sorted(ranked, key=itemgetter(0))
-    }
-    return [copies[place] for place, _, _ in ranked]
 
 
 @dataclass(frozen=True)

@@ -282,12 +282,12 @@ class BM25SDocumentStore(StoredDocuments):
         return Leg(index.rows, scores, BM25_RANK, BM25_SCORE, 0.0, {BM25_LANGUAGE: index.scorer.language})
 
     def _by_meaning(self, embedding: Sequence[float]) -> Leg:
-        if len(embedding) == 0 or not isinstance(embedding[0], float):
-            raise ValueError("query_embedding should be a non-empty list of floats.")
         try:
             query = to_array(embedding).astype(float)
         except ValueError as error:
-            raise ValueError(f"query_embedding should be a list of finite floats, but is {error}") from error
+            raise ValueError(f"query_embedding should be a non-empty list of floats, but is {error}.") from error
+        if not query.size:
+            raise ValueError("query_embedding should be a non-empty list of floats, but is empty.")
         index = self._latest(Documents.vectors)
         size = len(query) if index.scorer.is_empty else index.scorer.matrix.shape[1]
         if len(query) != size:

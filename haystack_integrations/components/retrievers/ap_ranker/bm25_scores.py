@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from haystack import Document, component
+from haystack.components.retrievers.types import TextRetriever
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
@@ -46,13 +45,13 @@ class BM25Scores(Composed):
     parameters = ("retriever", "k1")
     uses = ("retriever",)
 
-    def __init__(self, retriever: Any, k1: float = K1) -> None:
+    def __init__(self, retriever: TextRetriever, k1: float = K1) -> None:
         """
         Create the component.
 
-        :param retriever: The keyword retriever, with the settings of the one in the pipeline. Its `run` takes `query`,
-            `filters` and `top_k`.
+        :param retriever: The keyword retriever, with the settings of the one in the pipeline.
         :param k1: The k1 of the index's BM25 similarity, as of `LuceneScores`.
+        :raises InputError: `retriever` has no `run`, or `k1` is out of range.
         """
         check_parameters(k1)
         if not callable(getattr(retriever, "run", None)):
@@ -70,6 +69,7 @@ class BM25Scores(Composed):
         :returns: `documents`: in the same order. Those that have `bm25_score` of this query in `meta["ap_ranker"]` are
             unchanged. Copies of the others have it: 0 if the document shares no word with the query. Their `bm25_rank`
             is `None`.
+        :raises InputError: `query` is no text, or `documents` are no list of documents.
         """
         check_query(query)
         check_documents(documents)

@@ -96,6 +96,7 @@ class BM25SRetriever(StoreRetriever):
             In `meta["ap_ranker"]` of each, `bm25_score` is the score before scaling, `bm25_rank` the rank, from 1, and
             `bm25_language` the language of the store's stemmer, or `None`. A document that was found only by a known
             wording has a `bm25_rank` of `None`.
+        :raises InputError: The query is empty; and as of `StoreRetriever`.
         """
         return {"documents": self.find(query, filters, top_k, scale_score).copies()}
 

@@ -47,7 +47,13 @@ class AnswerSearch(Composed):
     uses = ("ranker", "retriever")  # in this order: the ranker's cache keeps what a retriever encodes
 
     def __init__(self, retriever: BM25SRetriever | HybridRetriever, ranker: AnswerRanker) -> None:
-        """Create the component without loading anything: the retriever, and the ranker of what it finds."""
+        """
+        Create the component without loading anything.
+
+        :param retriever: The retriever.
+        :param ranker: The ranker of what it finds.
+        :raises InputError: One of them is no component.
+        """
         for name, part in (("retriever", retriever), ("ranker", ranker)):
             if not hasattr(part, "warm_up"):  # of a YAML file whose `type` is missing
                 raise InputError(f"{name}: expected a component with its type, found {one_line(repr(part), 80)}.")
@@ -146,6 +152,7 @@ class FAQSearch(AnswerSearch):
         :param match: The text of the file's entries to compare with the query: `both`, `answer` or `question`.
         :param candidates: The number of documents that BM25 fetches for the model to rank, and the number of those that
             known wordings fetch.
+        :raises ValueError: A number is out of range, or not just one of `documents` and `document_store` is given.
         """
         check_number("candidates", candidates, 1)
         if (documents is None) == (document_store is None):

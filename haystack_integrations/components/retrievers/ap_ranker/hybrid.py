@@ -68,10 +68,6 @@ class StoreRetriever(Composed):
         self.filter_policy = FilterPolicy.from_str(str(filter_policy))  # a policy is the text of its name, too
         self.warn_once = WarnOnce()
 
-    def _get_telemetry_data(self) -> dict[str, Any]:
-        """Data that is sent to Posthog for usage analytics."""
-        return {"document_store": type(self.document_store).__name__}
-
     def _wording_rows(self) -> WordingRows:
         return self.document_store.computed(wording_rows)
 
@@ -226,6 +222,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
             vector with the query's; the highest comes first. In `meta["ap_ranker"]` of each, `embedding_score` is that
             cosine and `bm25_score` BM25's score, 0 if it shares no word with the query; `embedding_rank`, `bm25_rank`
             and `wording_rank` are its ranks, from 1, or `None` if it was not among the `top_k`.
+        :raises InputError: The query is empty, or the checkpoint cannot be loaded; and as of `StoreRetriever`.
         """
         return {"documents": self.find(query, filters, top_k).copies()}
 

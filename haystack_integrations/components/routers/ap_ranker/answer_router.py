@@ -58,6 +58,7 @@ class AnswerRouter(Composed):
         :param token: The access token for private repositories.
         :param fuse_scores: As for the ranker in front.
         :param wordings: As for the ranker in front.
+        :raises InputError: `precision` is no number between 0 and 1.
         """
         self.model, self.precision, self.fuse_scores = str(model), precision, fuse_scores
         self.device, self.token = device, token
