@@ -19,6 +19,7 @@ from haystack.utils import ComponentDevice, Secret
 from ap_ranker.errors import InputError, check_known
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import LazyRanker, Ranker
+from ap_ranker.settings import checked_arguments
 from ap_ranker.threads import in_thread
 
 logger = logging.getLogger(__name__)
@@ -56,12 +57,18 @@ class CopiedByParameters:
     """
     A component that keeps each parameter of its constructor as an attribute of the same name.
 
+    What it is constructed with is checked against the annotations; an InputError names what is of another type.
+
     A copy, also a pickled one, is made anew of the same parameters: it loads and reads for itself, on first use. It is
     connected to others only in a copy of its pipeline.
     """
 
     parameters: ClassVar[tuple[str, ...]]
     """The names of the constructor's parameters; a base class has those that its subclasses share."""
+
+    def __init_subclass__(cls) -> None:
+        if (construct := vars(cls).get("__init__")) and not hasattr(construct, "__wrapped__"):  # @component comes again
+            cls.__init__ = checked_arguments(construct)  # type: ignore[method-assign]
 
     def to_dict(self) -> dict[str, Any]:
         """The component as a dictionary of basic types."""
@@ -77,7 +84,8 @@ class CopiedByParameters:
 
     def _get_telemetry_data(self) -> dict[str, Any]:
         """Data that is sent to Posthog for usage analytics: models without their folders, types of other parts."""
-        told = {name: getattr(self, name) for name in self.parameters if name in TOLD}
+        parts = {name: getattr(self, name) for name in TOLD if name in self.parameters}
+        told = {name: part for name, part in parts.items() if part is not None}
         return {name: Path(part).name if name == "model" else type(part).__name__ for name, part in told.items()}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

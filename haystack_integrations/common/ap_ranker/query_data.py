@@ -154,11 +154,6 @@ def changed(
     return one
 
 
-def known_before(documents: Sequence[Document]) -> list[Document]:
-    """Those of the documents with a mark or query data: of another retriever's, none."""
-    return [one for one in documents if QUERY_DATA in one.meta or MARK in one.meta]
-
-
 def is_told(documents: Sequence[Document], key: str | None, name: str) -> bool:
     """Whether query data of any of the documents say so."""
     return any(query_data(one, key).get(name) for one in documents)

@@ -43,8 +43,6 @@ class AgentSearch(Composed):
         :param search: The search to ask, an `AnswerSearch` or a `FAQSearch`; its settings are the defaults.
         :raises InputError: `search` is something else.
         """
-        if not isinstance(search, AnswerSearch):
-            raise InputError(f"Expected an AnswerSearch or a FAQSearch, found {one_line(repr(search), 80)}.")
         self.search = search
 
     @component.output_types(documents=list[Document], text=str)

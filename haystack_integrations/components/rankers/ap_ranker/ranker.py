@@ -37,9 +37,11 @@ from haystack_integrations.common.ap_ranker.component import (
     read_cache,
     trace_run,
 )
+from haystack_integrations.common.ap_ranker.entries import MARK
 from haystack_integrations.common.ap_ranker.query_data import (
     EXPLANATION,
     OTHER_FAQ,
+    QUERY_DATA,
     WORDINGS_COUNT,
     CandidateReader,
     Candidates,
@@ -48,7 +50,6 @@ from haystack_integrations.common.ap_ranker.query_data import (
     check_query,
     different,
     is_told,
-    known_before,
     query_key,
     with_query_data,
 )
@@ -99,7 +100,7 @@ class AnswerRanker(CheckpointComponent):
         batch_size: int = BATCH_SIZE,
         fuse_scores: bool = False,
         precision: float | None = None,
-        wordings: str | Path | list[str] | None = None,
+        wordings: str | Path | Sequence[str | Path] | None = None,
         cache: dict[str, Any] | None = None,
     ) -> None:
         """
@@ -299,7 +300,7 @@ class AnswerRanker(CheckpointComponent):
         self, ranker: Ranker, query: str, candidates: Sequence[Document], documents: Sequence[Document], key: str
     ) -> Signals:
         """The signals of candidates, which are the different ones of the documents, for the query of a key."""
-        told = known_before(documents)
+        told = [one for one in documents if QUERY_DATA in one.meta or MARK in one.meta]  # of other retrievers, none
         entries = self._candidates.read(candidates, told, key, self.wordings)
         bm25 = partial(self._candidates.bm25_of, ranker, candidates, told, key)
         return self._signals(ranker, query, entries, bm25, counted=is_told(told, key, WORDINGS_COUNT))

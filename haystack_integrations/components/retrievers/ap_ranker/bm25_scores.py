@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from haystack import Document, component
 from haystack.components.retrievers.types import TextRetriever
+from pydantic import SkipValidation
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
@@ -45,7 +46,7 @@ class BM25Scores(Composed):
     parameters = ("retriever", "k1")
     uses = ("retriever",)
 
-    def __init__(self, retriever: TextRetriever, k1: float = K1) -> None:
+    def __init__(self, retriever: SkipValidation[TextRetriever], k1: float = K1) -> None:
         """
         Create the component.
 

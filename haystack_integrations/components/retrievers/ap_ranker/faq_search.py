@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ from haystack import Document, component
 from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError
 from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import Leg
@@ -52,11 +53,8 @@ class AnswerSearch(Composed):
 
         :param retriever: The retriever.
         :param ranker: The ranker of what it finds.
-        :raises InputError: One of them is no component.
+        :raises InputError: One of them is another component, or none, as in YAML without its `type`.
         """
-        for name, part in (("retriever", retriever), ("ranker", ranker)):
-            if not hasattr(part, "warm_up"):  # of a YAML file whose `type` is missing
-                raise InputError(f"{name}: expected a component with its type, found {one_line(repr(part), 80)}.")
         self.retriever, self.ranker = retriever, ranker
 
     @component.output_types(documents=list[Document], decision=dict[str, Any])
@@ -138,7 +136,7 @@ class FAQSearch(AnswerSearch):
         top_k: int = 5,
         score_threshold: float | None = None,
         precision: float | None = None,
-        wordings: str | Path | list[str] | None = None,
+        wordings: str | Path | Sequence[str | Path] | None = None,
         device: ComponentDevice | None = None,
     ) -> None:
         """

@@ -8,7 +8,7 @@ It is here because Haystack loads YAML only from this namespace.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -59,8 +59,6 @@ class StoreRetriever(Composed):
         top_k: int,
         filter_policy: str | FilterPolicy,
     ) -> None:
-        if not isinstance(document_store, BM25SDocumentStore):
-            raise TypeError(f"document_store must be a BM25SDocumentStore, but got {type(document_store).__name__}")
         check_number("top_k", top_k, 1)
         self.document_store = document_store
         self.filters = filters
@@ -129,7 +127,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         meta_fields_to_embed: list[str] | None = None,
         embedding_separator: str = "\n",
         batch_size: int = BATCH_SIZE,
-        wordings: str | Path | list[str] | None = None,
+        wordings: str | Path | Sequence[str | Path] | None = None,
     ) -> None:
         """
         Create the component without loading the checkpoint.
@@ -138,8 +136,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
 
         :param top_k: The maximum number of documents to find by words, by meaning, and by known wordings, each.
         :param rank_all: A store with at most this many documents returns all of them, for the ranker to rank.
-        :raises ValueError: A number is out of range, or there is no policy of this name.
-        :raises TypeError: `document_store` is another store.
+        :raises ValueError: A number is out of range, there is no policy of this name, or it is another store.
         """
         self._search(document_store, filters, top_k, filter_policy)
         check_number("rank_all", rank_all, 0)
