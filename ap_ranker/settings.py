@@ -44,7 +44,7 @@ def settings(cls: type[T]) -> type[T]:
 
 def checked_arguments(function: Callable[..., T]) -> Callable[..., T]:
     """A function whose arguments are checked against its annotations, as the fields of `settings` are."""
-    parameters, checked_call = signature(function), validate_call(config=STRICT)(function)
+    parameters, checked_call = signature(function), validate_call(config={**STRICT, "defer_build": True})(function)
 
     @wraps(function)
     def call(*args: Any, **values: Any) -> T:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from conftest import ROOT, TEXTS, write_checkpoint
 from haystack import Document, component
+from refusals import refused
 
 import ap_ranker
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
@@ -59,6 +60,18 @@ def test_a_component_has_the_methods_of_haystacks(kind: Any) -> None:
         for name in ("warm_up_async", "close", "close_async", "run_async"):
             assert callable(getattr(kind, name, None)), name
     assert callable(kind._get_telemetry_data)
+
+
+def test_a_subclass_of_a_user_has_any_constructor() -> None:
+    """Its annotations may name what is imported for type checking only."""
+
+    class Mine(LuceneScores):
+        def __init__(self, other: Unknown) -> None:  # type: ignore[name-defined]  # noqa: F821
+            super().__init__(k1=other)
+
+    assert Mine(1.2).k1 == 1.2
+    with refused("k1 … '1.2'"):
+        Mine("1.2")
 
 
 def test_telemetry_names_no_folder() -> None:

@@ -67,7 +67,9 @@ class CopiedByParameters:
     """The names of the constructor's parameters; a base class has those that its subclasses share."""
 
     def __init_subclass__(cls) -> None:
-        if (construct := vars(cls).get("__init__")) and not hasattr(construct, "__wrapped__"):  # @component comes again
+        construct = vars(cls).get("__init__")
+        is_ours = cls.__module__.startswith("haystack_integrations.")
+        if construct and is_ours and not hasattr(construct, "__wrapped__"):  # @component makes each class twice
             cls.__init__ = checked_arguments(construct)  # type: ignore[method-assign]
 
     def to_dict(self) -> dict[str, Any]:

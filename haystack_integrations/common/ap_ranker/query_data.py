@@ -202,7 +202,7 @@ class CandidateReader:
         self, documents: Sequence[Document], copies: Sequence[Document], key: str | None, paths: Sequence[str] | None
     ) -> Candidates:
         """The candidates for the query of a key; all copies of a document are asked what a retriever has told."""
-        stored = {one.id for one in (copies if paths is None else documents) if has_stored_question(one, key)}
+        stored = {one.id for one in copies if has_stored_question(one, key)}
         wordings: list[tuple[str, ...]] = [()] * len(documents)
         if stored or paths is not None:
             files = self.wordings(paths)
