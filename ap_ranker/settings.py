@@ -42,21 +42,20 @@ def settings(cls: type[T]) -> type[T]:
     return cast(type[T], checked)
 
 
-def checked_arguments(function: Callable[..., T]) -> Callable[..., T]:
-    """A function whose arguments are checked against its annotations, as the fields of `settings` are."""
-    parameters, checked_call = signature(function), validate_call(config={**STRICT, "defer_build": True})(function)
+def checked_arguments(method: Callable[..., T]) -> Callable[..., T]:
+    """A method whose arguments are checked against its annotations, as the fields of `settings` are."""
+    known, checked_call = signature(method), validate_call(config={**STRICT, "defer_build": True})(method)
 
-    @wraps(function)
-    def call(*args: Any, **values: Any) -> T:
-        named = parameters.bind(*args, **values).arguments
+    @wraps(method)
+    def call(self: Any, *args: Any, **values: Any) -> T:
+        given = known.bind(self, *args, **values).arguments
+        del given["self"]
         try:
-            return checked_call(**named)
+            return checked_call(self, **given)
         except ValidationError as error:
             name = str(error.errors()[0]["loc"][0])
-            expected, found = parameters.parameters[name].annotation, named[name]
-            raise InputError(
-                f"Expected {name} as {expected}, found {one_line(repr(found), 80)}.{yaml_hint(found)}"
-            ) from error
+            found = f"{one_line(repr(given[name]), 80)}.{yaml_hint(given[name])}"
+            raise InputError(f"Expected {name} as {known.parameters[name].annotation}, found {found}") from error
 
     return call
 
