@@ -1,4 +1,4 @@
-"""Settings, configurations and manifests: classes whose fields pydantic checks, with its findings in our sentences."""
+"""Settings, configurations, manifests, components: what pydantic checks of them, with its findings in our sentences."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar, cast, dataclass_transform
 
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError, validate_call
 from pydantic.dataclasses import dataclass
 
 from ap_ranker.errors import InputError, did_you_mean, one_line, told_at
@@ -39,6 +40,24 @@ def settings(cls: type[T]) -> type[T]:
 
     cast(Any, checked).__init__ = initialize
     return cast(type[T], checked)
+
+
+def checked_arguments(method: Callable[..., T]) -> Callable[..., T]:
+    """A method whose arguments are checked against its annotations, as the fields of `settings` are."""
+    known, checked_call = signature(method), validate_call(config={**STRICT, "defer_build": True})(method)
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **values: Any) -> T:
+        given = known.bind(self, *args, **values).arguments
+        del given["self"]
+        try:
+            return checked_call(self, **given)
+        except ValidationError as error:
+            name = str(error.errors()[0]["loc"][0])
+            found = f"{one_line(repr(given[name]), 80)}.{yaml_hint(given[name])}"
+            raise InputError(f"Expected {name} as {known.parameters[name].annotation}, found {found}") from error
+
+    return call
 
 
 def read_fields(cls: type[T], values: Any, where: str | Path) -> T:

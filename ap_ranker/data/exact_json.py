@@ -1,11 +1,13 @@
-"""JSON that gives back what a store in memory keeps: dates, tuples, sets, bytes, numbers of numpy, keys of any kind."""
+"""JSON that gives back what a store in memory keeps: dates, tuples, sets, bytes, exact numbers, keys of any kind."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
@@ -16,6 +18,9 @@ _KINDS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),  # before date, which it is, too
     "date": (date, date.isoformat, date.fromisoformat),
     "time": (time, time.isoformat, time.fromisoformat),
+    "timedelta": (timedelta, lambda value: value // timedelta.resolution, timedelta.resolution.__mul__),
+    "decimal": (Decimal, str, Decimal),
+    "uuid": (UUID, str, UUID),
     "tuple": (tuple, list, tuple),
     "set": (set, list, set),
     "frozenset": (frozenset, list, frozenset),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ap_ranker.data.rows import WORDING_COLUMNS, Row
 from ap_ranker.data.tables import OPTION, read_named_table
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, check_known
 from ap_ranker.files import csv_text, write_text_atomically
 
 
@@ -19,6 +19,10 @@ class Match(StrEnum):
     both = "both"
     answer = "answer"
     question = "question"
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        check_known("match", value, cls)
 
 
 # Measured on the example FAQ, see "Which text is matched" in the README.

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import chain, islice
+from numbers import Real
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -213,10 +214,10 @@ def _function_words() -> frozenset[str]:
 
 def check_parameters(k1: float, b: float = B) -> None:
     """Check parameters of BM25; an `InputError` if one is out of range."""
-    if not 0 <= k1 < float("inf"):
-        raise InputError(f"Expected a k1 of 0 or more, found {k1}.")
-    if not 0 <= b <= 1:
-        raise InputError(f"Expected a b from 0 to 1, found {b}.")
+    if not (isinstance(k1, Real) and 0 <= k1 < float("inf")):
+        raise InputError(f"Expected k1 as a number of 0 or more, found {k1!r}.")
+    if not (isinstance(b, Real) and 0 <= b <= 1):
+        raise InputError(f"Expected b as a number from 0 to 1, found {b!r}.")
 
 
 def _terms(words: list[Word]) -> Iterator[str]:

@@ -12,7 +12,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from numbers import Real
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -100,7 +101,8 @@ class Decider:
                 kept = exact | (scores >= score_threshold)
                 raised = min(score_threshold, 1.0) if scale_score else score_threshold
                 returned = np.where(exact, np.maximum(scores, raised), scores)
-        return [(row, float(returned[row])) for row in ranking.order.tolist() if kept[row]][:top_k], decision
+        rows = ranking.order[kept[ranking.order]][:top_k]
+        return list(zip(rows.tolist(), returned[rows].tolist(), strict=True)), decision
 
     def _decision(
         self, signals: Signals, ranking: Ranking, least: float | None, reached: NDArray[np.bool_] | None
@@ -148,8 +150,6 @@ class Decider:
 
     def threshold(self, precision: float, *, fused: bool) -> float:
         """The minimum probability of a returned answer; an InputError if nothing is calibrated for this precision."""
-        if not 0 < precision < 1:
-            raise InputError(f"Expected precision as a number between 0 and 1, such as 0.9, found {key(precision)}.")
         calibration = self.calibration(fused=fused)
         threshold = calibration.threshold(precision) if calibration else None
         if threshold is None:
@@ -165,7 +165,15 @@ class Decider:
         return self.calibrations.get(FUSED if fused else MODEL)
 
 
-def check_limits(score_threshold: float | None, precision: float | None) -> None:
-    """Raise ValueError if both thresholds are given."""
+def check_limits(score_threshold: object, precision: object) -> None:
+    """Raise InputError if a threshold is no number, or the precision none between 0 and 1; ValueError for both."""
+    if not (score_threshold is None or _is_number(score_threshold)):
+        raise InputError(f"Expected score_threshold as a number, such as 0.5, found {score_threshold!r}.")
+    if not (precision is None or (_is_number(precision) and 0 < precision < 1)):
+        raise InputError(f"Expected precision as a number between 0 and 1, such as 0.9, found {precision!r}.")
     if score_threshold is not None and precision is not None:
         raise ValueError(f"Expected score_threshold or precision, found both: {score_threshold} and {precision}.")
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value)

@@ -17,9 +17,9 @@ depend on the third candidate.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,15 +59,7 @@ class Signals:
     exact: NDArray[np.bool_] | None = None  # (N,) whether the question is a known wording of each, word for word
     answers: Sequence[Sequence[str]] | None = None  # the texts of each, for `same_answer`; `None`: all differ
     matched: Sequence[str | None] = ()  # each entry's best wording, if it is more like the question than the answer
-
-    def ordered(self, order: Sequence[int]) -> Signals:
-        """The same of the candidates in another order, given as their present places."""
-        places = np.asarray(order, dtype=np.int64)
-        arrays = {name: getattr(self, name) for name in ("model", "cosines", "wordings", "bm25", "exact")}
-        lists = {name: getattr(self, name) for name in ("answers", "matched")}
-        changed: dict[str, Any] = {name: None if values is None else values[places] for name, values in arrays.items()}
-        changed |= {name: [values[place] for place in order] if values else values for name, values in lists.items()}
-        return replace(self, **changed)
+    ties: NDArray[np.int64] | None = None  # (N,) of equal candidates the lower number comes first; `None`: as given
 
     @property
     def best_wording(self) -> Numbers | None:
@@ -164,7 +156,8 @@ def rank(signals: Signals, weights: Weights = Weights(), calibration: Calibratio
     if signals.bm25 is not None and weights.bm25:
         scores = scores + weights.bm25 * signals.bm25
     exact = signals.is_exact
-    order = np.lexsort((-scores, ~exact))
+    keys = (-scores, ~exact)
+    order = np.lexsort(keys if signals.ties is None else (signals.ties, *keys))
     falls = (np.diff(scores[order]) != 0) | np.diff(exact[order])
     levels = np.zeros(len(order), dtype=np.int64)
     levels[order[1:]] = np.cumsum(falls)

@@ -171,7 +171,7 @@ class DeclaredPipeline:
             on_progress(start, len(documents))
             batch = documents[start : start + BATCH]
             # A ranker that adds BM25's score expects one.
-            scored = [with_query_data(one, query_key(QUESTION), {BM25_SCORE: 0.0}) for one in batch]
+            scored = [with_query_data(one, query_key(QUESTION), {BM25_SCORE: 0.0}, one.score) for one in batch]
             precision, threshold = limits.get("precision"), limits.get("score_threshold")
             ranker.run(query=QUESTION, documents=scored, precision=precision, score_threshold=threshold)
 

@@ -175,6 +175,31 @@ def test_copies(make: Callable[[], Case], is_warm: bool) -> None:
     assert case.part.run(**case.inputs) == expected
 
 
+@component
+class Echo:
+    """Returns what it gets, in front of a component or behind it."""
+
+    @component.output_types(value=Any)
+    def run(self, value: Any) -> dict[str, Any]:
+        return {"value": value}
+
+
+def test_the_copy_of_a_pipeline_is_connected(make: Callable[[], Case]) -> None:
+    """A copy of a component alone belongs to no pipeline."""
+    case = make()
+    expected = make().part.run(**case.inputs)[case.output]
+    pipeline = Pipeline(connection_type_validation=False)
+    for label, part in {"before": Echo(), "part": case.part, "behind": Echo()}.items():
+        pipeline.add_component(label, part)
+    name = "query" if "query" in case.inputs else next(iter(case.inputs))
+    pipeline.connect("before.value", f"part.{name}")
+    pipeline.connect(f"part.{case.output}", "behind.value")
+    inputs = {"before": {"value": case.inputs.pop(name)}, "part": case.inputs}
+    assert copy.deepcopy(pipeline).run(inputs)["behind"] == {"value": expected}
+    assembled({"part": copy.deepcopy(case.part)})
+    assert pipeline.run(inputs)["behind"] == {"value": expected}
+
+
 def without_index(tree: Any) -> Any:
     if isinstance(tree, dict):
         return {key: without_index(value) for key, value in tree.items() if key != "index"}

@@ -16,11 +16,19 @@ from typing import Any
 import pytest
 from conftest import ROOT, TEXTS, write_checkpoint
 from haystack import Document, component
+from refusals import refused
 
 import ap_ranker
-from haystack_integrations.common.ap_ranker.component import CheckpointComponent
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
-from haystack_integrations.components.retrievers.ap_ranker.hybrid import StoreRetriever
+from haystack_integrations.components.retrievers.ap_ranker import (
+    AnswerSearch,
+    BM25Scores,
+    BM25SRetriever,
+    FAQSearch,
+    HybridRetriever,
+    LuceneScores,
+)
+from haystack_integrations.components.routers.ap_ranker import AnswerRouter
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 FOLDER = ROOT / "haystack_integrations"
@@ -51,8 +59,34 @@ def test_a_component_has_the_methods_of_haystacks(kind: Any) -> None:
     if hasattr(kind, "warm_up"):
         for name in ("warm_up_async", "close", "close_async", "run_async"):
             assert callable(getattr(kind, name, None)), name
-    if issubclass(kind, (CheckpointComponent, StoreRetriever)):
-        assert callable(kind._get_telemetry_data)
+    assert callable(kind._get_telemetry_data)
+
+
+def test_a_subclass_of_a_user_has_any_constructor() -> None:
+    """Its annotations may name what is imported for type checking only."""
+
+    class Mine(LuceneScores):
+        def __init__(self, other: Unknown) -> None:  # type: ignore[name-defined]  # noqa: F821
+            super().__init__(k1=other)
+
+    assert Mine(1.2).k1 == 1.2
+    with refused("k1 … '1.2'"):
+        Mine("1.2")
+
+
+def test_telemetry_names_no_folder() -> None:
+    model, store = "/home/somebody/faq", BM25SDocumentStore()
+    retriever, ranker = BM25SRetriever(store), AnswerRanker(model=model)
+    told: dict[Any, dict[str, str]] = {
+        ranker: {"model": "faq"},
+        AnswerRouter(model=model): {"model": "faq"},
+        FAQSearch(model=model, documents="/home/somebody/FAQ.csv"): {"model": "faq"},
+        HybridRetriever(store, model=model): {"model": "faq", "document_store": "BM25SDocumentStore"},
+        BM25Scores(retriever): {"retriever": "BM25SRetriever"},
+        AnswerSearch(retriever, ranker): {"retriever": "BM25SRetriever", "ranker": "AnswerRanker"},
+        LuceneScores(): {},
+    }
+    assert {part: part._get_telemetry_data() for part in told} == told
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=names(KINDS))
@@ -66,6 +100,20 @@ def test_docstrings(kind: Any) -> None:
     if "run" in vars(kind):
         for name in list(inspect.signature(kind.run).parameters)[1:]:
             assert f":param {name}:" in kind.run.__doc__, name
+        assert ":raises " in kind.run.__doc__ or "errors are those of" in kind.run.__doc__
+    for name in list(inspect.signature(kind.__init__).parameters)[1:]:
+        assert described(kind, name), name
+
+
+def described(kind: Any, name: str) -> bool:
+    """Whether a parameter is described by its constructor, or by that of a class which this names."""
+    if f":param {name}:" in kind.__init__.__doc__:
+        return True
+    named = set(re.findall(r"`(\w+)`", kind.__init__.__doc__)) - {kind.__name__}
+    ours = [
+        other for other in KINDS if other.__name__ in named and name in inspect.signature(other.__init__).parameters
+    ]
+    return any(described(other, name) for other in ours) or any("SentenceTransformers" in other for other in named)
 
 
 @pytest.fixture(scope="module")

@@ -390,7 +390,7 @@ async def test_run(filled: BM25SDocumentStore) -> None:
         assert all(result == {"documents": expected} for result in found)
     with refused("top_k … 0 … -1", by=ValueError):
         retriever.run(QUERY, top_k=-1)
-    with refused("BM25SDocumentStore … InMemoryDocumentStore", by=TypeError):
+    with refused("document_store … BM25SDocumentStore … InMemoryDocumentStore"):
         BM25SEmbeddingRetriever(InMemoryDocumentStore())  # type: ignore[arg-type]
     empty = BM25SEmbeddingRetriever(BM25SDocumentStore())
     assert BM25SEmbeddingRetriever.from_dict(empty.to_dict()).run(QUERY) == {"documents": []}

@@ -8,9 +8,11 @@ import gc
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from haystack.components.joiners import DocumentJoiner
 from haystack.components.writers import DocumentWriter
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
+from haystack.errors import FilterError
 from haystack.utils import ComponentDevice
 from refusals import refused
 
@@ -34,6 +37,7 @@ from haystack_integrations.components.retrievers.ap_ranker import (
     HybridRetriever,
     LuceneScores,
 )
+from haystack_integrations.components.routers.ap_ranker import AnswerRouter
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 CPU = ComponentDevice.from_str("cpu")
@@ -190,7 +194,10 @@ def test_filter_policies(store: BM25SDocumentStore, kind: Any) -> None:
         retriever = kind(store, filter_policy=policy, **options)
         assert retriever.filter_policy is FilterPolicy.MERGE
         assert retriever.to_dict()["init_parameters"]["filter_policy"] == "merge"
-    for wrong in ("nonsense", "", None, 3):
+    for other in (None, 3):
+        with refused(f"filter_policy … FilterPolicy … {other}"):
+            kind(store, filter_policy=other, **options)
+    for wrong in ("nonsense", ""):
         with refused(f"replace … merge … {wrong}", by=ValueError):
             kind(store, filter_policy=wrong, **options)
 
@@ -312,6 +319,9 @@ VALUES: dict[str, Any] = {
     "keys": {1: "one", "two": 2, (3, 4): {"x": (5,)}},
     "surrogate": "\ud800",
     "bytes": b"\x00\xff",
+    "price": Decimal("1.10"),
+    "duration": timedelta(days=1, microseconds=5),
+    "key": UUID(int=5),
     "several": {"a", "b"},
     "our key": {"__ap_ranker__": ["tuple", [1]]},
     "plain": {"a": [1, 2.5, None, True]},
@@ -352,7 +362,7 @@ def test_a_folder_refuses_the_rest(tmp_path: Path) -> None:
     store = BM25SDocumentStore(tmp_path / "folder")
     circle: list[Any] = []
     circle.append(circle)
-    for wrong in (object(), circle):
+    for wrong in (object(), circle, {"nested": [Document(content="another object")]}):
         with refused("'a' … folder"):
             store.write_documents([Document(id="a", content="x", meta={"field": wrong})])
     assert store.count_documents() == 0
@@ -363,7 +373,7 @@ def test_a_folder_refuses_the_rest(tmp_path: Path) -> None:
 
 def test_wrong_arguments_are_named(store: BM25SDocumentStore, checkpoint: Path) -> None:
     ranker, retriever = AnswerRanker(model=checkpoint, device=CPU), BM25SRetriever(store)
-    rankers: list[Any] = [ranker, BM25Scores(retriever)]
+    rankers: list[Any] = [ranker, BM25Scores(retriever), AnswerRouter(model=checkpoint, device=CPU)]
     finders: list[Any] = [
         retriever,
         HybridRetriever(store, model=checkpoint, device=CPU),
@@ -371,7 +381,7 @@ def test_wrong_arguments_are_named(store: BM25SDocumentStore, checkpoint: Path) 
         FAQSearch(model=checkpoint, document_store=store, device=CPU),
     ]
     for query in (None, 3, ["x"]):
-        for part in rankers:
+        for part in [*rankers, *([LuceneScores()] if query is not None else [])]:
             with refused(f"query … {query!r}"):
                 part.run(query=query, documents=DOCUMENTS)
         for part in finders:
@@ -380,11 +390,44 @@ def test_wrong_arguments_are_named(store: BM25SDocumentStore, checkpoint: Path) 
     for documents in (["x"], "x", 3, [DOCUMENTS[0], None]):
         for part in [*rankers, LuceneScores()]:
             with refused("documents"):
-                part.run(**({} if isinstance(part, LuceneScores) else {"query": QUERY}), documents=documents)
+                part.run(query=QUERY, documents=documents)
     for part in finders[:2]:
         for top_k in (True, "3", 2.5, -1):
             with refused(f"top_k … {top_k!r}"):
                 part.run(query=QUERY, top_k=top_k)
+    for filters in (3, True):
+        for part in finders:
+            with refused(f"filters … {filters}", by=FilterError):
+                part.run(query=QUERY, filters=filters)
+    for embedding in (None, 3, 0.5, "abc", [True], [[0.5]], [None], []):
+        with refused("query_embedding", by=ValueError):
+            BM25SEmbeddingRetriever(store).run(query_embedding=embedding)
+
+
+@pytest.mark.parametrize("value", ["0.5", [0.5], True, float("nan")])
+@pytest.mark.parametrize("name", ["score_threshold", "precision"])
+def test_thresholds(store: BM25SDocumentStore, checkpoint: Path, name: str, value: Any) -> None:
+    limit = {name: value}
+    model: dict[str, Any] = {"model": checkpoint, "device": CPU}
+    ranker, faq = AnswerRanker(**model), FAQSearch(**model, document_store=store)
+    asked: list[Callable[[], Any]] = [
+        lambda: AnswerRanker(**model, **limit),
+        lambda: FAQSearch(**model, document_store=store, **limit),
+        lambda: ranker.run(query=QUERY, documents=DOCUMENTS, **limit),
+        lambda: faq.run(query=QUERY, **limit),
+    ]
+    if name == "precision":
+        asked.append(lambda: AnswerRouter(**model, **limit))
+    for ask in asked:
+        with refused(f"{name} … {value!r}"):
+            ask()
+
+
+@pytest.mark.parametrize("precision", [0.0, 1.0, 1.5, -0.5])
+def test_a_precision_that_is_no_share(checkpoint: Path, precision: float) -> None:
+    for kind in (AnswerRanker, AnswerRouter):
+        with refused(f"precision … {precision}"):
+            kind(model=checkpoint, precision=precision)
 
 
 @pytest.mark.parametrize("value", [True, "8", 1.5, 0])

@@ -364,7 +364,7 @@ def test_to_and_from_dict(tmp_path: Path) -> None:
 
 def test_what_is_refused(checkpoint: Path) -> None:
     store = BM25SDocumentStore()
-    with refused("BM25SDocumentStore … InMemoryDocumentStore", by=TypeError):
+    with refused("document_store … BM25SDocumentStore … InMemoryDocumentStore"):
         HybridRetriever(InMemoryDocumentStore(), model="m")  # type: ignore[arg-type]
     for name, value in (("top_k", 0), ("rank_all", -1), ("batch_size", 0)):
         with refused(name, by=ValueError):

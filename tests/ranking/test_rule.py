@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
 
 import numpy as np
 import pytest
@@ -66,6 +67,15 @@ def test_the_rule_is_the_loop(
         assert found.levels[other] - found.levels[one] == (0 if tied else 1)
         assert found.probabilities[one] >= found.probabilities[other]
     assert rank(signals, Weights(wording, bm25)).probabilities is None
+
+
+@given(st.lists(values, max_size=9), st.randoms(use_true_random=False))
+def test_ties_are_those_of_the_order_elsewhere(scores: list[float], random: Random) -> None:
+    places = list(range(len(scores)))
+    random.shuffle(places)
+    elsewhere = rank(Signals(np.array([scores[place] for place in places])))
+    found = rank(Signals(np.array(scores), ties=np.argsort(places)))
+    assert found.order.tolist() == [places[row] for row in elsewhere.order]
 
 
 def test_the_margin_is_over_the_best_different_answer() -> None:

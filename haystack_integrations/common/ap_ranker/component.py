@@ -5,18 +5,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from haystack import Document, default_from_dict, default_to_dict, logging, tracing
+from haystack import Document, Pipeline, default_from_dict, default_to_dict, logging, tracing
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.errors import InputError, check_known
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import LazyRanker, Ranker
+from ap_ranker.settings import checked_arguments
 from ap_ranker.threads import in_thread
 
 logger = logging.getLogger(__name__)
@@ -27,6 +30,9 @@ CACHE = {"megabytes": 256, "dtype": None, "encodings": None}
 FIELDS = ("meta_fields_to_embed", "embedding_separator")
 READING = ("query_prefix", "query_suffix", "document_prefix", "document_suffix", *FIELDS, "batch_size", "wordings")
 """Names of parameters that say how a model reads questions and documents, and their known wordings."""
+
+TOLD = ("model", "document_store", "retriever", "ranker", "search")
+"""Names of those that are told to Haystack's telemetry, if the user has it on."""
 
 THRESHOLDS = ("score_threshold", "precision")
 LIMITS = ("top_k", "scale_score", *THRESHOLDS)
@@ -51,11 +57,20 @@ class CopiedByParameters:
     """
     A component that keeps each parameter of its constructor as an attribute of the same name.
 
-    A copy, also a pickled one, is made anew of the same parameters: it loads and reads for itself, on first use.
+    What it is constructed with is checked against the annotations; an InputError names what is of another type.
+
+    A copy, also a pickled one, is made anew of the same parameters: it loads and reads for itself, on first use. It is
+    connected to others only in a copy of its pipeline.
     """
 
     parameters: ClassVar[tuple[str, ...]]
     """The names of the constructor's parameters; a base class has those that its subclasses share."""
+
+    def __init_subclass__(cls) -> None:
+        construct = vars(cls).get("__init__")
+        is_ours = cls.__module__.startswith("haystack_integrations.")
+        if construct and is_ours and not hasattr(construct, "__wrapped__"):  # @component makes each class twice
+            cls.__init__ = checked_arguments(construct)  # type: ignore[method-assign]
 
     def to_dict(self) -> dict[str, Any]:
         """The component as a dictionary of basic types."""
@@ -67,15 +82,24 @@ class CopiedByParameters:
         return default_from_dict(cls, data)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (type(self), self._values())
+        return partial(type(self), **self._values()), ()
+
+    def _get_telemetry_data(self) -> dict[str, Any]:
+        """Data that is sent to Posthog for usage analytics: models without their folders, types of other parts."""
+        parts = {name: getattr(self, name) for name in TOLD if name in self.parameters}
+        told = {name: part for name, part in parts.items() if part is not None}
+        return {name: Path(part).name if name == "model" else type(part).__name__ for name, part in told.items()}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = memo[id(self)] = type(self)(**deepcopy(self._values(), memo))
+        haystacks = {name: value for name, value in vars(self).items() if name.startswith("__")}
+        if any(isinstance(value, Pipeline) and id(value) in memo for value in haystacks.values()):
+            vars(twin).update(deepcopy(haystacks, memo))
+        return twin
 
     def _values(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in self.parameters}
         return {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
-
-
-def _made(kind: type[Any], parameters: dict[str, Any]) -> Any:
-    return kind(**parameters)
 
 
 class Composed(CopiedByParameters):
@@ -165,10 +189,6 @@ class CheckpointComponent(Composed):
                 parameters.pop(name, None)
         return default_from_dict(cls, {**data, "init_parameters": parameters})
 
-    def _get_telemetry_data(self) -> dict[str, Any]:
-        """Data that is sent to Posthog for usage analytics: not the folders of a machine."""
-        return {"model": Path(self.model).name}
-
     def _load(self) -> Ranker:
         """The checkpoint, of which the component takes the vectors of whole texts."""
         ranker = self._read_checkpoint()
@@ -192,11 +212,11 @@ class DocumentTexts:
 
     def texts(self, documents: Sequence[Document]) -> list[str]:
         """The texts of documents; missing content counts as empty."""
-        return [self.prefix + self._text(document) + self.suffix for document in documents]
+        prefix, suffix = self.prefix, self.suffix
+        contents = map(self._joined, documents) if self.meta_fields else (one.content or "" for one in documents)
+        return [prefix + content + suffix for content in contents]
 
-    def _text(self, document: Document) -> str:
-        if not self.meta_fields:
-            return document.content or ""
+    def _joined(self, document: Document) -> str:
         values = (document.meta.get(name) for name in self.meta_fields)
         return self.separator.join([*(str(value) for value in values if value is not None), document.content or ""])
 

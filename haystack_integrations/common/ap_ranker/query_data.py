@@ -17,7 +17,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from operator import is_not
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from haystack import Document
 
@@ -78,16 +78,15 @@ def query_data(document: Document, key: str | None) -> Mapping[str, Any]:
     return found if isinstance(found, dict) and found.get(_QUERY) in (None, key) else {}
 
 
-def with_query_data(document: Document, key: str | None, data: Mapping[str, Any], **fields: Any) -> Document:
-    """A copy of a document that has further data for a query, and none for another one, and other values of fields."""
+def with_query_data(document: Document, key: str | None, data: Mapping[str, Any], score: float | None) -> Document:
+    """A copy of a document with this score that has further data for a query, and none for another one."""
     meta = document.meta.copy()
     if QUERY_DATA in meta or data:  # most documents of other retrievers have none
         known = {**query_data(document, key), **data, _QUERY: key}
         meta[QUERY_DATA] = known
         if len(known) == 1:
             del meta[QUERY_DATA]
-    fields["meta"] = meta
-    return changed(document, fields)
+    return changed(document, meta, score, document.embedding)
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ class Found:
         document, data = self.documents[place], {name: values[place] for name, values in self.columns.items()}
         embedding = document.embedding if self.has_embeddings else None
         meta = own_meta(document) | {QUERY_DATA: {_QUERY: self.key, **self.meta, **data, **more}}
-        return changed(document, {"meta": meta, "score": score, "embedding": embedding})
+        return changed(document, meta, score, embedding)
 
     def copies(self) -> list[Document]:
         """A copy of each document, the best first."""
@@ -140,37 +139,46 @@ def own_meta(document: Document) -> dict[str, Any]:
     return meta
 
 
-def changed(document: Document, fields: Mapping[str, Any]) -> Document:
+def changed(
+    document: Document, meta: dict[str, Any], score: float | None, embedding: Sequence[float] | None
+) -> Document:
     """
-    A copy of a document with other values of some fields.
+    A copy of a document with this meta, score and embedding.
 
     `dataclasses.replace`, which checks all fields again, takes six times as long.
     """
     one = object.__new__(type(document))
     values = one.__dict__
     values.update(document.__dict__)
-    values.update(fields)
+    values["meta"], values["score"], values["embedding"] = meta, score, embedding
     return one
 
 
 def is_told(documents: Sequence[Document], key: str | None, name: str) -> bool:
     """Whether query data of any of the documents say so."""
-    with_data = [one for one in documents if QUERY_DATA in one.meta]  # of another retriever's documents, none
-    return any(query_data(one, key).get(name) for one in with_data)
+    return any(query_data(one, key).get(name) for one in documents)
 
 
 def has_stored_question(document: Document, key: str | None) -> bool:
     """Whether the question in a document's meta is known to ask for it: by a retriever, or as an entry of an index."""
-    meta = document.meta
-    return MARK in meta or (QUERY_DATA in meta and bool(query_data(document, key).get(STORED_QUESTION)))
+    return MARK in document.meta or bool(query_data(document, key).get(STORED_QUESTION))
 
 
-class Candidate(NamedTuple):
-    """A document as questions are compared with it: its text, its content and its answer, its known wordings."""
+class Parts(Sequence[tuple[str, str]]):
+    """The content and the answer of documents, each read when it is asked for: the rule asks for the best ones'."""
 
-    text: str
-    parts: tuple[str, str]
-    wordings: tuple[str, ...]
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._documents = documents
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def __getitem__(self, place: Any) -> Any:
+        return content_and_answer(self._documents[place])
+
+
+Candidates = tuple[Sequence[str], Sequence[tuple[str, str]], Sequence[tuple[str, ...]]]
+"""N documents as questions are compared with them: N texts; N contents and answers; N times their known wordings."""
 
 
 class CandidateReader:
@@ -183,7 +191,7 @@ class CandidateReader:
     def __init__(self, texts: DocumentTexts, as_question: Callable[[str], str]) -> None:
         self._texts, self._as_question = texts, as_question
         self._files = WordingFiles()
-        self._known: tuple[tuple[object, ...], dict[int, Candidate]] = ((), {})
+        self._known: tuple[tuple[object, ...], dict[int, Any]] = ((), {})
         self.warn_once = WarnOnce()
 
     def wordings(self, paths: Sequence[str] | None) -> Wordings:
@@ -192,21 +200,20 @@ class CandidateReader:
 
     def read(
         self, documents: Sequence[Document], copies: Sequence[Document], key: str | None, paths: Sequence[str] | None
-    ) -> list[Candidate]:
+    ) -> Candidates:
         """The candidates for the query of a key; all copies of a document are asked what a retriever has told."""
-        if paths is None:  # of documents without a mark or query data, nothing need be asked
-            copies = [one for one in copies if MARK in one.meta or QUERY_DATA in one.meta]
-        stored = {one.id for one in copies if paths is not None or has_stored_question(one, key)}
-        candidates, files = [], self.wordings(paths)
-        for document, text in zip(documents, self._texts.texts(documents), strict=True):
-            known = own_wordings(document) if document.id in stored else []
-            if files is not NO_WORDINGS:
-                known += files.of(*names_in_files(document))
-            wordings = tuple(map(self._as_question, known)) if known else ()
-            candidates.append(Candidate(text, content_and_answer(document), wordings))
-        return candidates
+        stored = {one.id for one in copies if has_stored_question(one, key)}
+        wordings: list[tuple[str, ...]] = [()] * len(documents)
+        if stored or paths is not None:
+            files = self.wordings(paths)
+            for place, document in enumerate(documents):
+                known = own_wordings(document) if paths is not None or document.id in stored else []
+                if files is not NO_WORDINGS:
+                    known += files.of(*names_in_files(document))
+                wordings[place] = tuple(map(self._as_question, known))
+        return self._texts.texts(documents), Parts(documents), wordings
 
-    def read_once(self, found: Found, paths: Sequence[str] | None) -> list[Candidate]:
+    def read_once(self, found: Found, places: Sequence[int], paths: Sequence[str] | None) -> Candidates:
         """As `read`; a document is read again once a document of the store, or a file of wordings, has changed."""
         is_told = paths is not None or STORED_QUESTION in found.meta
         sources, (known, candidates) = (found.revision, self.wordings(paths), is_told), self._known
@@ -216,10 +223,10 @@ class CandidateReader:
         new = {row: one for row, one in zip(found.rows, found.documents, strict=True) if row not in candidates}
         if new:
             documents = [*new.values()]
-            candidates |= zip(
-                new, self.read(documents, documents, None, (paths or []) if is_told else None), strict=True
-            )
-        return [candidates[row] for row in found.rows]
+            columns = self.read(documents, documents, None, (paths or []) if is_told else None)
+            candidates |= zip(new, zip(*columns, strict=True), strict=True)
+        rows = [candidates[found.rows[place]] for place in places]
+        return cast(Candidates, tuple(zip(*rows, strict=True)) or ((), (), ()))
 
     def bm25_of(
         self, ranker: Ranker, documents: Sequence[Document], copies: Sequence[Document], key: str

@@ -22,6 +22,7 @@ from ap_ranker.documents import read_entries
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, K1, B, check_parameters
 from ap_ranker.ranking.wordings import EMBEDDING_RANK, EMBEDDING_SCORE, Leg
+from ap_ranker.settings import checked_arguments
 from ap_ranker.text.languages import check_language
 from ap_ranker.text.synonyms import Synonyms, read_synonyms
 from ap_ranker.threads import in_thread
@@ -121,6 +122,7 @@ class BM25SDocumentStore(StoredDocuments):
     Every method that reads or writes documents has an async version, `METHOD_async`, which runs in a thread.
     """
 
+    @checked_arguments
     def __init__(
         self,
         path: str | Path | None = None,
@@ -282,12 +284,12 @@ class BM25SDocumentStore(StoredDocuments):
         return Leg(index.rows, scores, BM25_RANK, BM25_SCORE, 0.0, {BM25_LANGUAGE: index.scorer.language})
 
     def _by_meaning(self, embedding: Sequence[float]) -> Leg:
-        if len(embedding) == 0 or not isinstance(embedding[0], float):
-            raise ValueError("query_embedding should be a non-empty list of floats.")
         try:
             query = to_array(embedding).astype(float)
         except ValueError as error:
-            raise ValueError(f"query_embedding should be a list of finite floats, but is {error}") from error
+            raise ValueError(f"query_embedding should be a non-empty list of floats, but is {error}.") from error
+        if not query.size or not isinstance(embedding[0], float):
+            raise ValueError("query_embedding should be a non-empty list of floats.")
         index = self._latest(Documents.vectors)
         size = len(query) if index.scorer.is_empty else index.scorer.matrix.shape[1]
         if len(query) != size:

@@ -20,9 +20,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from haystack import Document
 from haystack.document_stores.errors import DocumentStoreError
+from haystack.errors import FilterError
 from haystack.utils.filters import document_matches_filter
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.wordings import EMBEDDED_BY, Leg, Vectors
 from ap_ranker.text.reading import READING_VERSION
@@ -214,7 +215,11 @@ def with_meta_prefix(filters: dict[str, Any]) -> dict[str, Any]:
 
     Haystack finds `category` without it, but of `product.name` nothing, and does not say so. What is malformed stays as
     it is: Haystack refuses it.
+
+    :raises FilterError: They are no dictionary.
     """
+    if not isinstance(filters, dict):
+        raise FilterError(f"Expected filters as a dictionary, found {one_line(repr(filters), 80)}.")
     match filters:
         case {"field": str(field)} if field.partition(".")[0] not in _DOCUMENT:
             return {**filters, "field": f"meta.{field}"}

@@ -194,7 +194,7 @@ class FolderDocuments(Documents):
     def _rest(self, document: Document) -> str:
         """All of a document but its id, its content and its embedding."""
         try:
-            fields = document.to_dict(flatten=False)
+            fields = document.to_dict(flatten=False) | {"meta": document.meta}  # of whose objects it made dictionaries
             del fields["id"], fields["content"], fields["embedding"]
             return to_json(fields)
         except (TypeError, ValueError, RecursionError) as error:

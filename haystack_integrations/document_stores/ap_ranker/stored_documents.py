@@ -54,7 +54,7 @@ class StoredDocuments(ABC):
         """The documents that match Haystack's filters, or all documents, in the order of writing."""
         with self._transaction() as documents:
             found = documents.matching(filters) if filters else documents.read()
-            return [changed(document, {"meta": own_meta(document)}) for document in found]
+            return [changed(document, own_meta(document), document.score, document.embedding) for document in found]
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
         """
@@ -195,4 +195,4 @@ def checked(document: object) -> Document:
     meta = own_meta(document)
     if isinstance(meta.get(QUERY_DATA), dict):
         del meta[QUERY_DATA]
-    return changed(document, {"meta": meta})
+    return changed(document, meta, document.score, document.embedding)

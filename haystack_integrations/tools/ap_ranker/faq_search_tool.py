@@ -41,14 +41,9 @@ class AgentSearch(Composed):
         Create the component without loading anything.
 
         :param search: The search to ask, an `AnswerSearch` or a `FAQSearch`; its settings are the defaults.
+        :raises InputError: `search` is something else.
         """
-        if not isinstance(search, AnswerSearch):
-            raise InputError(f"Expected an AnswerSearch or a FAQSearch, found {one_line(repr(search), 80)}.")
         self.search = search
-
-    def _get_telemetry_data(self) -> dict[str, Any]:
-        """Data that is sent to Posthog for usage analytics."""
-        return {"search": type(self.search).__name__}
 
     @component.output_types(documents=list[Document], text=str)
     def run(self, *, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None) -> dict[str, Any]:

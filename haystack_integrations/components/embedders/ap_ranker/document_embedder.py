@@ -102,7 +102,7 @@ class APDocumentEmbedder(CheckpointComponent):
             vectors += ranker.embed_answers(texts[start : start + together], self.batch_size).tolist()
         origin = {EMBEDDED_BY: self._texts.origin(ranker)}
         pairs = zip(documents, vectors, strict=True)
-        return {"documents": [changed(one, {"embedding": vector, "meta": one.meta | origin}) for one, vector in pairs]}
+        return {"documents": [changed(one, one.meta | origin, one.score, vector) for one, vector in pairs]}
 
     run_async = in_thread(run)
 

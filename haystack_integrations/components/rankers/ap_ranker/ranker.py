@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from haystack import Document, component, tracing
 from haystack.utils import ComponentDevice, Secret
 
@@ -35,12 +37,14 @@ from haystack_integrations.common.ap_ranker.component import (
     read_cache,
     trace_run,
 )
+from haystack_integrations.common.ap_ranker.entries import MARK
 from haystack_integrations.common.ap_ranker.query_data import (
     EXPLANATION,
     OTHER_FAQ,
+    QUERY_DATA,
     WORDINGS_COUNT,
-    Candidate,
     CandidateReader,
+    Candidates,
     Found,
     check_documents,
     check_query,
@@ -96,7 +100,7 @@ class AnswerRanker(CheckpointComponent):
         batch_size: int = BATCH_SIZE,
         fuse_scores: bool = False,
         precision: float | None = None,
-        wordings: str | Path | list[str] | None = None,
+        wordings: str | Path | Sequence[str | Path] | None = None,
         cache: dict[str, Any] | None = None,
     ) -> None:
         """
@@ -232,7 +236,10 @@ class AnswerRanker(CheckpointComponent):
         ranker, candidates, key = self.loaded(), different(documents), query_key(query)
         signals = self._compared(ranker, query, candidates, documents, key)
         best, _ = self._best(ranker, signals, limits)
-        found = [with_query_data(candidates[place], key, more, score=score) for place, score, more in best]
+        # Copied in the order given, which is usually that of memory: a thousand take two thirds of the time.
+        in_order = sorted(best, key=itemgetter(0))
+        copies = {place: with_query_data(candidates[place], key, more, score) for place, score, more in in_order}
+        found = [copies[place] for place, *_ in best]
         return {"documents": self.explained(query, found) if explain else found}
 
     run_async = in_thread(run)
@@ -268,14 +275,16 @@ class AnswerRanker(CheckpointComponent):
         nothing out where there is no answer.
         """
         limits = self._limits(**limits)
-        ranker, entries = self.loaded(), self._candidates.read_once(found, self.wordings)
+        ranker = self.loaded()
         # All that a small store has stays in its order, so that what is joined for a question serves the next one.
         given = range(len(found.rows)) if found.is_whole else found.order
-        ties = found.order if found.is_whole else None
-        entries, scores = [entries[place] for place in given], [found.columns[BM25_SCORE][place] for place in given]
+        entries = self._candidates.read_once(found, given, self.wordings)
+        scores = [found.columns[BM25_SCORE][place] for place in given]
         bm25 = partial(self._candidates.complete, ranker, scores, [found.meta[BM25_LANGUAGE]])
         signals = self._signals(ranker, query, entries, bm25, counted=WORDINGS_COUNT in found.meta)
-        best, decision = self._best(ranker, signals, limits | {"offer": offer}, ties)
+        if found.is_whole:
+            signals = replace(signals, ties=np.argsort(found.order))
+        best, decision = self._best(ranker, signals, limits | {"offer": offer})
         return [found.copy(given[place], score, more) for place, score, more in best], decision
 
     def _limits(self, **given: Any) -> dict[str, Any]:
@@ -291,52 +300,52 @@ class AnswerRanker(CheckpointComponent):
         self, ranker: Ranker, query: str, candidates: Sequence[Document], documents: Sequence[Document], key: str
     ) -> Signals:
         """The signals of candidates, which are the different ones of the documents, for the query of a key."""
-        entries = self._candidates.read(candidates, documents, key, self.wordings)
-        bm25 = partial(self._candidates.bm25_of, ranker, candidates, documents, key)
-        return self._signals(ranker, query, entries, bm25, counted=is_told(documents, key, WORDINGS_COUNT))
+        told = [one for one in documents if QUERY_DATA in one.meta or MARK in one.meta]  # of other retrievers, none
+        entries = self._candidates.read(candidates, told, key, self.wordings)
+        bm25 = partial(self._candidates.bm25_of, ranker, candidates, told, key)
+        return self._signals(ranker, query, entries, bm25, counted=is_told(told, key, WORDINGS_COUNT))
 
     def _signals(
         self,
         ranker: Ranker,
         query: str,
-        entries: Sequence[Candidate],
+        entries: Candidates,
         bm25: Callable[[], list[float] | None],
         *,
         counted: bool,  # whether other entries of the search have known wordings
     ) -> Signals:
-        question, texts = self._question(query), [entry.text for entry in entries]
-        counts = counted or bool(self.wordings) or any(entry.wordings for entry in entries)
+        question, (texts, parts, wordings) = self._question(query), entries
+        counts = counted or bool(self.wordings) or any(wordings)
         if tracing.is_tracing_enabled():
             trace_run(self.model, ranker, question, texts)
         return ranker.score_entries(
             question,
             texts,
-            [entry.wordings for entry in entries] if counts else None,
+            wordings if counts else None,
             bm25() if ranker.decider(fuse_scores=self.fuse_scores).weights.bm25 else None,
             batch_size=self.batch_size,
-            parts=[entry.parts for entry in entries],
+            parts=parts,
         )
 
     def _best(
-        self, ranker: Ranker, signals: Signals, limits: dict[str, Any], order: Sequence[int] | None = None
+        self, ranker: Ranker, signals: Signals, limits: dict[str, Any]
     ) -> tuple[list[tuple[int, float, dict[str, Any]]], Decision]:
-        """The places to return, best first, with scores and query data, and the decision; ties are in `order`."""
-        best = []
+        """The places to return, best first, with scores and query data, and the decision."""
         facts = {WORDINGS_COUNT: signals.wordings is not None, OTHER_FAQ: ranker.knows_faq is False}
         found: dict[str, Any] = {name: True for name, holds in facts.items() if holds}  # a router behind asks for them
-        ordered = signals if order is None else signals.ordered(order)
-        selected, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(ordered, **limits)
-        for row, score in selected:
-            more = found.copy()
-            if (wording := ordered.matched[row]) is not None:
-                more[MATCHED] = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
-            best.append((row if order is None else order[row], score, more))
+        selected, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(signals, **limits)
+        best = []
+        for place, score in selected:
+            more = found
+            if (wording := signals.matched[place]) is not None:
+                more = found | {MATCHED: wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)}
+            best.append((place, score, more))
         return best, decision
 
     def exact_matches(self, query: str, documents: list[Document]) -> list[bool]:
         """Whether a query is a known wording of each document, word for word."""
-        entries = self._candidates.read(documents, documents, query_key(query), self.wordings)
-        return is_exact_match(self._question(query), [entry.wordings for entry in entries])
+        *_, wordings = self._candidates.read(documents, documents, query_key(query), self.wordings)
+        return is_exact_match(self._question(query), wordings)
 
     def explained(self, query: str, documents: list[Document]) -> list[Document]:
         """Copies of documents with the attention weights of their words, as with `explain` of `run`."""
@@ -344,7 +353,7 @@ class AnswerRanker(CheckpointComponent):
         for document, text in zip(documents, self._texts.texts(documents), strict=True):
             weights = zip(("question", "answer"), self.loaded().attention_weights(question, text), strict=True)
             data = {EXPLANATION: {side: [asdict(token) for token in tokens] for side, tokens in weights}}
-            copies.append(with_query_data(document, query_key(query), data))
+            copies.append(with_query_data(document, query_key(query), data, document.score))
         return copies
 
     def explanation(self, query: str, document: Document) -> tuple[str, str, Explanation]:

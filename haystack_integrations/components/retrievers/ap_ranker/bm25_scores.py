@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from haystack import Document, component
+from haystack.components.retrievers.types import TextRetriever
+from pydantic import SkipValidation
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
@@ -46,13 +46,13 @@ class BM25Scores(Composed):
     parameters = ("retriever", "k1")
     uses = ("retriever",)
 
-    def __init__(self, retriever: Any, k1: float = K1) -> None:
+    def __init__(self, retriever: SkipValidation[TextRetriever], k1: float = K1) -> None:
         """
         Create the component.
 
-        :param retriever: The keyword retriever, with the settings of the one in the pipeline. Its `run` takes `query`,
-            `filters` and `top_k`.
+        :param retriever: The keyword retriever, with the settings of the one in the pipeline.
         :param k1: The k1 of the index's BM25 similarity, as of `LuceneScores`.
+        :raises InputError: `retriever` has no `run`, or `k1` is out of range.
         """
         check_parameters(k1)
         if not callable(getattr(retriever, "run", None)):
@@ -70,6 +70,7 @@ class BM25Scores(Composed):
         :returns: `documents`: in the same order. Those that have `bm25_score` of this query in `meta["ap_ranker"]` are
             unchanged. Copies of the others have it: 0 if the document shares no word with the query. Their `bm25_rank`
             is `None`.
+        :raises InputError: `query` is no text, or `documents` are no list of documents.
         """
         check_query(query)
         check_documents(documents)
@@ -84,7 +85,7 @@ class BM25Scores(Composed):
         def completed(one: Document) -> Document:
             if query_data(one, key).get(BM25_SCORE) is not None:
                 return one
-            return with_query_data(one, key, {BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None})
+            return with_query_data(one, key, {BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None}, one.score)
 
         return {"documents": list(map(completed, documents))}
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ class BM25SRetriever(StoreRetriever):
         top_k: int = 10,
         scale_score: bool = False,
         filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
-        wordings: str | Path | list[str] | None = None,
+        wordings: str | Path | Sequence[str | Path] | None = None,
     ) -> None:
         """
         Create the component.
@@ -64,8 +65,7 @@ class BM25SRetriever(StoreRetriever):
         :param wordings: Files of known wordings, as of `AnswerRanker`. Documents of which the query is one of these,
             `meta["question"]` or one of `meta["wordings"]`, word for word, are then among the `top_k` returned. With
             `[]` those of the meta alone; with `None` BM25 alone.
-        :raises ValueError: A number is out of range, or there is no policy of this name.
-        :raises TypeError: `document_store` is another store.
+        :raises ValueError: A number is out of range, there is no policy of this name, or it is another store.
         """
         self._search(document_store, filters, top_k, filter_policy)
         self.scale_score = scale_score
@@ -96,6 +96,7 @@ class BM25SRetriever(StoreRetriever):
             In `meta["ap_ranker"]` of each, `bm25_score` is the score before scaling, `bm25_rank` the rank, from 1, and
             `bm25_language` the language of the store's stemmer, or `None`. A document that was found only by a known
             wording has a `bm25_rank` of `None`.
+        :raises InputError: The query is empty; and as of `StoreRetriever`.
         """
         return {"documents": self.find(query, filters, top_k, scale_score).copies()}
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ from haystack import Document, component
 from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError
 from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import Leg
@@ -47,10 +48,13 @@ class AnswerSearch(Composed):
     uses = ("ranker", "retriever")  # in this order: the ranker's cache keeps what a retriever encodes
 
     def __init__(self, retriever: BM25SRetriever | HybridRetriever, ranker: AnswerRanker) -> None:
-        """Create the component without loading anything: the retriever, and the ranker of what it finds."""
-        for name, part in (("retriever", retriever), ("ranker", ranker)):
-            if not hasattr(part, "warm_up"):  # of a YAML file whose `type` is missing
-                raise InputError(f"{name}: expected a component with its type, found {one_line(repr(part), 80)}.")
+        """
+        Create the component without loading anything.
+
+        :param retriever: The retriever.
+        :param ranker: The ranker of what it finds.
+        :raises InputError: One of them is another component, or none, as in YAML without its `type`.
+        """
         self.retriever, self.ranker = retriever, ranker
 
     @component.output_types(documents=list[Document], decision=dict[str, Any])
@@ -132,7 +136,7 @@ class FAQSearch(AnswerSearch):
         top_k: int = 5,
         score_threshold: float | None = None,
         precision: float | None = None,
-        wordings: str | Path | list[str] | None = None,
+        wordings: str | Path | Sequence[str | Path] | None = None,
         device: ComponentDevice | None = None,
     ) -> None:
         """
@@ -146,6 +150,7 @@ class FAQSearch(AnswerSearch):
         :param match: The text of the file's entries to compare with the query: `both`, `answer` or `question`.
         :param candidates: The number of documents that BM25 fetches for the model to rank, and the number of those that
             known wordings fetch.
+        :raises ValueError: A number is out of range, or not just one of `documents` and `document_store` is given.
         """
         check_number("candidates", candidates, 1)
         if (documents is None) == (document_store is None):

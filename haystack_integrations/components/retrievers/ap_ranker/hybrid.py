@@ -8,7 +8,7 @@ It is here because Haystack loads YAML only from this namespace.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -59,18 +59,12 @@ class StoreRetriever(Composed):
         top_k: int,
         filter_policy: str | FilterPolicy,
     ) -> None:
-        if not isinstance(document_store, BM25SDocumentStore):
-            raise TypeError(f"document_store must be a BM25SDocumentStore, but got {type(document_store).__name__}")
         check_number("top_k", top_k, 1)
         self.document_store = document_store
         self.filters = filters
         self.top_k = top_k
         self.filter_policy = FilterPolicy.from_str(str(filter_policy))  # a policy is the text of its name, too
         self.warn_once = WarnOnce()
-
-    def _get_telemetry_data(self) -> dict[str, Any]:
-        """Data that is sent to Posthog for usage analytics."""
-        return {"document_store": type(self.document_store).__name__}
 
     def _wording_rows(self) -> WordingRows:
         return self.document_store.computed(wording_rows)
@@ -133,7 +127,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         meta_fields_to_embed: list[str] | None = None,
         embedding_separator: str = "\n",
         batch_size: int = BATCH_SIZE,
-        wordings: str | Path | list[str] | None = None,
+        wordings: str | Path | Sequence[str | Path] | None = None,
     ) -> None:
         """
         Create the component without loading the checkpoint.
@@ -142,8 +136,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
 
         :param top_k: The maximum number of documents to find by words, by meaning, and by known wordings, each.
         :param rank_all: A store with at most this many documents returns all of them, for the ranker to rank.
-        :raises ValueError: A number is out of range, or there is no policy of this name.
-        :raises TypeError: `document_store` is another store.
+        :raises ValueError: A number is out of range, there is no policy of this name, or it is another store.
         """
         self._search(document_store, filters, top_k, filter_policy)
         check_number("rank_all", rank_all, 0)
@@ -204,7 +197,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         """Copies of documents with the embeddings of this checkpoint, to be written into the store."""
         origin = {EMBEDDED_BY: self._texts.origin(self.loaded())}
         pairs = zip(documents, self._vectors(documents), strict=True)
-        return [changed(document, {"meta": document.meta | origin, "embedding": vector}) for document, vector in pairs]
+        return [changed(document, document.meta | origin, document.score, vector) for document, vector in pairs]
 
     def _vectors(self, documents: list[Document]) -> list[list[float]]:
         return self.loaded().embed_answers(self._texts.texts(documents), self.batch_size).tolist()
@@ -226,6 +219,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
             vector with the query's; the highest comes first. In `meta["ap_ranker"]` of each, `embedding_score` is that
             cosine and `bm25_score` BM25's score, 0 if it shares no word with the query; `embedding_rank`, `bm25_rank`
             and `wording_rank` are its ranks, from 1, or `None` if it was not among the `top_k`.
+        :raises InputError: The query is empty, or the checkpoint cannot be loaded; and as of `StoreRetriever`.
         """
         return {"documents": self.find(query, filters, top_k).copies()}
 

@@ -7,7 +7,13 @@ from haystack import Document, component
 
 from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
 from haystack_integrations.common.ap_ranker.component import CopiedByParameters
-from haystack_integrations.common.ap_ranker.query_data import check_documents, query_data, query_key, with_query_data
+from haystack_integrations.common.ap_ranker.query_data import (
+    check_documents,
+    check_query,
+    query_data,
+    query_key,
+    with_query_data,
+)
 
 
 @component
@@ -34,7 +40,12 @@ class LuceneScores(CopiedByParameters):
     parameters = ("k1",)
 
     def __init__(self, k1: float = K1) -> None:
-        """Create the component for an index of which the settings of the BM25 similarity have this `k1`."""
+        """
+        Create the component.
+
+        :param k1: The k1 in the settings of the index's BM25 similarity.
+        :raises InputError: It is out of range.
+        """
         check_parameters(k1)
         self.k1 = k1
 
@@ -49,8 +60,11 @@ class LuceneScores(CopiedByParameters):
         :returns: `documents`: copies in the same order. In `meta["ap_ranker"]` of each, `bm25_score` is its score,
             which a ranker with `fuse_scores` reads, and `bm25_rank` its rank, from 1. A document without a score, or
             with a `bm25_score` of this query already, is unchanged.
+        :raises InputError: `query` is no text, or `documents` are no list of documents.
         """
         check_documents(documents)
+        if query is not None:
+            check_query(query)
         key = None if query is None else query_key(query)
         ranked = enumerate(documents, start=1)
         return {"documents": [with_lucene_score(one, self.k1, key, rank) for rank, one in ranked]}
@@ -61,4 +75,4 @@ def with_lucene_score(document: Document, k1: float, key: str | None, rank: int 
     if document.score is None or query_data(document, key).get(BM25_SCORE) is not None:
         return document
     score = document.score / (k1 + 1)
-    return with_query_data(document, key, {BM25_SCORE: score, BM25_RANK: rank}, score=score)
+    return with_query_data(document, key, {BM25_SCORE: score, BM25_RANK: rank}, score)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,18 +47,14 @@ class AnswerRouter(Composed):
         device: ComponentDevice | None = None,
         token: Secret | None = Secret.from_env_var(["HF_API_TOKEN", "HF_TOKEN"], strict=False),  # noqa: B008
         fuse_scores: bool = False,
-        wordings: str | Path | list[str] | None = None,
+        wordings: str | Path | Sequence[str | Path] | None = None,
     ) -> None:
         """
-        Create the component without loading the checkpoint.
+        Create the component without loading the checkpoint. Its parameters are those of the `AnswerRanker` in front.
 
-        :param model: The path of a checkpoint folder, or the name of a repository of the Hugging Face hub.
         :param precision: The target share of right first answers, for which the checkpoint must be calibrated; by
             default .8.
-        :param device: Where the model runs; `None`: the GPU if there is one.
-        :param token: The access token for private repositories.
-        :param fuse_scores: As for the ranker in front.
-        :param wordings: As for the ranker in front.
+        :raises InputError: `precision` is no number between 0 and 1.
         """
         self.model, self.precision, self.fuse_scores = str(model), precision, fuse_scores
         self.device, self.token = device, token
