@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from time import process_time
@@ -30,12 +31,14 @@ from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.markdown import markdown_table
 from ap_ranker.files import write_text_atomically
 from ap_ranker.models import ap, transformer_encoder
+from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.models.fast_forward import FastTransformer
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.checkpoint import load_checkpoint, read_checkpoint_config
+from ap_ranker.ranking.checkpoint import CheckpointConfig, load_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.tokenizer import AnyTokenizer
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,12 @@ WAYS = (
 def first_answers(folder: Path, data: EvaluationSet, way: Way) -> tuple[np.ndarray, float, float]:
     """Of each question the best answer, as a position in its pool; the share of right ones, and milliseconds."""
     texts = [answer.text for answer in data.dataset.answers]
+    candidates = tuple(dict.fromkeys(texts[row] for row in chain.from_iterable(data.pools)))
+    cache = EncodingCache(10**9, way.dtype)
     with way.taken():
-        config, model, tokenizer = load_checkpoint(folder)
-        ranker = Ranker(model, tokenizer, "cpu", config, cache=EncodingCache(10**9, way.dtype))
-        with torch.inference_mode():
-            for _ in ranker.answer_states([texts[row] for row in {*chain.from_iterable(data.pools)}]):
-                pass  # it is cached
+        ranker = Ranker(*_loaded(folder), cache=cache)
+        for rows, states in _encoded(folder, candidates, replace(way, dtype=StateDtype.float32)):
+            cache.put([candidates[row] for row in rows], ranker.quantize(states, ranker.stored_dtype))
         best, right, seconds = [], [], []
         for question, pool in zip(data.questions, data.pools, strict=True):
             began = process_time()
@@ -94,6 +97,18 @@ def first_answers(folder: Path, data: EvaluationSet, way: Way) -> tuple[np.ndarr
             seconds.append(process_time() - began)
             right.append(pool[best[-1]] in question.positives)
     return np.array(best), float(np.mean(right)), 1000 * float(np.median(seconds))
+
+
+def _loaded(folder: Path) -> tuple[AnswerModel, AnyTokenizer, str, CheckpointConfig]:
+    config, model, tokenizer = load_checkpoint(folder)
+    return model, tokenizer, "cpu", config
+
+
+@lru_cache(maxsize=1)
+def _encoded(folder: Path, texts: tuple[str, ...], way: Way) -> list[tuple[list[int], States]]:
+    """The exact states of texts in batches, each with their positions; ways that compute them alike share them."""
+    with way.taken(), torch.inference_mode():
+        return [*Ranker(*_loaded(folder)).answer_states(texts)]
 
 
 def main(
