@@ -17,7 +17,7 @@ questions best while the encoder is as it was pretrained (`fit`). P begins as th
 texts are largest; with C = H it only rotates them. R begins as the identity, and learns where the encoder does not.
 With w = 0 the untrained score is the encoder's own.
 
-An answer is one whole vector in int8 and a small state for every two tokens in 4 bits: 2.3 KB for 110 tokens.
+An answer is one whole vector and a small state for every two tokens in int8 (docs/scaling): 4 KB for 110 tokens.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class AttentiveTransformer(PooledTransformer):
     """The cosine of pooled vectors beside the best match of each question token, weighted by attention."""
 
     statistics: CorpusStatistics
-    stored_bits = 4
+    stored_bits = 8
     fit_questions = 100  # each may have a hundred answers of its own to encode
 
     def __init__(self, inputs: Inputs, options: Options) -> None:

@@ -119,7 +119,7 @@ class AnswerModel(nn.Module, ABC):
         statistics: word counts of the answers, set by training; `None` for a model without any.
         temperature: the default divisor of the scores in the in-batch softmax; 1 for log-odds.
         supports_quantization: whether states may be stored in fewer bits than float32.
-        stored_bits: the fewest bits per number that cost the model nothing, as which its states are stored: 32, 8, 4.
+        stored_bits: the fewest bits per number that cost the model nothing, as which its states are stored: 32 or 8.
         fit_questions: maximum number of questions for `fit`.
     """
 

@@ -110,7 +110,7 @@ def exact(values: Tensor) -> Tensor:
     """In float64 where a CPU computes without a gradient: its sums, rounded to float32, are the same in any company.
 
     In float32 the last bit of a product's row depends on the other rows. A bit matters where it is magnified: in an
-    answer's 4 bits, where it may turn a step, or near the edge of a hyperbolic ball.
+    answer's 4 or 8 bits, where it may turn a step, or near the edge of a hyperbolic ball.
     """
     return values if torch.is_grad_enabled() or values.device.type != "cpu" else values.double()
 

@@ -49,14 +49,14 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS states (text BLOB PRIMARY KEY, length INTEGER, numbers BLOB)",
 )
 
-_PAGE = 16_384  # bytes of a page of the file: in the usual 4,096, an answer of 2 KB would take half as much again
+_PAGE = 16_384  # bytes of a page of the file: in the usual 4,096, an answer of 4 KB would take a quarter more
 _AT_ONCE = 500  # rows that one statement asks for: older versions of SQLite take 999 values
 _WAIT = 60  # seconds for another process that is writing
 
 RENEW = "Write new ones, into another folder: ap-ranker encode CHECKPOINT DOCUMENTS --output DIR"
 
 MOST_BYTES = 500 * 10**6
-"""Maximum size of all kept encodings: of 120,000 answers by `ap-transformer`. The files that were not used for longest
+"""Maximum size of all kept encodings: of 80,000 answers by `ap-transformer`. The files that were not used for longest
 are removed."""
 
 UNWRITTEN_BYTES = 16 * 10**6

@@ -35,9 +35,9 @@ _lock = threading.Lock()
 STORED_AT_ONCE = 128
 """Cached answers matched at once: more need more memory; with 25 to 50, `run` of 100 took a fifth longer or more."""
 
-MOST_TOGETHER = 2 * 10**6
+MOST_TOGETHER = 4 * 10**6
 """Bytes of the cached states of a question's candidates up to which these are kept in batches, ready to be matched with
-the next question: those of 800 answers of ap-transformer, 16 MB in float32."""
+the next question: those of 1,000 answers of ap-transformer, 16 MB in float32."""
 
 _Batches = Sequence[tuple[list[int], QuantizedStates]]
 _NOTHING: tuple[list[int], list[QuantizedStates], int, _Batches] = [], [], 0, []
@@ -177,7 +177,7 @@ class TextEncoder:
         """
         if not self.model.supports_quantization:
             return StateDtype.float32
-        return wanted or {8: StateDtype.int8, 4: StateDtype.int4}.get(self.model.stored_bits, otherwise)
+        return wanted or (StateDtype.int8 if self.model.stored_bits == 8 else otherwise)
 
     @property
     def stored_dtype(self) -> StateDtype:

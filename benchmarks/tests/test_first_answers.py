@@ -21,9 +21,10 @@ from benchmarks.first_answers import first_answers as answers_of
 def test_the_first_answers_are_the_rankers(name: str, pairs: Dataset, tmp_path: Path) -> None:
     data, ranker = EvaluationSet(pairs), exact_ranker(write_checkpoint(name, tmp_path / "c"))
     texts = [answer.text for answer in pairs.answers]
-    best, precision = answers_of(tmp_path / "c", data, PLAIN)
+    best, precision, milliseconds = answers_of(tmp_path / "c", data, PLAIN)
     assert best.tolist() == [int(ranker.score(question.text, texts).argmax()) for question in pairs.questions]
     assert precision == pytest.approx(sum(int(row) == i for i, row in enumerate(best)) / 3)
+    assert milliseconds > 0
 
 
 def test_a_plain_way_has_nothing_faster() -> None:
@@ -42,7 +43,7 @@ def test_the_table(pairs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     import typer
 
     found = iter([np.array([0, 1, 2]), *[np.array([0, 2, 1])] * len(WAYS)])
-    monkeypatch.setattr(first_answers, "first_answers", lambda *_: (next(found), 1 / 3))
+    monkeypatch.setattr(first_answers, "first_answers", lambda *_: (next(found), 1 / 3, 2.5))
     write_checkpoint("ap-bilstm", tmp_path / "c")
     rows = [f"{question.text},{answer.text}" for question, answer in zip(pairs.questions, pairs.answers, strict=True)]
     (tmp_path / "dev.csv").write_text("\n".join(["question,answer", *rows]) + "\n")
@@ -51,7 +52,7 @@ def test_the_table(pairs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     table = tmp_path / "table.md"
     ended = CliRunner().invoke(app, [str(tmp_path / "c"), str(tmp_path / "dev.csv"), "--table", str(table)])
     assert ended.exit_code == 0, ended.output
-    assert table.read_text().count("| 2 | 9.4% to 99.2% | 0.333 |") == len(WAYS) - 2  # it has no encoder
+    assert table.read_text().count("| 2 | 9.4% to 99.2% | 0.333 | 2.50 |") == len(WAYS) - 2  # it has no encoder
 
 
 def test_which_ways_a_model_has() -> None:

@@ -119,7 +119,7 @@ def write_toy(folder: Path) -> None:
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """`cpu`, or a pretended GPU of this process and of those that it starts; of tests/gpu then a few run."""
+    """`cpu`, or a pretended GPU of this process and of those that it starts; of tests/gpu then one runs."""
     if request.param == "cpu":
         yield "cpu"
         return
@@ -131,7 +131,7 @@ def device(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         "from pretended_cuda import pretended_gpu\nkept = pretended_gpu()\nkept.__enter__()\n"
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (place, ROOT / "tests", ROOT))))
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-k test_distillation")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-k 'test_distillation and ap-cnn'")
     with pretended_gpu():
         yield "cuda:0"
 

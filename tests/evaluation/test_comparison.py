@@ -93,7 +93,7 @@ def test_two_models_and_their_fusion(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["ap-cnn", "ap-transformer"])
 def test_an_earlier_checkpoint_is_evaluated_as_if_it_were_alone(name: str, pairs: Dataset, tmp_path: Path) -> None:
-    """`ap-transformer` is stored in int4, `ap-cnn` in float32."""
+    """`ap-transformer` is stored in int8, `ap-cnn` in float32."""
     later, earlier = (write_checkpoint(model, tmp_path / model) for model in ("ap-transformer", "ap-cnn"))
     if name == "ap-transformer":
         later, earlier = earlier, later

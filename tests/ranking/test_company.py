@@ -171,7 +171,7 @@ def test_answers_score_the_same_from_stored_encodings(folder: Path, tmp_path: Pa
 
 
 def test_what_transformers_reads_is_the_same_within_rounding(folder: Path, dtype: str) -> None:
-    """An architecture that we have no forward pass for: in 4 bits, a last bit of an answer may be a whole step."""
+    """An architecture that we have no forward pass for: in 8 bits, a last bit of an answer may be a whole step."""
     if dtype == "bfloat16":
         pytest.skip("transformers reads in float32")
     questions = ASKED[:16]

@@ -81,7 +81,7 @@ def test_the_table_holds_what_the_checkpoints_measure(finished: tuple[Path, Comp
 
 
 def test_answers_alone_rank_as_evaluate_says(tmp_path: Path) -> None:
-    """By the states as they are stored, in 4 bits; the row once had those of float32, and another P@1."""
+    """By the states as they are stored, in 8 bits; the row once had those of float32, and another P@1."""
     ranker = Ranker.from_pretrained(write_checkpoint("ap-transformer", tmp_path / "c"), "cpu", cache=EncodingCache(0))
     assert ranker.config is not None
     ranker.config = replace(ranker.config, wording_weight=0.5)

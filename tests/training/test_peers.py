@@ -140,11 +140,11 @@ def test_peers_stand_beside_the_models(encoder: Path, tmp_path: Path) -> None:
     assert results["bi-encoder"].measures["MRR"] == [1, 1]
     assert results["bi-encoder"].p_values.keys() == {"BM25", pooled, peers[1]}
     evaluation_set = EvaluationSet(DATA)
-    # A pooled vector in int8, and for every two tokens four numbers in 4 bits; a scale of two bytes for each.
+    # A pooled vector in int8, and for every two tokens four numbers in int8; a scale of two bytes for each.
     tokens = [len(ids) for ids in AutoTokenizer.from_pretrained(encoder)(TEXTS[1::2])["input_ids"]]
     assert results[pooled].bytes_per_answer == 32 * 4
     states = np.ceil(np.minimum(tokens, 24) / 2)
-    alone = pytest.approx(32 + 2 + (2 + 2) * np.mean(states))
+    alone = pytest.approx(32 + 2 + (4 + 2) * np.mean(states))
     assert results["ap-transformer, answers alone"].bytes_per_answer == alone
     ranker = Ranker.from_pretrained(run_folder(tmp_path, "ap-transformer", 1), "cpu")
     for question in DATA.questions:
