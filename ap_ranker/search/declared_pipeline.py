@@ -282,11 +282,6 @@ class DeclaredPipeline:
         raise InputError(f"{self.path}: expected a ranker of ap-ranker, {purpose}, found none.")
 
     @property
-    def calibrated(self) -> bool:
-        """Whether the ranker's scores are probabilities; `False` before its checkpoint is loaded."""
-        return (ranker := self.ranker()) is not None and ranker.calibrated
-
-    @property
     def cache_info(self) -> CacheInfo | None:
         """Of the ranker's cache; `None` without one."""
         return ranker.cache_info if (ranker := self.ranker()) else None
