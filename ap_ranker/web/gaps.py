@@ -11,22 +11,19 @@ from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.data.wordings import Wordings, read_wordings
 from ap_ranker.files import csv_text, write_text_atomically
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.text.reading import bare, normalized, question_key
 from ap_ranker.web.database import Database
 from ap_ranker.web.grouping import MOST, Embed, Gap, GroupedQuestion, Unanswered, group
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.question_log import clean_question, unanswered_questions
 from ap_ranker.web.suggestions import texts_of
-
-if TYPE_CHECKING:
-    from ap_ranker.search.declared_pipeline import DeclaredPipeline
 
 logger = logging.getLogger(__name__)
 
