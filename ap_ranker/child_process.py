@@ -41,8 +41,7 @@ class ChildProcess:
     def call(self, function: Callable[[Path], Any], path: Path) -> Any:
         """What `function(path)` returns, as JSON gives it back.
 
-        Raises:
-            InputError: that of the function; or it took more than `SECONDS` or `MEMORY`, or ended the process.
+        InputError is that of the function; or it took more than `SECONDS` or `MEMORY`, or ended the process.
         """
         if self._process is None:
             # -P, as a folder of documents may be the working directory, and hold a json.py.

@@ -33,7 +33,6 @@ INDIRECT = {
 """What the code needs and never imports, and why."""
 
 DOORS = {
-    "ap_ranker/documents/confluence.py": "ap_ranker/documents/convert.py",
     "ap_ranker/documents/html.py": "ap_ranker/documents/convert.py",
     "ap_ranker/documents/markup_questions.py": "ap_ranker/documents/convert.py",
     "ap_ranker/web": "ap_ranker/cli/serve.py",

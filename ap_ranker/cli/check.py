@@ -1,7 +1,8 @@
-"""`ap-ranker check`: checks data for faults before training."""
+"""`ap-ranker check` and `doctor`: faults of data before training, and what stands in the way of a good search."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from ap_ranker.cli.console import ProgressBars, console, write_json
-from ap_ranker.cli.options import Answers, Columns, JsonFile, argument, option
+from ap_ranker.cli.console import ProgressBars, console, errors, to_json, write_json
+from ap_ranker.cli.options import Answers, Columns, JsonFile, NamedDocuments, SearchedOptions, argument, option
 from ap_ranker.errors import InputError
+from ap_ranker.threads import wait_without_spinning
 
 if TYPE_CHECKING:
     from ap_ranker.data.audit.report import AuditReport
+
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
@@ -119,3 +122,30 @@ def _print(report: AuditReport) -> None:
             console.say(f"         → {advice}")
     totals = [f"{sum(report.counts(severity).values()):,} {severity}s" for severity in Severity]
     console.say(", ".join(totals))
+
+
+def doctor(
+    search: SearchedOptions,
+    folder_or_faq: NamedDocuments = None,
+    as_json: Annotated[bool, option("Print JSON.", "--json")] = False,
+) -> None:
+    """Say in one screen what stands in the way of a good search, and the next best step.
+
+    It examines texts, known wordings, languages, checkpoint and calibration, as `serve` would search them. `check`
+    lists the faults of texts one by one.
+    """
+    wait_without_spinning()
+    from ap_ranker.search.diagnosis import diagnose
+
+    with search.of(folder_or_faq).set_up() as setup, errors.status("Examining ..."):
+        findings = diagnose(setup)
+    if as_json:
+        typer.echo(to_json([asdict(each) for each in findings]))
+        return
+    for each in findings:
+        console.print("[yellow]![/]" if each.advice else "[green]✓[/]", end=" ")
+        console.say(each.found)
+        if each.advice:
+            console.say(f"  → {each.advice}")
+    steps = [each.advice for each in findings if each.advice]
+    console.say(f"Next: {steps[0]}" if steps else "Nothing stands in the way. Look at `ap-ranker gaps` now and then.")

@@ -17,7 +17,6 @@ from ap_ranker.cli import (
     calibrate,
     check,
     checkpoints,
-    doctor,
     evaluate,
     index,
     owner,
@@ -53,7 +52,7 @@ def options(
 
 COMMANDS = {
     "First": (ask.ask, serve.serve, prepare.split, train.train, evaluate.evaluate, calibrate.calibrate),
-    "Data": (doctor.doctor, check.check, prepare.extract, prepare.synonyms),
+    "Data": (check.doctor, check.check, prepare.extract, prepare.synonyms),
     "Training": (
         checkpoints.init,
         train.distill,

@@ -116,9 +116,6 @@ def _print_search(search: Search) -> None:
         f"{states.count('failed')} failed. The settings were chosen on these dev questions, so their MRR is too high: "
         "evaluate on others with ap-ranker evaluate."
     )
-    if search.importance:
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in search.importance.items())
-        console.say(f"Approximate importance: {shares}.")
 
 
 def compare(

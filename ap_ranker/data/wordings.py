@@ -145,9 +145,8 @@ def read_with_wordings(
     return with_wordings(dataset, read_dataset(folder, "train", answers=answers, match=match, columns=columns))
 
 
-def wordings_of(entries: Sequence[Entry], texts: Sequence[str], paths: Sequence[Path]) -> list[tuple[str, ...]]:
+def wordings_of(entries: Sequence[Entry], texts: Sequence[str], files: Sequence[Wordings]) -> list[tuple[str, ...]]:
     """The known wordings of each entry, its stored question first: its own and those of files, which name its text."""
-    files = [read_wordings(path) for path in paths]
     known: list[tuple[str, ...]] = []
     for entry, text in zip(entries, texts, strict=True):
         further = (file.of(entry.other.get("aid", ""), text, entry.answer) for file in files)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from ap_ranker.documents.confluence import keep_page
 from ap_ranker.documents.markup_questions import HEADINGS, StatedEntry, read_json_ld, set_anchors, take_entries
 from ap_ranker.text.reading import question_key
 
@@ -65,7 +64,7 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
     else:  # in whatever encoding, which the parser finds
         soup = _parse(_close_headings(content.decode("latin-1")).encode("latin-1"))
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
-    above = keep_page(soup)
+    above = _keep_page_of_confluence(soup)
     address = soup.find("link", rel="canonical")
     url = str(address.get("href") or "") if address else ""
     hidden, faults = read_json_ld(soup, lambda html: without_marks(_to_text(_parse(html))))
@@ -84,6 +83,30 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
     has_title = body.find("h1") is not None
     title = above or ("" if has_title else title)
     return Converted(_to_text(body), title, url, "headings", "", anchors, stated, faults)
+
+
+_SPACE_AND_HOME = 2
+"""Number of pages of Confluence above every other one, whose names say nothing."""
+
+
+def _keep_page_of_confluence(soup: BeautifulSoup) -> str:
+    """Keep only the title and the text of a page that Confluence exported; the names of the pages above it.
+
+    Who made it, attachments and comments go, and all of the export's table of contents. Other HTML stays as it is.
+    """
+    title, body = soup.find(id="title-text"), soup.body
+    if title is None or body is None or soup.find(class_="pagetitle") is None:
+        return ""
+    above = [" ".join(link.get_text().split()) for link in soup.select("#breadcrumbs a")]
+    text = " ".join(title.get_text().split())
+    heading, content = soup.new_tag("h1"), soup.find(id="main-content", class_="wiki-content")
+    heading.string = text.removeprefix(f"{above[0]} : ") if above else text
+    body.clear()
+    if content is not None:
+        body.extend([heading, content])
+        for contents in content.select(".toc-macro"):
+            contents.decompose()
+    return " > ".join(above[_SPACE_AND_HOME:])
 
 
 def _parse(content: bytes | str) -> BeautifulSoup:

@@ -335,7 +335,7 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
         raise InputError(f"{folder}: expected a card, {CARD}, that describes the model; found none. Write one.")
 
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError
+    from huggingface_hub.errors import HfHubHTTPError, HTTPError
 
     api = HfApi()
     try:
@@ -343,21 +343,16 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
         api.upload_folder(
             repo_id=url.repo_id, folder_path=folder, allow_patterns=HUB_FILES, commit_message="Pushed by ap-ranker"
         )
-    except HFValidationError:
-        raise InputError(f"Expected REPO as NAMESPACE/NAME, such as acme/faq-ranker, found {repo!r}.") from None
     except HfHubHTTPError as error:
         reason = f"status {error.response.status_code}: {one_line(error.server_message or error)}"
         raise InputError(
             f"The hub rejected {repo!r} ({reason}). Nothing was uploaded: name a REPO that you may write to, and set "
             "HF_TOKEN to a token that may write, or: hf auth login."
         ) from error
-    except (HTTPError, OSError) as error:  # no network, or offline mode
+    except (HTTPError, OSError, ValueError) as error:  # no network, offline mode, a refused name or card
         raise InputError(
-            f"Could not push to {api.endpoint}: {one_line(str(error) or type(error).__name__)}. Nothing was uploaded; "
-            "check the network, HF_ENDPOINT and HF_HUB_OFFLINE, and try again."
-        ) from error
-    except ValueError as error:  # the client's error for invalid metadata in a card
-        raise InputError(
-            f"{folder / CARD}: expected metadata that the hub accepts, found {one_line(error)}. Nothing was uploaded."
+            f"Could not push to {repo!r} at {api.endpoint}: {one_line(str(error) or type(error).__name__)}. Nothing "
+            f"was uploaded: name REPO as NAMESPACE/NAME, check the metadata of {CARD} and the network, HF_ENDPOINT and "
+            "HF_HUB_OFFLINE, and try again."
         ) from error
     return str(url)

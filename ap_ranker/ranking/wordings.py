@@ -101,12 +101,8 @@ class Vectors:
 
     @classmethod
     def load(cls, folder: Path) -> Vectors:
-        """Map saved vectors into memory; if a file is missing or damaged, an exception of almost any class."""
+        """Map saved vectors into memory; an exception of almost any class if they cannot be read."""
         matrix, scales = (np.load(folder / name, mmap_mode="c", allow_pickle=False) for name in (_MATRIX, _SCALES))
-        if (matrix.dtype, matrix.ndim, scales.dtype, scales.shape) != (np.int8, 2, np.float32, matrix.shape[:1]):
-            raise ValueError(f"arrays of {matrix.dtype}{list(matrix.shape)} and {scales.dtype}{list(scales.shape)}")
-        if not ((scales >= 0) & (scales <= 1)).all():
-            raise ValueError("scales that are not from 0 to 1")
         return cls(matrix, scales)
 
 

@@ -224,19 +224,17 @@ class DeclaredPipeline:
         for target in self.query:
             component, socket = target.split(".", 1)
             data.setdefault(component, {})[socket] = question
-        documents = self._outputs(data).get("documents")
+        if search := self._search():
+            found: Mapping[str, Any] = search.run(**data[self.last])
+        else:
+            found = self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {})
+        documents = found.get("documents")
         if not isinstance(documents, list):
             raise InputError(
                 f"{self.path}: expected documents from {self.last!r}, found none. Does each component that needs the "
                 f"query get it? It goes to {', '.join(self.query)}."
             )
         return documents
-
-    def _outputs(self, data: dict[str, dict[str, Any]]) -> Mapping[str, Any]:
-        if (search := self._search()) is not None:
-            found: Mapping[str, Any] = search.run(**data[self.last])
-            return found
-        return self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {})
 
     def _search(self) -> AnswerSearch | None:
         """The pipeline's one component, if it is ours: Haystack's bookkeeping would take as long as BM25."""
@@ -280,11 +278,6 @@ class DeclaredPipeline:
         if ranker := self.ranker():
             return ranker
         raise InputError(f"{self.path}: expected a ranker of ap-ranker, {purpose}, found none.")
-
-    @property
-    def calibrated(self) -> bool:
-        """Whether the ranker's scores are probabilities; `False` before its checkpoint is loaded."""
-        return (ranker := self.ranker()) is not None and ranker.calibrated
 
     @property
     def cache_info(self) -> CacheInfo | None:

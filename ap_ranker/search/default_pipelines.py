@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import atomic_file
+from ap_ranker.files import write_text_atomically
 
 _PACKAGE = Path(str(files("ap_ranker")))
 _FOLDERS = (_PACKAGE / "pipelines", _PACKAGE.parent / "pipelines")
@@ -34,6 +34,5 @@ def write_pipelines(folder: Path, *, overwrite: bool = False) -> list[Path]:
             f"Expected a folder without these files, found {', '.join(existing)}. Choose another, or give --overwrite."
         )
     for path, text in copies.items():
-        with atomic_file(path) as draft:
-            draft.write_text(text, encoding="utf-8")
+        write_text_atomically(path, text)
     return list(copies)

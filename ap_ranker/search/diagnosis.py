@@ -45,10 +45,8 @@ def diagnose(setup: SearchSetup) -> list[Finding]:
 
     The order of what to do: texts that contradict each other, as no search can mend them; a language that the encoder
     has not read; a checkpoint of another FAQ; training, which gains most (docs/results.md); missing wordings; answers
-    that are cut; calibration.
-
-    Raises:
-        InputError: the search has no documents to read, or a pipeline of its own, whose checkpoint is unknown here.
+    that are cut; calibration. InputError if the search has no documents to read, or a pipeline of its own, whose
+    checkpoint is unknown here.
     """
     if setup.documents is None or setup.checkpoint is None:
         raise InputError("Expected a FAQ or documents with a checkpoint to examine, found a pipeline or a store.")

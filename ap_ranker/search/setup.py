@@ -14,7 +14,7 @@ from haystack import Document
 
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, have_questions
-from ap_ranker.data.wordings import wordings_of
+from ap_ranker.data.wordings import read_wordings, wordings_of
 from ap_ranker.documents.watched_folder import Overlay, WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
@@ -69,8 +69,9 @@ class SearchSetup:
             raise InputError("Expected a FAQ or documents to read, found a store. Name them.")
         entries = self.documents.entries
         texts = [entry.text(self.match) for entry in entries]
-        rows = zip(entries, texts, wordings_of(entries, texts, self.wordings), strict=True)
-        answers = [Answer(str(row), text, known, entry.answer) for row, (entry, text, known) in enumerate(rows)]
+        known = wordings_of(entries, texts, list(map(read_wordings, self.wordings)))
+        rows = zip(entries, texts, known, strict=True)
+        answers = [Answer(str(row), text, asked, entry.answer) for row, (entry, text, asked) in enumerate(rows)]
         return Dataset(str(self.documents.path), answers, [], answers_file=str(self.documents.path))
 
     def look(self, search: DeclaredPipeline) -> list[object]:
@@ -170,7 +171,7 @@ def _write_untrained(
 
     advice = f"Train it on questions and answers of your own: ap-ranker train FAQ.csv --output {CHECKPOINT}"
     texts, stored = [entry.text(match) for entry in entries], have_questions(entries)
-    asked = wordings_of(entries, texts, wordings)
+    asked = wordings_of(entries, texts, list(map(read_wordings, wordings)))
     config = write_untrained(folder, texts, language, stored=stored, wordings=asked)
     known = {target for each in config.calibration.values() for target in each.thresholds}
     if (wanted := limits.get("precision")) is not None and key(wanted) not in known:

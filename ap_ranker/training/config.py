@@ -84,7 +84,7 @@ class TrainingConfig:
         segmenter: the library that splits Chinese (`jieba`), Thai (`pythainlp`), Japanese (`sudachipy`) or Korean
             (`kiwipiepy`); by default each character of a script without spaces is a token, and a Korean word is one.
         language: of BM25's stemmer, such as `english`: "parcels" then finds "parcel"; or `thai` (extra `thai`). The
-            store that fetches the candidates needs the same; `ap-ranker check --language` measures whether it helps.
+            store that fetches the candidates needs the same; `examples/languages/stemmer.py` measures whether it helps.
         max_tokens: of a text; longer ones are truncated, and counted. Nearly every FAQ answer has fewer.
         match: the text to match for answers with a stored question.
         dev_share: of the training questions, to set aside as dev questions if there is no dev file.

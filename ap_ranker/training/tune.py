@@ -38,7 +38,6 @@ from ap_ranker.training.train import TrainingResult, train
 # isort: split
 import optuna  # after `space`, which says what to install if it is missing
 from optuna.distributions import CategoricalDistribution, IntDistribution, distribution_to_json
-from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
@@ -82,16 +81,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Search:
-    """The result of a search.
-
-    The importance of a setting is its share of 1, the largest first (PED-ANOVA, Watanabe et al., IJCAI 2023); there is
-    none if fewer than five trials are complete, or with only one setting.
-    """
+    """The result of a search."""
 
     trials: list[Trial]  # in order, including those before an interruption
     best: Trial  # whose checkpoint is kept
     bm25: dict[str, float]  # measure -> mean on the same dev questions
-    importance: dict[str, float]
 
 
 def tune(
@@ -143,7 +137,7 @@ def tune(
                 f"{output}: expected at least one of {len(finished)} trials to succeed, found none; the last one: "
                 f"{finished[-1].error}. Change the space, and name another folder."
             )
-        return Search(finished, Trial.of(best), bm25, _importance(study))
+        return Search(finished, Trial.of(best), bm25)
 
 
 def _run_trial(
@@ -266,12 +260,3 @@ def _keep_best(study: optuna.Study, output: Path, base: TrainingConfig) -> None:
         write_text_atomically(output / BEST, title + yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
     for other in output.glob("trial-*"):
         shutil.rmtree(other)
-
-
-def _importance(study: optuna.Study) -> dict[str, float]:
-    complete = study.get_trials(states=(TrialState.COMPLETE,))
-    if len(complete) < 5 or len({name for trial in complete for name in trial.params}) < 2:
-        return {}  # with fewer trials they are noise
-    importances = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator(), normalize=False)
-    total = sum(importances.values())
-    return {name: value / total for name, value in importances.items()} if total > 0 else {}

@@ -6,12 +6,15 @@ import logging
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import torch
+from haystack import Document
 
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.cache import CacheInfo
 from ap_ranker.ranking.decision import Decision
+from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.rule import Basis
 from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
@@ -21,12 +24,6 @@ from ap_ranker.threads import use_one_thread
 from ap_ranker.web.workers import SearchWorkers
 from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
-
-if TYPE_CHECKING:
-    from haystack import Document
-
-    from ap_ranker.ranking.cache import CacheInfo
-    from ap_ranker.ranking.explanation import Explanation
 
 logger = logging.getLogger(__name__)
 

@@ -75,7 +75,7 @@ questions = sa.Table(
     sa.Column("question_key", sa.String(32), nullable=False, index=True),
     sa.Column("outcome", sa.String(20), nullable=False, index=True),
     sa.Column("score", sa.Float),
-    *_columns(sa.Text, "question", "entry"),  # the id of the best entry, shown or not
+    *_columns(sa.Text, "question", "entry"),  # as from `clean_question`; the id of the best entry, shown or not
 )
 """What was asked, if the owner wants a log, and what came of it. There is nothing about who asked."""
 

@@ -11,22 +11,19 @@ from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ap_ranker.data.faq import Entry, Match
-from ap_ranker.data.wordings import Wordings, read_wordings
+from ap_ranker.data.wordings import Wordings, read_wordings, wordings_of
 from ap_ranker.files import csv_text, write_text_atomically
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.text.reading import bare, normalized, question_key
 from ap_ranker.web.database import Database
 from ap_ranker.web.grouping import MOST, Embed, Gap, GroupedQuestion, Unanswered, group
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.question_log import clean_question, unanswered_questions
 from ap_ranker.web.suggestions import texts_of
-
-if TYPE_CHECKING:
-    from ap_ranker.search.declared_pipeline import DeclaredPipeline
 
 logger = logging.getLogger(__name__)
 
@@ -53,24 +50,22 @@ def find_unanswered(database: Database) -> list[Unanswered]:
 
 
 def still_open(
-    unanswered: Iterable[Unanswered], entries: Iterable[Entry], match: Match, wordings: Iterable[Wordings] = ()
+    unanswered: Iterable[Unanswered], entries: Sequence[Entry], match: Match, wordings: Sequence[Wordings] = ()
 ) -> list[Unanswered]:
     """Without the questions that an entry knows by now, word for word.
 
     A question whose answer did not help stays until this answer is changed or another entry knows the question.
     """
     knowing: defaultdict[str, set[str]] = defaultdict(set)
-    texts, known = set(), list(wordings)
-    for entry in entries:
-        text = normalized(entry.text(match))
-        texts.add(text)
-        further = (one for file in known for one in file.of(entry.other.get("aid", ""), text, entry.answer))
-        for wording in (entry.question, *entry.wordings, *further):
+    texts = [normalized(entry.text(match)) for entry in entries]
+    for text, known in zip(texts, wordings_of(entries, texts, wordings), strict=True):
+        for wording in known:
             knowing[question_key(wording)].add(text)
+    answers = set(texts)
     return [
         one
         for one in unanswered
-        if not knowing[question_key(one.text)] - {one.answer} and (not one.answer or one.answer in texts)
+        if not knowing[question_key(one.text)] - {one.answer} and (not one.answer or one.answer in answers)
     ]
 
 
@@ -194,7 +189,7 @@ def embedding_of(search: DeclaredPipeline) -> tuple[Embed | None, str | None]:
 
 def known_questions(entries: Iterable[Entry], wordings: Iterable[Wordings] = ()) -> list[str]:
     """The stored questions and wordings of entries, and those of files."""
-    texts = (text for entry in entries for text in (entry.question, *entry.wordings) if text)
+    texts = (text for entry in entries for text in entry.questions)
     return list(dict.fromkeys(chain(texts, *map(texts_of, wordings))))
 
 

@@ -26,10 +26,9 @@ PARTS = {"judgements": judgements, "questions": questions, "wordings": wordings}
 
 
 def export_judgements(database: Database, path: Path) -> int:
-    """Write all judgements into a file that ends in .jsonl or .csv, which only its user can read; returns how many.
+    """Write all judgements into a file that only its user can read; returns how many.
 
-    Raises:
-        InputError: another ending, or the file cannot be written.
+    InputError if its name does not end in .jsonl or .csv, or it cannot be written.
     """
     if path.suffix not in (".jsonl", ".csv"):
         raise InputError(f"Expected a file that ends in .jsonl or .csv, found {str(path)!r}.")
@@ -57,11 +56,8 @@ def delete_traces(
     Of a `sentence`: wherever it is a question, a wording or a comment, also in the owner's changes; case, white space
     and punctuation do not count.
 
-    Returns:
-        What -> how many were deleted; of comments and changes, how many lost the sentence.
-
-    Raises:
-        InputError: not exactly one of the four is given, or the database cannot be written.
+    Returned is what -> how many were deleted; of comments and changes, how many lost the sentence. InputError if not
+    exactly one of the four is given, or the database cannot be written.
     """
     given = {"visit": visit, "address": address, "identity": identity, "sentence": sentence}
     if len([value for value in given.values() if value]) != 1:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
 from rich.console import Console
+from sqlalchemy import select
 
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.data.faq import DEFAULT_MATCH
@@ -30,9 +31,10 @@ from ap_ranker.search.setup import set_up
 from ap_ranker.training.calibrate import calibrate
 from ap_ranker.training.untrained import write_untrained
 from ap_ranker.web.database import open_database
+from ap_ranker.web.database import questions as table
 from ap_ranker.web.gaps import embedding_of, known_questions, with_nearest
 from ap_ranker.web.grouping import BOUND, Gap, GroupedQuestion, Unanswered, group
-from ap_ranker.web.question_log import LoggedQuestion, QuestionLog, read_question_log
+from ap_ranker.web.question_log import QuestionLog
 from haystack_integrations.common.ap_ranker.entries import to_document
 
 HERE = Path(__file__).resolve().parent
@@ -48,6 +50,13 @@ BOUNDS = (-0.35, -0.3, -0.25, -0.2, -0.15, -0.1, -0.05, 0.0)
 FIRST = 5
 
 console = Console(soft_wrap=True)
+
+
+class Logged(NamedTuple):
+    """A question that was put to the search, and what came of it."""
+
+    question: str
+    outcome: Outcome
 
 
 @dataclass(frozen=True)
@@ -97,7 +106,7 @@ def draw_questions(split: str, planted: Collection[str], seed: int = 1) -> list[
     return questions
 
 
-def log_questions(questions: Sequence[str], model: str, place: Path) -> list[LoggedQuestion]:
+def log_questions(questions: Sequence[str], model: str, place: Path) -> list[Logged]:
     """Put questions to a calibrated search, which logs them as `ap-ranker serve` does."""
     limits = {"precision": PRECISION}
     with set_up(FAQ / "answers.csv", model=model, wordings=[FAQ / "train.csv"], limits=limits) as setup:
@@ -109,14 +118,14 @@ def log_questions(questions: Sequence[str], model: str, place: Path) -> list[Log
             found, decision = search.answer(question, limits)
             written.add(question, question, decision.outcome, found)
         written.close()
-    return read_question_log(database)
+    with database.reading() as connection:
+        rows = connection.execute(select(table.c.question, table.c.outcome).order_by(table.c.id))
+        return [Logged(question, Outcome(outcome)) for question, outcome in rows]
 
 
-def log_right_outcomes(questions: Sequence[str], topics: Mapping[str, str]) -> list[LoggedQuestion]:
+def log_right_outcomes(questions: Sequence[str], topics: Mapping[str, str]) -> list[Logged]:
     """The log of a search that has no answer to the planted questions, and one to all others."""
-    return [
-        LoggedQuestion(0, question, Outcome.NONE if question in topics else Outcome.ANSWER) for question in questions
-    ]
+    return [Logged(question, Outcome.NONE if question in topics else Outcome.ANSWER) for question in questions]
 
 
 def read_answered(split: str) -> dict[str, str]:
@@ -127,7 +136,7 @@ def read_answered(split: str) -> dict[str, str]:
 def measure(
     gaps: Sequence[Gap],
     topics: Mapping[str, str],
-    logged: Sequence[LoggedQuestion],
+    logged: Sequence[Logged],
     answered: Mapping[str, str] = MappingProxyType({}),
 ) -> Found:
     """Compare the groups with the planted topics; `answered` are the entries of other questions, as of the groups.

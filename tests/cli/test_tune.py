@@ -49,7 +49,6 @@ def test_tune_and_go_on_and_train_anew(place: Path) -> None:
         ["trial", "1"],
         ["trial", "2"],
     ]
-    assert "importance" not in first.stdout
     second = tune("--trials", 9, "--seed", 3)
     assert second.exit_code == 0, second.output
     lines = [line for line in second.stdout.splitlines() if line.startswith("trial")]
@@ -60,7 +59,6 @@ def test_tune_and_go_on_and_train_anew(place: Path) -> None:
     assert "│  BM25 │" in second.stdout
     assert sum(line.startswith("│") for line in second.stdout.splitlines()) == 6  # the five best and BM25
     assert "9 trials: " in second.stdout
-    assert "Approximate importance: " in second.stdout
     command = shlex.split(second.stdout.splitlines()[-1])
     assert command[:3] == ["ap-ranker", "train", "my faq.csv"]
     assert "seed: 3" in Path("out/best.yaml").read_text()

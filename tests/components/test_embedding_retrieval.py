@@ -245,17 +245,13 @@ def test_a_write_makes_the_saved_index_another(saved: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["vectors.npy", "scales.npy", "rows.npy"])
-def test_a_damaged_index_is_named_and_can_be_deleted(saved: Path, name: str) -> None:
+def test_a_damaged_index_is_built_again(saved: Path, name: str) -> None:
     index = only_vectors(saved)
+    whole = (index / name).read_bytes()
     np.save(index / name, np.arange(3))
     with closing(BM25SDocumentStore(saved)) as store:
-        with refused(f"{index}"):
-            store.embedding_retrieval(QUERY)
-        assert store.bm25_retrieval("text")
-        for path in index.iterdir():
-            path.unlink()
-        index.rmdir()
         assert ids(store.embedding_retrieval(QUERY, top_k=1)) == ["wordless"]
+    assert (index / name).read_bytes() == whole
 
 
 @pytest.mark.parametrize("value", ["x''", "x'66ff'", "x'78'", "'text'", "7", "x'660000c07f'"])

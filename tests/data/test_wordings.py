@@ -212,7 +212,8 @@ def test_the_wordings_of_entries_are_their_own_and_those_of_files(tmp_path: Path
     )
     entries = read_faq(tmp_path / "faq.csv")
     texts = [entry.text(Match.both) for entry in entries]
-    assert wordings_of(entries, texts, [tmp_path / "ids.csv", tmp_path / "texts.csv"]) == [
+    files = [read_wordings(tmp_path / "ids.csv"), read_wordings(tmp_path / "texts.csv")]
+    assert wordings_of(entries, texts, files) == [
         ("Where?", "whither", "which place", "link", "to where"),
         ("link",),
     ]

@@ -91,24 +91,3 @@ def test_saved_vectors_are_mapped(saved: Path) -> None:
     assert all(isinstance(array, np.memmap) for array in (vectors.matrix, vectors.scales))
     expected = Vectors.of(np.random.default_rng(0).normal(size=(5, 8))).scores(np.arange(8.0))
     assert vectors.scores(np.arange(8.0)).tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize(
-    ("name", "array"),
-    [
-        ("vectors.npy", np.zeros((5, 8), np.float32)),
-        ("vectors.npy", np.zeros((4, 8), np.int8)),
-        ("vectors.npy", np.zeros(40, np.int8)),
-        ("scales.npy", np.full(5, np.nan, np.float32)),
-        ("scales.npy", np.full(5, -1, np.float32)),
-        ("scales.npy", np.full(5, 1, np.float64)),
-        ("scales.npy", None),
-    ],
-)
-def test_damaged_vectors_are_refused(saved: Path, name: str, array: np.ndarray | None) -> None:
-    if array is None:
-        (saved / name).unlink()
-    else:
-        np.save(saved / name, array)
-    with pytest.raises((ValueError, OSError)):  # of which the store makes one message
-        Vectors.load(saved)

@@ -16,13 +16,13 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 
 from conftest import TEXTS
 from forked import served
+from logged import read_question_log
 from playwright.sync_api import Browser, Page, Route, expect
 from searches import write_pipeline
 
 from ap_ranker.web.changes import read_changes
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
-from ap_ranker.web.question_log import read_question_log
 
 from .browsing import axe_faults, opened
 

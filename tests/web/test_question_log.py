@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from haystack import Document
+from logged import read_question_log
 from sqlalchemy import select
 
 from ap_ranker.errors import InputError
@@ -21,7 +22,7 @@ from ap_ranker.web import question_log as module
 from ap_ranker.web import visitors
 from ap_ranker.web.app import build_app
 from ap_ranker.web.database import Database, open_database, questions
-from ap_ranker.web.question_log import LONGEST, QuestionLog, read_question_log
+from ap_ranker.web.question_log import LONGEST, QuestionLog
 
 from .visiting import judgements_of, visit
 

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from logged import read_question_log
 from owner_changes import append_change
 from sqlalchemy import create_engine, insert, select
 from waiting import wait_until
@@ -29,7 +30,7 @@ from ap_ranker.web import traces
 from ap_ranker.web.changes import Action, Change, read_changes
 from ap_ranker.web.database import Database, judgements, metadata, now, open_database, questions, wordings
 from ap_ranker.web.judgements import Judgements, key_of_answer, key_of_question
-from ap_ranker.web.question_log import QuestionLog, read_question_log
+from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.traces import delete_daily, delete_older, delete_traces, export_judgements
 from ap_ranker.web.visitors import DAY, Visitors
 

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import delete, insert, select
 
 from ap_ranker.data.faq import Match
+from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.files import file_version
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.text.reading import normalized, question_key
 from ap_ranker.web.changes import (
     Action,
@@ -30,10 +32,6 @@ from ap_ranker.web.grouping import Gap
 from ap_ranker.web.judgements import Judgements, Votes, key_of_answer
 from ap_ranker.web.question_log import clean_question
 from haystack_integrations.common.ap_ranker.entries import to_document
-
-if TYPE_CHECKING:
-    from ap_ranker.documents.watched_folder import WatchedFolder
-    from ap_ranker.search.declared_pipeline import DeclaredPipeline
 
 SHOWN = 50
 """Maximum number of groups, judgements and changes that are shown at once."""

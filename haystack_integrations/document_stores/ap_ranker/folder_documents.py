@@ -24,13 +24,13 @@ from haystack import Document, logging
 
 from ap_ranker.data.exact_json import from_json, to_json
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.files import WriteError, atomic_directory, make_folder
+from ap_ranker.files import WriteError, atomic_directory, hash_of_files, make_folder
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Kind, to_array
 
 logger = logging.getLogger(__name__)
 
-DATABASE, ROWS = "documents.sqlite", "rows.npy"
+DATABASE, ROWS, DIGEST = "documents.sqlite", "rows.npy", "digest.txt"
 FORMAT_VERSION = 1
 _APPLICATION = 0x61705F72  # "ap_r": SQLite's header field for the application that owns a file
 _WAIT = 60.0  # seconds that a write waits for another process, which may be building an index
@@ -202,34 +202,41 @@ class FolderDocuments(Documents):
             raise InputError(f"Document {document.id!r}: expected meta of plain values, {found}.") from error
 
     def _kept(self, name: str, load: Callable[[Path], Kind], build: Callable[[], Index[Kind]]) -> Index[Kind]:
-        """The index of this name and the current revision; built and saved if it is not there."""
+        """The index of this name and the current revision; built and saved unless it is there as it was saved."""
         revision = self.revision()
         folder = self.folder / f"index-{revision}-{name}"
-        if not folder.is_dir():
-            built = build()
-            if built.scorer.is_empty:
-                return built
-            try:
-                with atomic_directory(folder) as draft:
-                    built.scorer.save(draft)
-                    np.save(draft / ROWS, built.rows, allow_pickle=False)
-            except WriteError as error:  # without permission or room
-                logger.warning("The index is kept in memory, and each process builds its own: {error}", error=error)
-                return built
-            # The drafts of killed processes go, too; another process may be writing an index of this revision.
-            for path in list(self.folder.iterdir()):
-                if path.name.lstrip(".").startswith("index-") and f"index-{revision}-" not in path.name:
-                    shutil.rmtree(path, ignore_errors=True)
+        if (kept := _saved(folder, load)) is not None:
+            return kept
+        built = build()
+        if built.scorer.is_empty:
+            return built
         try:
-            scorer, rows = load(folder), np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
-            if rows.shape != (len(scorer),):
-                raise ValueError(f"{rows.shape} rows of {len(scorer)} texts")
-        except Exception as error:  # the libraries raise almost anything for a damaged file
-            found = f"found a damaged one ({one_line(repr(error), 200)})"
-            raise InputError(
-                f"Expected a saved index, {found}. Delete the folder {folder}; the next query builds the index again."
-            ) from error
-        return Index(scorer, rows)
+            with atomic_directory(folder) as draft:
+                built.scorer.save(draft)
+                np.save(draft / ROWS, built.rows, allow_pickle=False)
+                (draft / DIGEST).write_text(_digest(draft), encoding="ascii")
+        except WriteError as error:  # without permission or room
+            logger.warning("The index is kept in memory, and each process builds its own: {error}", error=error)
+            return built
+        # The drafts of killed processes go, too; another process may be writing an index of this revision.
+        for path in list(self.folder.iterdir()):
+            if path.name.lstrip(".").startswith("index-") and f"index-{revision}-" not in path.name:
+                shutil.rmtree(path, ignore_errors=True)
+        return _saved(folder, load) or built  # mapped into memory, which other processes share
+
+
+def _saved(folder: Path, load: Callable[[Path], Kind]) -> Index[Kind] | None:
+    """A saved index; `None` if it is not there, is damaged, or a library reads it no more."""
+    try:
+        if (folder / DIGEST).read_text(encoding="ascii") == _digest(folder):
+            return Index(load(folder), np.load(folder / ROWS, mmap_mode="r", allow_pickle=False))
+    except Exception as error:  # the libraries raise almost anything
+        logger.debug("The index {folder} is built: {error}", folder=str(folder), error=repr(error))
+    return None
+
+
+def _digest(folder: Path) -> str:
+    return hash_of_files(path for path in sorted(folder.iterdir()) if path.name != DIGEST)
 
 
 def _blob(document: Document) -> bytes | None:

@@ -189,12 +189,6 @@ class AnswerRanker(CheckpointComponent):
         """Of the cache; `None` without one or before the checkpoint is loaded."""
         return ranker.cache.info() if (ranker := self.loaded.ranker) and ranker.cache else None
 
-    @property
-    def calibrated(self) -> bool:
-        """Whether scores are probabilities by default; `False` before the checkpoint is loaded."""
-        ranker = self.loaded.ranker if self.scale_score else None
-        return ranker is not None and ranker.decider(fuse_scores=self.fuse_scores).served is not None
-
     @component.output_types(documents=list[Document])
     def run(
         self,
