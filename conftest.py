@@ -78,6 +78,14 @@ def in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transformer_encoder, "multiplies_bfloat16", lambda: False)
 
 
+@pytest.fixture(scope="session")
+def forking() -> None:
+    """What all processes are forked from is there, with the imports of all tests, before a server begins it."""
+    import forked
+
+    forked.run("")
+
+
 TEXTS = [
     "Where is my parcel?",
     "Open the tracking link in your e-mail to see where your parcel is.",

@@ -23,6 +23,7 @@ IMPORTED = (
     "transformers.models.auto.modeling_auto",
     "hypercorn.asyncio",
     "ap_ranker.cli.serve",
+    "ap_ranker.training.train",
     "ap_ranker.web.serve",
     "ap_ranker.web.owner.service",
     "ap_ranker.ranking.ranker",
@@ -31,6 +32,14 @@ IMPORTED = (
     "haystack_integrations.components.retrievers.ap_ranker",
     "haystack_integrations.document_stores.ap_ranker",
 )
+ANEW = """
+import sys
+for name in [*sys.modules]:
+    if name.partition(".")[0] in ("ap_ranker", "haystack_integrations"):
+        del sys.modules[name]
+"""
+"""A program's first lines, by which it imports the project as a fresh interpreter does, and other libraries not."""
+
 STOP_SECONDS = 45.0
 
 

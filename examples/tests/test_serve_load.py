@@ -6,13 +6,12 @@ import asyncio
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import forked
 import pytest
 import yaml
 from conftest import ROOT, imported, settings_of
@@ -34,15 +33,8 @@ def test_a_few_users_for_a_moment(tmp_path: Path, checkpoint: Path, faq: Path) -
     (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
     files = {"documents": faq, "questions": faq, "pipeline": tmp_path / "search.yaml", "output": tmp_path / "out"}
     options = [part for name, path in files.items() for part in (f"--{name}", str(path))]
-    result = subprocess.run(
-        [sys.executable, str(HERE / "run.py"), *options, "--users", "3", "--seconds", "1.2"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    program = f"import runpy; runpy.run_path({str(HERE / 'run.py')!r}, run_name='__main__')"
+    result = forked.run(program, *options, "--users", 3, "--seconds", 1.2, folder=tmp_path)
     assert result.returncode == 0, result.stderr
     record = json.loads((tmp_path / "out" / "results.json").read_text())
     assert record["about"].startswith("3 answers, 3 questions, `ap-cnn`. ")

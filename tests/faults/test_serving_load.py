@@ -31,12 +31,12 @@ def options(tmp_path: Path, checkpoint: Path, faq: Path) -> list[str]:
 
 
 def test_twenty_users_idle_connections_and_the_end(script: ModuleType, options: list[str]) -> None:
-    found = script.measure(options, TEXTS, 20, 3.0, idle_connections=20, stop=True)
+    found = script.measure(options, TEXTS, 20, 2.0, idle_connections=20, stop=True)
     assert found.errors == {}
     assert found.requests >= 20  # on a slow machine: one of each user
     assert found.clicks > 0
     assert (found.idle, found.stopped) == (20, True)
-    assert found.seconds < 3 + 60
+    assert found.seconds < 2 + 60
 
 
 def test_what_goes_wrong_is_counted(script: ModuleType, tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from ap_ranker.web import background_start
 from ap_ranker.web.background_start import BackgroundStart
 from ap_ranker.web.workers import SearchWorkers
 
+pytestmark = pytest.mark.usefixtures("forking")
+
 QUESTION = "Which battery fits my parcel?"
 
 

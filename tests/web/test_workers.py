@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from ap_ranker.web.app import build_app
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.workers import SearchWorkers
+
+pytestmark = pytest.mark.usefixtures("forking")
 
 QUESTIONS = [*TEXTS[::2], "my parcel", "a bike?", "\N{BICYCLE}"]
 
@@ -61,10 +64,6 @@ def workers(setup: SearchSetup) -> Iterator[SearchWorkers]:
     workers.close()
 
 
-def search_processes() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
-
-
 def test_the_same_answers_at_the_same_time(workers: SearchWorkers, alone: DeclaredPipeline) -> None:
     questions = [f"{question} {number}" for number in range(20) for question in QUESTIONS]
     with ThreadPoolExecutor(40) as users:
@@ -84,7 +83,7 @@ def test_both_processes_search(workers: SearchWorkers) -> None:
         list(users.map(workers.answer, [f"question {number}" for number in range(64)]))
     own = {process.pid for process in workers._processes.values()}
     assert len(own) == 2
-    assert own <= {process.pid for process in search_processes()}
+    assert own <= {process.pid for process in active_children()}
     caches = [reply.cache for reply in workers._replies.values()]
     assert all(cache is not None and cache.hits + cache.misses > 0 for cache in caches)
 
@@ -115,10 +114,10 @@ def test_an_error_is_the_users_sentence(workers: SearchWorkers, alone: DeclaredP
 
 
 def test_what_is_wrong_is_said_at_the_start(setup: SearchSetup, tmp_path: Path) -> None:
-    before = search_processes()
+    before = {*active_children()}
     with pytest.raises(InputError, match="nowhere"):
         SearchWorkers(replace(setup, wordings=[tmp_path / "nowhere.csv"]), 2)
-    assert search_processes() == before
+    assert {*active_children()} == before
 
 
 def test_a_process_that_is_killed_is_replaced(setup: SearchSetup) -> None:
