@@ -51,7 +51,15 @@ ROOT = Path(__file__).parent
 BENCHMARKS = ROOT.parent / "shared" / "data"
 
 
+gc.disable()  # while tests are collected
+
+
 def pytest_collection_finish() -> None:
+    gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen() -> None:
     """The garbage collector need not look through all modules and thousands of tests again and again."""
     gc.collect()
     gc.freeze()
