@@ -58,6 +58,20 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many again as there are cores, since tests wait for servers, browsers and clocks."""
+    return max(1, (os.cpu_count() or 1) * 3 // 2)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_power_cuts() -> Iterator[None]:
+    """No test cuts the power, against which files are written through to the disk, which takes milliseconds each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
 @pytest.fixture(scope="module", autouse=True)
 def frozen() -> None:
     """The garbage collector need not look through all modules and thousands of tests again and again."""
