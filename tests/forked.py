@@ -40,6 +40,9 @@ for name in [*sys.modules]:
 """
 """A program's first lines, by which it imports the project as a fresh interpreter does, and other libraries not."""
 
+MAIN = "from ap_ranker.cli.main import main; main()"
+"""The command line."""
+
 STOP_SECONDS = 45.0
 
 
@@ -131,8 +134,7 @@ class Server:
 @contextmanager
 def served(*options: str, folder: Path) -> Iterator[Server]:
     """Within, `ap-ranker serve` listens at a free port; afterwards it is ended, as by Ctrl+C."""
-    program = "from ap_ranker.cli.main import main; main()"
-    with Forked(program, "serve", "--port", "0", *options, folder=folder) as process:
+    with Forked(MAIN, "serve", "--port", "0", *options, folder=folder) as process:
         found = next((match for line in process.stdout if (match := re.search(r"http://\S+:\d+/", line))), None)
         assert found is not None, process.communicate()
         yield Server(found[0], process)

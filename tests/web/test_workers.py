@@ -15,7 +15,7 @@ import httpx
 import psutil
 import pytest
 from conftest import TEXTS
-from search_server import served
+from forked import served
 from searches import write_pipeline
 from starlette.testclient import TestClient
 
