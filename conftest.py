@@ -218,13 +218,16 @@ def exact_ranker(folder: Path) -> Ranker:
     return Ranker.from_pretrained(folder, "cpu", cache=EncodingCache(0, StateDtype.float32))
 
 
-@pytest.fixture
-def faq(tmp_path: Path) -> Path:
+def write_faq(path: Path) -> Path:
     """A FAQ file of three entries."""
-    path = tmp_path / "FAQ.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("question", "answer"), *zip(TEXTS[::2], TEXTS[1::2], strict=True)])
     return path
+
+
+@pytest.fixture
+def faq(tmp_path: Path) -> Path:
+    return write_faq(tmp_path / "FAQ.csv")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, TEXTS, write_checkpoint, write_encoder
+from conftest import ROOT, write_checkpoint, write_encoder, write_faq
 from naive.ap_transformer import TINY
 from oldest import declared
 from packaging.utils import canonicalize_name
@@ -112,8 +112,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_encoder(place / "encoder")
     longer = {**TINY, "max_position_embeddings": 512}
     AutoModel.from_config(AutoConfig.for_model(**longer)).save_pretrained(place / "encoder")
-    rows = [f'{question},"{answer}"' for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
-    (place / "faq.csv").write_text("\n".join(["question,answer", *rows, ""]), encoding="utf-8")
+    write_faq(place / "faq.csv")
     return place
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import forked
 import pytest
-import yaml
-from conftest import ROOT, imported, settings_of
+from conftest import ROOT, imported
+from searches import write_pipeline
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
@@ -28,10 +28,8 @@ def script() -> Iterator[ModuleType]:
 
 
 def test_a_few_users_for_a_moment(tmp_path: Path, checkpoint: Path, faq: Path) -> None:
-    declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    settings_of(declared)["ranker"]["model"] = str(checkpoint)
-    (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
-    files = {"documents": faq, "questions": faq, "pipeline": tmp_path / "search.yaml", "output": tmp_path / "out"}
+    files = {"documents": faq, "questions": faq, "output": tmp_path / "out"}
+    files["pipeline"] = write_pipeline(tmp_path, checkpoint)
     options = [part for name, path in files.items() for part in (f"--{name}", str(path))]
     program = f"import runpy; runpy.run_path({str(HERE / 'run.py')!r}, run_name='__main__')"
     result = forked.run(program, *options, "--users", 3, "--seconds", 1.2, folder=tmp_path)

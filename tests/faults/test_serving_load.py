@@ -7,8 +7,8 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
-import yaml
-from conftest import ROOT, TEXTS, imported, settings_of
+from conftest import ROOT, TEXTS, imported
+from searches import write_pipeline
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
@@ -24,10 +24,7 @@ def script() -> Iterator[ModuleType]:
 
 @pytest.fixture
 def options(tmp_path: Path, checkpoint: Path, faq: Path) -> list[str]:
-    declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    settings_of(declared)["ranker"]["model"] = str(checkpoint)
-    (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
-    return ["--documents", str(faq), "--pipeline", str(tmp_path / "search.yaml")]
+    return ["--documents", str(faq), "--pipeline", str(write_pipeline(tmp_path, checkpoint))]
 
 
 def test_twenty_users_idle_connections_and_the_end(script: ModuleType, options: list[str]) -> None:

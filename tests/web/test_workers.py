@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-from conftest import TEXTS
+from conftest import TEXTS, write_faq
 from forked import served
 from searches import write_pipeline
 from starlette.testclient import TestClient
@@ -34,18 +34,12 @@ pytestmark = pytest.mark.usefixtures("forking")
 QUESTIONS = [*TEXTS[::2], "my parcel", "a bike?", "\N{BICYCLE}"]
 
 
-def write_faq(folder: Path) -> Path:
-    rows = [f'"{question}","{answer}"' for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
-    (folder / "faq.csv").write_text("question,answer\n" + "\n".join(rows) + "\n")
-    return folder / "faq.csv"
-
-
 @pytest.fixture(scope="module")
 def setup(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> SearchSetup:
     folder = tmp_path_factory.mktemp("workers")
     (folder / "wordings.csv").write_text(f'question,answer\nwhat about two wheels,"{TEXTS[1]}"\n')
     pipeline = write_pipeline(folder, checkpoint)
-    documents = WatchedFolder(write_faq(folder))
+    documents = WatchedFolder(write_faq(folder / "faq.csv"))
     documents.read()
     return SearchSetup(pipeline, documents, Match.both, [folder / "wordings.csv"], {"score_threshold": -1.0})
 
@@ -158,7 +152,7 @@ def rounded(value: Any) -> Any:
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_processes_end_with_the_server(tmp_path: Path, checkpoint: Path, sent: signal.Signals) -> None:
-    pipeline, faq = write_pipeline(tmp_path, checkpoint), write_faq(tmp_path)
+    pipeline, faq = write_pipeline(tmp_path, checkpoint), write_faq(tmp_path / "faq.csv")
     options = ["--pipeline", str(pipeline), "--documents", str(faq), "--workers", "2"]
     with served(*options, folder=tmp_path) as server:
         entries = f"ap_ranker_cache_entries {2.0 * len(TEXTS[::2])}"  # those of both processes
