@@ -230,11 +230,17 @@ def faq(tmp_path: Path) -> Path:
     return write_faq(tmp_path / "FAQ.csv")
 
 
+PAIRS = Dataset(
+    "pairs",
+    [Answer(str(i), text) for i, text in enumerate(TEXTS[1::2])],
+    [Question(str(i), text, (i,)) for i, text in enumerate(TEXTS[0::2])],
+)
+"""Three questions, each with its own answer."""
+
+
 @pytest.fixture
 def pairs() -> Dataset:
-    """Three questions, each with its own answer."""
-    answers = [Answer(str(i), text) for i, text in enumerate(TEXTS[1::2])]
-    return Dataset("pairs", answers, [Question(str(i), text, (i,)) for i, text in enumerate(TEXTS[0::2])])
+    return PAIRS
 
 
 @pytest.fixture

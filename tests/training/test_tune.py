@@ -13,8 +13,9 @@ import torch
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 from refusals import refused
+from small_runs import of_topics
 
-from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
@@ -26,16 +27,7 @@ from ap_ranker.training.search_space import Space, configure
 from ap_ranker.training.train import train
 from ap_ranker.training.tune import Search, Trial, tune
 
-TOPICS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease"]
-DATA = Dataset(
-    "tiny",
-    [Answer(topic, f"all about the {topic} we know") for topic in TOPICS],
-    [
-        Question(f"{topic}-{i}", pattern.format(topic), (row,))
-        for row, topic in enumerate(TOPICS)
-        for i, pattern in enumerate(["where is my {}?", "the {} is gone"])
-    ],
-)
+DATA = of_topics("where is my {}?", "the {} is gone")
 BASE = TrainingConfig(
     "ap-cnn", {"filters": 8, "dropout": 0.0}, epochs=2, batch_size=4, embedding_size=8, answer_sentences=False
 )
