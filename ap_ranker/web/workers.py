@@ -46,13 +46,6 @@ ENDED = "a search process ended while it searched, perhaps for lack of memory; a
 RETRY_SECONDS = 5.0
 """Between two attempts to start a process in place of one that has ended."""
 
-IMPORTED = (
-    "ap_ranker.search.load_pipeline",
-    "haystack_integrations.components.rankers.ap_ranker",
-    "haystack_integrations.components.retrievers.ap_ranker",
-)
-"""What takes seconds to import: on Linux once for all processes, which share its memory."""
-
 Request = tuple[str, Any]  # a question, and the limits of a search or the document to explain
 
 
@@ -161,7 +154,7 @@ class SearchWorkers:
         """Within, a process runs at the other end of the pipe."""
         if sys.platform == "linux":  # not by a fork of the server, which would copy locks that threads hold
             context = multiprocessing.get_context("forkserver")
-            context.set_forkserver_preload([*IMPORTED])
+            context.set_forkserver_preload([__name__])  # what takes seconds to import is imported once
         else:  # on macOS, the system's own libraries must not be forked
             context = multiprocessing.get_context("spawn")
         pipe, theirs = context.Pipe()
