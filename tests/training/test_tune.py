@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,12 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Search, Path, list[
     output = tmp_path_factory.mktemp("tune") / "deep" / "out"
     result = search(output, 4, on_trial=lambda trial, best: told.append((trial, best)))
     return result, output, told
+
+
+@pytest.fixture
+def output(found: tuple[Search, Path, Any], tmp_path: Path) -> Path:
+    """A copy of that folder."""
+    return Path(shutil.copytree(found[1], tmp_path / "copy"))
 
 
 def test_the_better_of_two_planted_settings_is_found(found: tuple[Search, Path, Any]) -> None:
@@ -171,13 +178,11 @@ def test_killed_before_the_checkpoint_is_in_its_place(step: str, tmp_path: Path)
     assert files(output) == ["best.yaml", "checkpoint", "search.json", "trials.log"]
 
 
-def test_a_line_that_was_cut_short_is_dropped(tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    search(output, 1)
+def test_a_line_that_was_cut_short_is_dropped(output: Path) -> None:
     with (output / "trials.log").open("a") as file:
         file.write('{"op_code":4,"wor')
-    assert [trial.number for trial in search(output, 2).trials] == [1, 2]
-    assert [trial.number for trial in search(output, 2).trials] == [1, 2]
+    assert [trial.number for trial in search(output, 5).trials] == [1, 2, 3, 4, 5]
+    assert [trial.number for trial in search(output, 5).trials] == [1, 2, 3, 4, 5]
 
 
 def test_a_hopeless_run_is_ended_early(tmp_path: Path) -> None:
@@ -257,13 +262,11 @@ def test_options_of_a_model_are_drawn_for_that_model_only(tmp_path: Path) -> Non
     assert read_training_config(tmp_path / "out" / "best.yaml", {}).model == result.best.values["model"]
 
 
-def test_what_mattered(tmp_path: Path) -> None:
+def test_what_mattered(output: Path) -> None:
     """Planted trials whose measure depends on the learning rate alone."""
-    output = tmp_path / "out"
-    search(output, 1)
     values = [{"learning_rate": rate, "options.filters": n} for rate in (1e-9, 0.02) for n in (6, 7, 8, 9)]
     plant(output, values * 3, lambda params: 0.9 if params["learning_rate"] == 0.02 else 0.1)
-    importance = search(output, 25).importance
+    importance = search(output, 4 + 24).importance
     assert list(importance) == ["learning_rate", "options.filters"]
     assert importance["learning_rate"] > 0.8
     assert sum(importance.values()) == pytest.approx(1)
@@ -312,9 +315,7 @@ def test_a_folder_that_holds_something_else(file: str, text: str, facts: str, tm
     assert files(tmp_path) == [file]
 
 
-def test_a_damaged_log(tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    search(output, 1)
+def test_a_damaged_log(output: Path) -> None:
     (output / "trials.log").write_text("no json\n" + (output / "trials.log").read_text())
     with refused("trials.log"):
         search(output, 2)
