@@ -101,7 +101,7 @@ MISTAKES = {
     "ask 'Where is it?' FAQ.csv": "--documents FAQ.csv",
     "ask '' --documents FAQ.csv": "question … empty",
     "serve FAQ.csv --documents FAQ.csv": "FAQ.csv … --documents FAQ.csv",
-    "serve": "--documents",
+    "serve --port 0": "--documents",
     "evaluate FAQ.csv checkpoint": "`ap-ranker train` … file",
     "evaluate checkpoint": "'data' … ap-ranker evaluate --help",
     "ask Where? --documents FAQ.csv --model checkpoints/faq2": "ap-ranker train DATA --output DIR",
