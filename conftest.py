@@ -51,7 +51,29 @@ ROOT = Path(__file__).parent
 BENCHMARKS = ROOT.parent / "shared" / "data"
 
 
+gc.disable()  # while tests are collected
+
+
 def pytest_collection_finish() -> None:
+    gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many again as there are cores, since tests wait for servers, browsers and clocks."""
+    return max(1, (os.cpu_count() or 1) * 3 // 2)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_power_cuts() -> Iterator[None]:
+    """No test cuts the power, against which files are written through to the disk, which takes milliseconds each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen() -> None:
     """The garbage collector need not look through all modules and thousands of tests again and again."""
     gc.collect()
     gc.freeze()
@@ -76,6 +98,14 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPath
 def in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     """Transformers compute the same on every machine that runs the tests."""
     monkeypatch.setattr(transformer_encoder, "multiplies_bfloat16", lambda: False)
+
+
+@pytest.fixture(scope="session")
+def forking() -> None:
+    """What all processes are forked from is there, with the imports of all tests, before a server begins it."""
+    import forked
+
+    forked.run("")
 
 
 TEXTS = [
@@ -188,20 +218,29 @@ def exact_ranker(folder: Path) -> Ranker:
     return Ranker.from_pretrained(folder, "cpu", cache=EncodingCache(0, StateDtype.float32))
 
 
-@pytest.fixture
-def faq(tmp_path: Path) -> Path:
+def write_faq(path: Path) -> Path:
     """A FAQ file of three entries."""
-    path = tmp_path / "FAQ.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("question", "answer"), *zip(TEXTS[::2], TEXTS[1::2], strict=True)])
     return path
 
 
 @pytest.fixture
+def faq(tmp_path: Path) -> Path:
+    return write_faq(tmp_path / "FAQ.csv")
+
+
+PAIRS = Dataset(
+    "pairs",
+    [Answer(str(i), text) for i, text in enumerate(TEXTS[1::2])],
+    [Question(str(i), text, (i,)) for i, text in enumerate(TEXTS[0::2])],
+)
+"""Three questions, each with its own answer."""
+
+
+@pytest.fixture
 def pairs() -> Dataset:
-    """Three questions, each with its own answer."""
-    answers = [Answer(str(i), text) for i, text in enumerate(TEXTS[1::2])]
-    return Dataset("pairs", answers, [Question(str(i), text, (i,)) for i, text in enumerate(TEXTS[0::2])])
+    return PAIRS
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ IMPORTED = (
     "transformers.models.auto.modeling_auto",
     "hypercorn.asyncio",
     "ap_ranker.cli.serve",
+    "ap_ranker.training.train",
     "ap_ranker.web.serve",
     "ap_ranker.web.owner.service",
     "ap_ranker.ranking.ranker",
@@ -31,6 +32,17 @@ IMPORTED = (
     "haystack_integrations.components.retrievers.ap_ranker",
     "haystack_integrations.document_stores.ap_ranker",
 )
+ANEW = """
+import sys
+for name in [*sys.modules]:
+    if name.partition(".")[0] in ("ap_ranker", "haystack_integrations"):
+        del sys.modules[name]
+"""
+"""A program's first lines, by which it imports the project as a fresh interpreter does, and other libraries not."""
+
+MAIN = "from ap_ranker.cli.main import main; main()"
+"""The command line."""
+
 STOP_SECONDS = 45.0
 
 
@@ -122,8 +134,7 @@ class Server:
 @contextmanager
 def served(*options: str, folder: Path) -> Iterator[Server]:
     """Within, `ap-ranker serve` listens at a free port; afterwards it is ended, as by Ctrl+C."""
-    program = "from ap_ranker.cli.main import main; main()"
-    with Forked(program, "serve", "--port", "0", *options, folder=folder) as process:
+    with Forked(MAIN, "serve", "--port", "0", *options, folder=folder) as process:
         found = next((match for line in process.stdout if (match := re.search(r"http://\S+:\d+/", line))), None)
         assert found is not None, process.communicate()
         yield Server(found[0], process)

@@ -55,11 +55,11 @@ FAQS = {
 """Name -> the header of its table and its pairs."""
 
 
-def write_faq(path: Path, name: str) -> None:
-    """A FAQ as Excel saves it where the decimal point is a comma: "CSV UTF-8", with semicolons."""
+def write_faq(path: Path, name: str, every: int = 1) -> None:
+    """Some pairs of a FAQ as Excel saves it where the decimal point is a comma: "CSV UTF-8", with semicolons."""
     header, pairs = FAQS[name]
     with path.open("w", encoding="utf-8-sig", newline="") as file:
-        csv.writer(file, delimiter=";").writerows([header, *pairs()])
+        csv.writer(file, delimiter=";").writerows([header, *pairs()[::every]])
 
 
 def _texts() -> Iterator[str]:

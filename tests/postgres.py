@@ -53,7 +53,7 @@ def running_postgres() -> Iterator[str]:
             "-E",
             "UTF8",
         )
-        options = f"-k {home} -c listen_addresses= -c max_connections=200"
+        options = f"-k {home} -c listen_addresses= -c max_connections=200 -c fsync=off"
         run(folder / "pg_ctl", "-D", home / "data", "-o", options, "-l", home / "log", "-w", "start")
         try:
             yield f"postgresql://tests@/{{name}}?host={home}"

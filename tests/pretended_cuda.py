@@ -22,7 +22,6 @@ import torch
 from torch import Tensor, nn
 from torch import library as operator_library
 from torch.utils._device import _device_constructors
-from torch.utils._pytree import tree_map_only
 
 GPU = torch.device("cuda", 0)
 
@@ -94,6 +93,15 @@ def on(values: Tensor, device: Any) -> Tensor:
         return values
     copied: Tensor = Copy.apply(values)
     return copied
+
+
+def mapped(function: Callable[[Tensor], Any], values: Any) -> Any:
+    """Arguments or results of an operator, each tensor replaced by what the function makes of it."""
+    if isinstance(values, Tensor):
+        return function(values)
+    if isinstance(values, list | tuple):
+        return type(values)([mapped(function, each) for each in values])
+    return {name: mapped(function, each) for name, each in values.items()} if isinstance(values, dict) else values
 
 
 def is_gpu(device: Any) -> bool:
@@ -196,7 +204,7 @@ def lstm(*args: Any) -> Any:
         return on(values.half() if half else values, GPU)
 
     with torch.autocast("cuda", enabled=False):
-        return tree_map_only(Tensor, back, torch.lstm(*tree_map_only(Tensor, rounded, args)))
+        return mapped(back, torch.lstm(*mapped(rounded, args)))
 
 
 def compute(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -217,12 +225,12 @@ def compute(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         def above(values: Tensor) -> Tensor:
             return found[id(values)] if id(values) in found else GPUTensor(values)
 
-        plain_args, plain_kwargs = tree_map_only(Tensor, below, (args, kwargs))
+        plain_args, plain_kwargs = mapped(below, args), mapped(below, kwargs)
         takes = operator in INDEXED and isinstance(args[0], GPUTensor)
         positions = [each for each in args[1] if each is not None] if takes else []
         if [each for each in strangers if not any(each is position for position in positions)]:
             raise RuntimeError(f"Expected all tensors to be on the same device, but found cuda:0 and cpu: {operator}")
-        return tree_map_only(Tensor, above, operator(*plain_args, **plain_kwargs))
+        return mapped(above, operator(*plain_args, **plain_kwargs))
 
 
 AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
@@ -277,9 +285,9 @@ def cast_and_compute(operator: Any, dtype_of: Callable[[list[Tensor]], torch.dty
     def cast(values: Tensor) -> Tensor:
         return values.to(dtype_of(eligible)) if is_eligible(values) else values
 
-    tree_map_only(Tensor, lambda values: eligible.append(values) if is_eligible(values) else None, (args, kwargs))
+    mapped(lambda values: eligible.append(values) if is_eligible(values) else None, [*args, *kwargs.values()])
     with torch._C._ExcludeDispatchKeyGuard(AUTOCAST):
-        args, kwargs = tree_map_only(Tensor, cast, (args, kwargs))
+        args, kwargs = mapped(cast, args), mapped(cast, kwargs)
         return operator(*args, **kwargs)
 
 

@@ -25,6 +25,16 @@ LEARNERS = [name for name, spec in MODELS.items() if OBJECTIVES[spec.objective].
 SHOWN = [name for name, spec in OBJECTIVES.items() if spec.needs_gradient and not spec.needs_teacher]
 CLASSIFIERS = [name for name in LEARNERS if "classes" in MODELS[name].options]
 
+TOPICS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease"]
+
+
+def of_topics(*patterns: str) -> Dataset:
+    """Of each topic an answer, and the questions of these patterns."""
+    answers = [Answer(topic, f"all about the {topic} we know") for topic in TOPICS]
+    asked = [(row, topic, number) for row, topic in enumerate(TOPICS) for number in range(len(patterns))]
+    return Dataset("tiny", answers, [Question(f"{t}-{i}", patterns[i].format(t), (row,)) for row, t, i in asked])
+
+
 STEPS = 12
 """Each with all pairs, so that the losses of two steps can be compared."""
 

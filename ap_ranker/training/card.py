@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from huggingface_hub import EvalResult, ModelCardData
-from jinja2 import Environment
+from jinja2 import Environment, PackageLoader
 
 from ap_ranker.data.audit.report import AuditReport, Severity
 from ap_ranker.errors import InputError
@@ -24,6 +23,10 @@ if TYPE_CHECKING:  # an untrained checkpoint, which a search may begin with, has
 
 HUB_METRICS = {"P@1": "precision", "MRR": "mrr", "MAP": "map", "nDCG@10": "ndcg"}
 """Measure -> its name in the hub's metadata."""
+
+TEMPLATES = Environment(
+    loader=PackageLoader("ap_ranker.training", ""), trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+)
 
 BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
 """HTML comments around the calibration section."""
@@ -96,8 +99,7 @@ def _render(checkpoint: CheckpointConfig, facts: Mapping[str, Any], **values: An
 
 
 def _filled(template: str, **values: Any) -> str:
-    environment = Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
-    return environment.from_string((files("ap_ranker.training") / template).read_text("utf-8")).render(values)
+    return TEMPLATES.get_template(template).render(values)
 
 
 def calibration_block(text: str | None) -> str:

@@ -12,6 +12,7 @@ import atexit
 import logging
 import multiprocessing
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -30,7 +31,7 @@ from ap_ranker.search.setup import SearchSetup
 from ap_ranker.search.watch_search import SearchWatcher
 
 if TYPE_CHECKING:
-    from multiprocessing.context import SpawnProcess
+    from multiprocessing.process import BaseProcess
 
     from haystack import Document
 
@@ -69,7 +70,7 @@ class SearchWorkers:
         self._jobs: deque[_Job] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._processes: dict[int, SpawnProcess] = {}
+        self._processes: dict[int, BaseProcess] = {}
         self._replies: dict[int, _Reply] = {}  # the last of each process
         begun: list[Future[None]] = [Future() for _ in range(count)]  # they load at the same time
         self._threads = [threading.Thread(target=self._hand_out, args=each, daemon=True) for each in enumerate(begun)]
@@ -151,7 +152,11 @@ class SearchWorkers:
     @contextmanager
     def _process(self, number: int) -> Iterator[Connection]:
         """Within, a process runs at the other end of the pipe."""
-        context = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
+        if sys.platform == "linux":  # not by a fork of the server, which would copy locks that threads hold
+            context = multiprocessing.get_context("forkserver")
+            context.set_forkserver_preload([__name__])  # what takes seconds to import is imported once
+        else:  # on macOS, the system's own libraries must not be forked
+            context = multiprocessing.get_context("spawn")
         pipe, theirs = context.Pipe()
         process = self._processes[number] = context.Process(target=_search, args=(self._setup, theirs), daemon=True)
         process.start()

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import forked
 import pytest
 import yaml
 from conftest import ROOT, TEXTS
@@ -72,12 +70,11 @@ def test_nothing_is_good_enough(answer: ModuleType, declared: dict[str, Any]) ->
 def test_the_script(declared: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "answer.py").write_text((HERE / "answer.py").read_text())
     (tmp_path / "pipeline.yaml").write_text(yaml.safe_dump(declared))
-    command = [sys.executable, str(tmp_path / "answer.py")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    result = subprocess.run([*command, TEXTS[0], "xyzzy"], capture_output=True, text=True, check=True, env=environment)
-    assert TEXTS[1] in result.stdout
+    program = f"import runpy; runpy.run_path({str(tmp_path / 'answer.py')!r}, run_name='__main__')"
+    result = forked.run(program, TEXTS[0], "xyzzy")
+    assert TEXTS[1] in result.stdout, result.stderr
     assert result.stdout.index(TEXTS[0]) < result.stdout.index(NONE)
-    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    result = forked.run(program)
     assert (result.returncode, absent("questions", result.stderr)) == (1, [])
 
 

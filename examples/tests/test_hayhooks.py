@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import shutil
@@ -17,7 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import ROOT, TEXTS
+from conftest import ROOT, TEXTS, write_faq
 from refusals import absent
 
 pytest.importorskip("hayhooks", reason="Hayhooks is not installed")
@@ -35,8 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
     """Where Hayhooks runs: a FAQ and a checkpoint, where the packaged pipeline and the example expect them."""
     place = tmp_path_factory.mktemp("hayhooks")
     shutil.copytree(checkpoint, place / "checkpoints" / "faq")
-    with (place / "FAQ.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("question", "answer"), *zip(TEXTS[::2], TEXTS[1::2], strict=True)])
+    write_faq(place / "FAQ.csv")
     return place
 
 

@@ -6,16 +6,15 @@ import asyncio
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import forked
 import pytest
-import yaml
-from conftest import ROOT, imported, settings_of
+from conftest import ROOT, imported
+from searches import write_pipeline
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
@@ -29,20 +28,11 @@ def script() -> Iterator[ModuleType]:
 
 
 def test_a_few_users_for_a_moment(tmp_path: Path, checkpoint: Path, faq: Path) -> None:
-    declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    settings_of(declared)["ranker"]["model"] = str(checkpoint)
-    (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
-    files = {"documents": faq, "questions": faq, "pipeline": tmp_path / "search.yaml", "output": tmp_path / "out"}
+    files = {"documents": faq, "questions": faq, "output": tmp_path / "out"}
+    files["pipeline"] = write_pipeline(tmp_path, checkpoint)
     options = [part for name, path in files.items() for part in (f"--{name}", str(path))]
-    result = subprocess.run(
-        [sys.executable, str(HERE / "run.py"), *options, "--users", "3", "--seconds", "1.2"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    program = f"import runpy; runpy.run_path({str(HERE / 'run.py')!r}, run_name='__main__')"
+    result = forked.run(program, *options, "--users", 3, "--seconds", 1.2, folder=tmp_path)
     assert result.returncode == 0, result.stderr
     record = json.loads((tmp_path / "out" / "results.json").read_text())
     assert record["about"].startswith("3 answers, 3 questions, `ap-cnn`. ")

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 from command_line import run
-from conftest import ROOT, settings_of
+from conftest import settings_of
 from refusals import absent
+from searches import write_pipeline
 
 from ap_ranker.models.registry import MODELS
 
@@ -43,9 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("cli")
     (place / "faq.csv").write_text(PAIRS)
     (place / "settings.yaml").write_text(SETTINGS)
-    pipeline = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    settings_of(pipeline)["ranker"]["model"] = "ranker"
-    (place / "search.yaml").write_text(yaml.safe_dump(pipeline))
+    write_pipeline(place, Path("ranker"))
     result = run("train", "faq.csv", "--config", "settings.yaml", "--output", "ranker", "--device", "cpu", folder=place)
     assert result.code == 0, result.errors
     assert not absent("Training … 11 … 11 … 4", result.output)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import Ended
 from command_line import run as run_in
-from conftest import TEXTS
+from conftest import TEXTS, write_faq
 from owner_changes import append_change
 
 pytest.importorskip("sqlalchemy", reason="the extra serve is not installed")
@@ -31,8 +31,7 @@ SECRET = "Erika, order 4711, \x1b[31m where is my parcel"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A FAQ, and beside it the database of its website."""
-    with (tmp_path / "FAQ.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("question", "answer"), *zip(TEXTS[::2], TEXTS[1::2], strict=True)])
+    write_faq(tmp_path / "FAQ.csv")
     return tmp_path
 
 

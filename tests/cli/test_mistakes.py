@@ -8,10 +8,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 from command_line import run
-from conftest import ROOT, TEXTS, settings_of
+from conftest import TEXTS
 from refusals import absent
+from searches import write_pipeline
 
 PAIRS = "".join(
     f"{question},{answer.replace(',', '')}\n" for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)
@@ -101,7 +101,7 @@ MISTAKES = {
     "ask 'Where is it?' FAQ.csv": "--documents FAQ.csv",
     "ask '' --documents FAQ.csv": "question … empty",
     "serve FAQ.csv --documents FAQ.csv": "FAQ.csv … --documents FAQ.csv",
-    "serve": "--documents",
+    "serve --port 0": "--documents",
     "evaluate FAQ.csv checkpoint": "`ap-ranker train` … file",
     "evaluate checkpoint": "'data' … ap-ranker evaluate --help",
     "ask Where? --documents FAQ.csv --model checkpoints/faq2": "ap-ranker train DATA --output DIR",
@@ -129,9 +129,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
     (folder / "bytes.csv").write_bytes("Frage,Antwort\nGrüße?,Größe".encode() + b"\xff.\n")
     (folder / "empty").mkdir()
     os.mkfifo(folder / "pipe.csv")
-    pipeline = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
-    settings_of(pipeline)["ranker"]["model"] = "checkpoint"
-    (folder / "search.yaml").write_text(yaml.safe_dump(pipeline))
+    write_pipeline(folder, Path("checkpoint"))
     shutil.copytree(checkpoint, folder / "checkpoint")
     return folder
 

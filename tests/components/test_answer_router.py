@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT, TEXTS, reconfigure, write_checkpoint
+from conftest import ROOT, TEXTS, reconfigure, write_checkpoint, write_faq
 from haystack import Document, Pipeline
 from refusals import refused
 
@@ -28,18 +28,12 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of random weights; a question about the goods is declared one about other matters, by its score."""
     fits, folder = {MODEL: FIT, FUSED: FIT}, tmp_path_factory.mktemp("router") / "ranker"
     write_checkpoint("ap-transformer", folder, bm25_weight=0.1, bm25_language="english", calibration=fits)
-    search = ap_ranker.FAQSearch(model=folder, documents=write_faq(folder.parent))
+    search = ap_ranker.FAQSearch(model=folder, documents=write_faq(folder.parent / "FAQ.csv"))
     scores = [search.search(text, scale_score=False)[0][0].score for text in (UNSURE, OFF_TOPIC)]
     below, above = sorted(scores)
     bias = -4 * above - 0.1  # so that the other question is a maybe
     fit = replace(FIT, floor=(below + above) / 2, bias=bias)
     return reconfigure(folder, calibration={MODEL: fit, FUSED: fit})
-
-
-def write_faq(folder: Path) -> Path:
-    rows = [f'"{question}","{answer}"' for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
-    (folder / "FAQ.csv").write_text("\n".join(["question,answer", *rows]))
-    return folder / "FAQ.csv"
 
 
 def documented(checkpoint: Path) -> str:

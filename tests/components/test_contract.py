@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import csv
 import json
 import threading
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 from both_pipelines import assembled
-from conftest import TEXTS, write_checkpoint
+from conftest import TEXTS, write_checkpoint, write_faq
 from haystack import Document, Pipeline, component, tracing
 from haystack.core.errors import BreakpointException
 from haystack.core.pipeline.breakpoint import load_pipeline_snapshot
@@ -132,8 +131,7 @@ NO_OWN_TAGS = {
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     made = Place(tmp_path_factory.mktemp("contract"), BM25SDocumentStore())
-    with (made.folder / "FAQ.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("question", "answer"), *zip(TEXTS[::2], TEXTS[1::2], strict=True)])
+    write_faq(made.folder / "FAQ.csv")
     made.store.write_documents(made.documents)
     HybridRetriever(made.store, **made.model()).warm_up()
     return made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import csv
 import importlib
 import inspect
 import re
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, TEXTS, write_checkpoint
+from conftest import ROOT, TEXTS, write_checkpoint, write_faq
 from haystack import Document, component
 from refusals import refused
 
@@ -121,8 +120,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the examples need: a FAQ and a trained checkpoint, here an untrained one."""
     folder = tmp_path_factory.mktemp("examples")
     write_checkpoint("ap-transformer", folder / "checkpoints" / "faq")
-    with (folder / "FAQ.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("question", "answer"), *zip(TEXTS[::2], TEXTS[1::2], strict=True)])
+    write_faq(folder / "FAQ.csv")
     return folder
 
 

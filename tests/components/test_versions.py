@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 
+import forked
 import pytest
 from haystack import Document
 from refusals import refused
@@ -122,8 +121,7 @@ versions.VersionedDocuments(Path(sys.argv[1])).restore_version()
 
 
 def test_killed_in_the_middle(store: BM25SDocumentStore) -> None:
-    ended = subprocess.run([sys.executable, "-c", KILLED, store.path or ""], check=False)
-    assert ended.returncode == -signal.SIGKILL
+    assert forked.run(KILLED, store.path).returncode == -signal.SIGKILL
     after = BM25SDocumentStore(store.path)
     assert contents(after) == ["three"]
     folder_of(after).restore_version(2)

@@ -7,14 +7,15 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
+
+from forked import Forked
 
 TESTS = Path(__file__).parent.parent
 OWNER_KEY = "ae5b0f6d9c1847e2b7"
@@ -22,7 +23,6 @@ OWNER_KEY = "ae5b0f6d9c1847e2b7"
 
 ENVIRONMENT = {
     "AP_RANKER_OWNER_KEY": OWNER_KEY,
-    "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)]),
     "OMP_NUM_THREADS": "1",  # more threads add in another order, and no two runs would be equal
     "TOKENIZERS_PARALLELISM": "false",
     "HAYSTACK_TELEMETRY_ENABLED": "false",
@@ -88,7 +88,7 @@ class Ended:
 class Running:
     """A command under way."""
 
-    def __init__(self, zygote: subprocess.Popen[str], folder: Path, logs: Path) -> None:
+    def __init__(self, zygote: Forked, folder: Path, logs: Path) -> None:
         self._zygote, self._folder, self._logs = zygote, folder, logs
         self._pid = int(self._answer("pid"))
         self._started = time.perf_counter()
@@ -137,20 +137,18 @@ class Running:
         return (self._logs / "out").read_text()
 
     def _answer(self, name: str) -> str:
-        assert self._zygote.stdout is not None
         return str(json.loads(self._zygote.stdout.readline())[name])
 
 
 class Commands:
     """Starts commands, one at a time."""
 
-    def __init__(self, zygote: subprocess.Popen[str], logs: Path) -> None:
+    def __init__(self, zygote: Forked, logs: Path) -> None:
         self._zygote, self._logs = zygote, logs
         self._running: Running | None = None
 
     def start(self, folder: Path, *argv: str) -> Running:
         """Start `ap-ranker` with these arguments in a folder."""
-        assert self._zygote.stdin is not None
         if self._running is not None:
             self._running.kill()  # a trial that failed may have left it
         logs = Path(tempfile.mkdtemp(dir=self._logs))
@@ -171,23 +169,12 @@ class Commands:
 @contextmanager
 def commands() -> Iterator[Commands]:
     """Commands of this tree."""
-    with tempfile.TemporaryDirectory() as logs:
-        zygote = subprocess.Popen(
-            [sys.executable, "-m", "crash.zygote"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=TESTS,
-            env={**os.environ, **ENVIRONMENT},
-        )
-        try:
-            assert zygote.stdout is not None
-            for line in zygote.stdout:
-                if line == "ready\n":
-                    break
-            else:
-                raise RuntimeError("the commands cannot be imported; the reason stands above")
-            yield Commands(zygote, Path(logs))
-        finally:
-            zygote.kill()
-            zygote.wait()
+    with patch.dict(os.environ, ENVIRONMENT):
+        zygote = Forked("from crash.zygote import main; main()", folder=TESTS)
+    with tempfile.TemporaryDirectory() as logs, zygote:
+        for line in zygote.stdout:
+            if line == "ready\n":
+                break
+        else:
+            raise RuntimeError(f"the commands cannot be imported: {zygote.communicate()}")
+        yield Commands(zygote, Path(logs))

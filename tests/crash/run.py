@@ -51,6 +51,8 @@ def crash(seed: int, kills: int, disks: int, tell: Callable[[str], None] = print
         for kind, n_kills, n_disks in zip(
             scenarios, shares(kills, len(scenarios)), shares(disks, len(scenarios)), strict=True
         ):
+            if not n_kills and not n_disks:
+                continue
             started, count, rng = time.perf_counter(), counts[kind.name], random.Random(f"{seed} {kind.name}")
             scenario = kind(run, template, Path(name) / "scratch")
             for moment in islice(moments(rng, scenario.seconds, scenario.dangerous), 5 * n_kills):

@@ -269,8 +269,7 @@ def test_server_down(tmp_path: Path, checkpoint: Path, monkeypatch: pytest.Monke
     faq = write(tmp_path / "faq.csv", FAQ)
     expected = f"'faq' … {proxy.url} … docker compose up --detach --wait elasticsearch … hosts"
     monkeypatch.setenv("COLUMNS", "200")
-    command = "from ap_ranker.cli.main import main; main()"
-    result = forked.run(command, "index", faq, "--pipeline", search.indexing)
+    result = forked.run(forked.MAIN, "index", faq, "--pipeline", search.indexing)
     assert result.returncode == 2
     assert result.stdout == ""
     assert result.stderr.strip().startswith(f"Error: {search.indexing}: ")

@@ -58,16 +58,18 @@ def test_two_equally_good_scores_count_alike_and_do_better_on_other_questions(se
     assert mrr(signals, right, weight) > max(mrr(each, right, 0.0) for each in (signals, by_bm25(signals))) + 0.05
 
 
-def test_noise_has_hardly_ever_a_weight() -> None:
+@pytest.mark.parametrize("draws", [8, pytest.param(16, marks=pytest.mark.slow)])
+def test_noise_has_hardly_ever_a_weight(draws: int) -> None:
     """Chosen on the same questions, some weight would nearly always look better than none."""
-    weights = [fitted(*planted(seed, 2.0, 0.0)) for seed in range(16)]
-    assert sum(weight > 0 for weight in weights) <= 5
+    weights = [fitted(*planted(seed, 2.0, 0.0)) for seed in range(draws)]
+    assert sum(weight > 0 for weight in weights) <= draws * 5 / 16
     assert max(weights) * 7 < 0.5
 
 
-def test_a_small_but_steady_help_is_hardly_ever_missed() -> None:
+@pytest.mark.parametrize(("draws", "least"), [(8, 5), pytest.param(16, 12, marks=pytest.mark.slow)])
+def test_a_small_but_steady_help_is_hardly_ever_missed(draws: int, least: int) -> None:
     """That of known wordings beside a trained model is as small, and a few questions more or less decide its MRR."""
-    assert sum(fitted(*planted(seed, 2.0, 0.4, 300)) > 0 for seed in range(16)) >= 12
+    assert sum(fitted(*planted(seed, 2.0, 0.4, 300)) > 0 for seed in range(draws)) >= least
 
 
 @pytest.mark.parametrize("sharpness", [0.01, 1.0, 40.0])

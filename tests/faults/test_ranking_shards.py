@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, write_checkpoint
+from conftest import write_checkpoint
+from forked import Forked
 from refusals import absent, refused
 
 from ap_ranker.errors import InputError
@@ -45,16 +45,11 @@ SCRIPT = textwrap.dedent("""
 
 def run_at_once(commands: list[list[str]], go: Path) -> list[tuple[int, str]]:
     """The exit status and standard error of each."""
-    processes = [
-        subprocess.Popen([sys.executable, "-c", SCRIPT, *command], cwd=ROOT, stdout=subprocess.PIPE,
-                         stderr=subprocess.PIPE, text=True)
-        for command in commands
-    ]  # fmt: skip
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    go.touch()
-    return [(process.wait(300), process.communicate()[1]) for process in processes]
+    with ExitStack() as ending:
+        processes = [ending.enter_context(Forked(SCRIPT, *command)) for command in commands]
+        assert [process.stdout.readline() for process in processes] == ["ready\n"] * len(commands)
+        go.touch()
+        return [(process.wait(300), process.communicate()[1]) for process in processes]
 
 
 def test_two_corpora_into_one_folder_at_once(checkpoint: Path, tmp_path: Path, go: Path) -> None:

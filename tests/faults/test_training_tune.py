@@ -11,20 +11,14 @@ from refusals import refused
 
 pytest.importorskip("optuna", reason="the extra tune is not installed")
 
-from conftest import TEXTS
+from conftest import PAIRS as DATA
 from optuna.distributions import CategoricalDistribution
 
-from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.files import WriteError
 from ap_ranker.training import tune as module
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.tune import Search, tune
 
-DATA = Dataset(
-    "pairs",
-    [Answer(str(i), text) for i, text in enumerate(TEXTS[1::2])],
-    [Question(str(i), text, (i,)) for i, text in enumerate(TEXTS[0::2])],
-)
 CONFIG = TrainingConfig("ap-cnn", {"filters": 4}, epochs=1, batch_size=4, embedding_size=4)
 
 

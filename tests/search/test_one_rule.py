@@ -8,8 +8,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -55,6 +56,8 @@ FITS = {
 """Those of a trained checkpoint, so that scores differ in their probabilities as they do there."""
 SAME = 1e-6
 ALL = 10**6
+ENCODED: dict[object, States] = {}
+"""The states of the current checkpoint's texts: every search reads the same ones."""
 
 
 def write_small(folder: Path) -> Path:
@@ -76,6 +79,7 @@ def write_small(folder: Path) -> Path:
 def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One with weights for BM25 and wordings, of random numbers or from `make demo`."""
     folder = tmp_path_factory.mktemp(request.param) / "faq"
+    ENCODED.clear()
     if request.param == "small":
         write_small(folder)
     elif not TRAINED.is_dir():
@@ -97,11 +101,16 @@ def texts_are_encoded_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the rule can make a difference, and not in which batch a text was encoded."""
     questions, answers = TextEncoder.encode_questions, TextEncoder.encode_answers
 
+    def alone(texts: Sequence[Any], encode: Callable[[Any], States]) -> States:
+        keys = [text if isinstance(text, str) else tuple(text) for text in texts]
+        ENCODED.update({key: encode([text]) for key, text in zip(keys, texts, strict=True) if key not in ENCODED})
+        return States.stack([ENCODED[key] for key in keys])
+
     def questions_alone(self: TextEncoder, texts: Sequence[str]) -> States:
-        return States.stack([questions(self, [text]) for text in texts])
+        return alone(texts, partial(questions, self))
 
     def answers_alone(self: TextEncoder, tokens: Sequence[Sequence[int]]) -> States:
-        return States.stack([answers(self, [each]) for each in tokens])
+        return alone(tokens, partial(answers, self))
 
     monkeypatch.setattr(TextEncoder, "encode_questions", questions_alone)
     monkeypatch.setattr(TextEncoder, "encode_answers", answers_alone)

@@ -40,6 +40,8 @@ from ap_ranker.text.tokenizer import WordTokenizer
 from ap_ranker.web.workers import SearchWorkers
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
+pytestmark = pytest.mark.usefixtures("forking")
+
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:

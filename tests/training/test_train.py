@@ -15,6 +15,7 @@ from conftest import write_checkpoint, write_encoder
 from naive import SMALL
 from naive.ap_transformer import TINY
 from refusals import refused
+from small_runs import TOPICS, of_topics
 from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
@@ -35,16 +36,7 @@ from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.initialize import initialize_model, with_effort
 from ap_ranker.training.train import TrainingResult, train
 
-TOPICS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease"]
-DATA = Dataset(
-    "tiny",
-    [Answer(topic, f"all about the {topic} we know") for topic in TOPICS],
-    [
-        Question(f"{topic}-{i}", pattern.format(topic), (row,))
-        for row, topic in enumerate(TOPICS)
-        for i, pattern in enumerate(["where is my {}?", "the {} is gone", "help with {} please"])
-    ],
-)
+DATA = of_topics("where is my {}?", "the {} is gone", "help with {} please")
 
 
 @pytest.fixture(scope="module")

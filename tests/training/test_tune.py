@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import torch
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 from refusals import refused
+from small_runs import of_topics
 
-from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
@@ -26,16 +28,7 @@ from ap_ranker.training.search_space import Space, configure
 from ap_ranker.training.train import train
 from ap_ranker.training.tune import Search, Trial, tune
 
-TOPICS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease"]
-DATA = Dataset(
-    "tiny",
-    [Answer(topic, f"all about the {topic} we know") for topic in TOPICS],
-    [
-        Question(f"{topic}-{i}", pattern.format(topic), (row,))
-        for row, topic in enumerate(TOPICS)
-        for i, pattern in enumerate(["where is my {}?", "the {} is gone"])
-    ],
-)
+DATA = of_topics("where is my {}?", "the {} is gone")
 BASE = TrainingConfig(
     "ap-cnn", {"filters": 8, "dropout": 0.0}, epochs=2, batch_size=4, embedding_size=8, answer_sentences=False
 )
@@ -76,6 +69,12 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Search, Path, list[
     output = tmp_path_factory.mktemp("tune") / "deep" / "out"
     result = search(output, 4, on_trial=lambda trial, best: told.append((trial, best)))
     return result, output, told
+
+
+@pytest.fixture
+def output(found: tuple[Search, Path, Any], tmp_path: Path) -> Path:
+    """A copy of that folder."""
+    return Path(shutil.copytree(found[1], tmp_path / "copy"))
 
 
 def test_the_better_of_two_planted_settings_is_found(found: tuple[Search, Path, Any]) -> None:
@@ -178,13 +177,11 @@ def test_killed_before_the_checkpoint_is_in_its_place(step: str, tmp_path: Path)
     assert files(output) == ["best.yaml", "checkpoint", "search.json", "trials.log"]
 
 
-def test_a_line_that_was_cut_short_is_dropped(tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    search(output, 1)
+def test_a_line_that_was_cut_short_is_dropped(output: Path) -> None:
     with (output / "trials.log").open("a") as file:
         file.write('{"op_code":4,"wor')
-    assert [trial.number for trial in search(output, 2).trials] == [1, 2]
-    assert [trial.number for trial in search(output, 2).trials] == [1, 2]
+    assert [trial.number for trial in search(output, 5).trials] == [1, 2, 3, 4, 5]
+    assert [trial.number for trial in search(output, 5).trials] == [1, 2, 3, 4, 5]
 
 
 def test_a_hopeless_run_is_ended_early(tmp_path: Path) -> None:
@@ -307,9 +304,7 @@ def test_a_folder_that_holds_something_else(file: str, text: str, facts: str, tm
     assert files(tmp_path) == [file]
 
 
-def test_a_damaged_log(tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    search(output, 1)
+def test_a_damaged_log(output: Path) -> None:
     (output / "trials.log").write_text("no json\n" + (output / "trials.log").read_text())
     with refused("trials.log"):
         search(output, 2)

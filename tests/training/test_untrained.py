@@ -71,11 +71,9 @@ def test_the_encoder_is_kept_as_it_is(encoder: Path, pairs: Dataset, tmp_path: P
     assert "Not trained:" in (tmp_path / "c" / "README.md").read_text()
 
 
-def test_without_training_data_on_the_command_line(encoder: Path, tmp_path: Path) -> None:
-    rows = zip(TEXTS[::2], TEXTS[1::2], strict=True)
-    (tmp_path / "faq.csv").write_text("question,answer\n" + "".join(f'"{q}","{a}"\n' for q, a in rows))
+def test_without_training_data_on_the_command_line(encoder: Path, tmp_path: Path, faq: Path) -> None:
     (tmp_path / "settings.yaml").write_text(f"options: {{encoder: '{encoder}'}}\n")
-    arguments = [tmp_path / "faq.csv", "--config", tmp_path / "settings.yaml", "--output", tmp_path / "c"]
+    arguments = [faq, "--config", tmp_path / "settings.yaml", "--output", tmp_path / "c"]
     options = ["--model", "ap-transformer", "--epochs", "0", "--device", "cpu"]
     with patch.object(Trainer, "train", side_effect=AssertionError("trained")):
         result = CliRunner().invoke(app, ["train", *map(str, arguments), *options])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, TEXTS
+from conftest import ROOT, TEXTS, write_faq
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
@@ -44,9 +44,8 @@ def address(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Itera
 
     folder = tmp_path_factory.mktemp("api")
     write_pipeline(folder, checkpoint)
-    rows = zip(TEXTS[::2], TEXTS[1::2], strict=True)
-    (folder / "faq.jsonl").write_text("".join(json.dumps({"question": q, "answer": a}) + "\n" for q, a in rows))
-    options = ("--documents", "faq.jsonl", "--pipeline", "search.yaml", "--score-threshold", "-1")
+    write_faq(folder / "faq.csv")
+    options = ("--documents", "faq.csv", "--pipeline", "search.yaml", "--score-threshold", "-1")
     with served(*options, folder=folder) as server:
         wait_for_the_model(server.address)
         yield server.address

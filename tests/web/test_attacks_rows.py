@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
-from conftest import TEXTS
 from searches import write_pipeline
 from sqlalchemy import insert, select, update
 from starlette.testclient import TestClient
@@ -87,12 +85,9 @@ def spoiled(place: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def client(spoiled: Database, place: str, tmp_path: Path, checkpoint: Path) -> Iterator[TestClient]:
-    pairs = zip(TEXTS[::2], TEXTS[1::2], strict=True)
-    lines = [json.dumps({"question": question, "answer": answer}) + "\n" for question, answer in pairs]
-    (tmp_path / "faq.jsonl").write_text("".join(lines))
+def client(spoiled: Database, place: str, tmp_path: Path, checkpoint: Path, faq: Path) -> Iterator[TestClient]:
     pipeline = write_pipeline(tmp_path, checkpoint)
-    with set_up(tmp_path / "faq.jsonl", pipeline=pipeline, overlay=owners_changes(place)) as setup:
+    with set_up(faq, pipeline=pipeline, overlay=owners_changes(place)) as setup:
         search, documents = setup.load()
         setup.warm_up(search, documents)
         log = QuestionLog(spoiled)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import TEXTS, write_checkpoint
+from conftest import TEXTS, write_checkpoint, write_faq
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.decision import Decision
@@ -24,6 +24,8 @@ from ap_ranker.web import background_start
 from ap_ranker.web.background_start import BackgroundStart
 from ap_ranker.web.workers import SearchWorkers
 
+pytestmark = pytest.mark.usefixtures("forking")
+
 QUESTION = "Which battery fits my parcel?"
 
 
@@ -37,10 +39,8 @@ def log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> py
 @pytest.fixture(params=["qa-cnn", "ap-cnn"])
 def setup(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SearchSetup]:
     """By meaning and by words alone."""
-    rows = [f'"{question}","{answer}"' for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
-    (tmp_path / "faq.csv").write_text("question,answer\n" + "\n".join(rows) + "\n")
-    model = write_checkpoint(request.param, tmp_path / "checkpoint")
-    with set_up(tmp_path / "faq.csv", model=str(model), limits={}, keep=True) as setup:
+    faq, model = write_faq(tmp_path / "faq.csv"), write_checkpoint(request.param, tmp_path / "checkpoint")
+    with set_up(faq, model=str(model), limits={}, keep=True) as setup:
         yield setup
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import signal
@@ -17,7 +16,7 @@ from waiting import wait_until
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
-from conftest import TEXTS
+from conftest import TEXTS, write_faq
 from forked import served
 from searches import write_pipeline
 from sqlalchemy import func, insert, select, text
@@ -61,9 +60,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, checkpoint: Path) -> Path:
-    rows = zip(TEXTS[::2], TEXTS[1::2], strict=True)
-    lines = [json.dumps({"question": question, "answer": answer}) + "\n" for question, answer in rows]
-    (tmp_path / "faq.jsonl").write_text("".join(lines))
+    write_faq(tmp_path / "faq.csv")
     write_pipeline(tmp_path, checkpoint)
     return tmp_path
 
@@ -80,7 +77,7 @@ def client(folder: Path, database: Database, request: pytest.FixtureRequest) -> 
     """A server's application with the owner's page; nobody has logged in."""
     limits, pipeline = {"score_threshold": -1.0}, folder / "search.yaml"
     place = request.getfixturevalue("place") if "place" in request.fixturenames else database.place
-    with set_up(folder / "faq.jsonl", pipeline=pipeline, limits=limits, overlay=owners_changes(place)) as setup:
+    with set_up(folder / "faq.csv", pipeline=pipeline, limits=limits, overlay=owners_changes(place)) as setup:
         search, documents = setup.load()
         setup.warm_up(search, documents)
         following = SearchWatcher(search, setup)
@@ -456,7 +453,7 @@ def test_a_click_answers_no_gap(owner: TestClient, database: Database) -> None:
 
 
 def test_changes_are_found_and_undone(client: TestClient, folder: Path, place: str, database: Database) -> None:
-    owner, faq = log_in(client, "Änne"), (folder / "faq.jsonl").read_bytes()
+    owner, faq = log_in(client, "Änne"), (folder / "faq.csv").read_bytes()
     added = post(
         owner,
         "change",
@@ -495,7 +492,7 @@ def test_changes_are_found_and_undone(client: TestClient, folder: Path, place: s
     post(owner, "undo", change=made["id"])
     wait_until(lambda: "In the pool." not in answers(owner, "walrus"))
     assert [one["is_undone"] for one in post(owner, "history")] == [True, True]
-    assert (folder / "faq.jsonl").read_bytes() == faq
+    assert (folder / "faq.csv").read_bytes() == faq
     undone = [one for one in read_changes(database) if one.action == Action.undo]
     assert [one.owner for one in undone] == ["Änne", "Änne"]
 
@@ -730,7 +727,7 @@ def test_keys_that_programs_make(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_server_that_is_killed(folder: Path, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Live within seconds in every process; after kill -9 all that was saved is there."""
     monkeypatch.setenv("AP_RANKER_OWNER_KEY", KEY)
-    options = ("--pipeline", "search.yaml", "--documents", "faq.jsonl", "--workers", str(workers))
+    options = ("--pipeline", "search.yaml", "--documents", "faq.csv", "--workers", str(workers))
     key = {"Authorization": f"Bearer {KEY}"}
     with served(*options, folder=folder) as server:
         with httpx.Client(base_url=server.address, headers=key, timeout=60) as client:
@@ -752,5 +749,5 @@ def test_a_server_that_is_killed(folder: Path, workers: int, monkeypatch: pytest
         assert client.post("/owner/api/entries", json={"words": "walrus"}).json()["count"] == 5
         cookie = {"Cookie": session.split(";")[0], "Authorization": ""}
         assert client.get("/owner", headers=cookie).status_code == 200, "the session goes on"
-    documents = WatchedFolder(folder / "faq.jsonl", overlay=owners_changes(str(folder / "faq.db")))
-    assert len(documents.read()) == len(read_faq(folder / "faq.jsonl")) + 5
+    documents = WatchedFolder(folder / "faq.csv", overlay=owners_changes(str(folder / "faq.db")))
+    assert len(documents.read()) == len(read_faq(folder / "faq.csv")) + 5

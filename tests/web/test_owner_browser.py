@@ -14,7 +14,7 @@ from waiting import wait_until
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from conftest import TEXTS
+from conftest import TEXTS, write_faq
 from forked import served
 from logged import read_question_log
 from playwright.sync_api import Browser, Page, Route, expect
@@ -40,8 +40,7 @@ COLOURS = """[...document.querySelectorAll("button.main")].map((button) => getCo
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
     folder = tmp_path_factory.mktemp("owner")
-    rows = zip(TEXTS[::2], TEXTS[1::2], strict=True)
-    (folder / "faq.csv").write_text("question,answer\n" + "".join(f'"{q}","{a}"\n' for q, a in rows))
+    write_faq(folder / "faq.csv")
     write_pipeline(folder, checkpoint)
     return folder
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
+from forked import Forked
 from haystack import Document
 from logged import read_question_log
 from sqlalchemy import select
@@ -89,18 +90,24 @@ def test_a_network_has_a_quota(database: Database, monkeypatch: pytest.MonkeyPat
     assert logged(database) == ["a", "b", "c", "g"]
 
 
-def _log_many(place: str, name: str) -> None:
-    log_all(open_database(place), *(f"{name} {number}" for number in range(50)), network=name)
+LOG_FIFTY = """
+import sys
+from haystack import Document
+from ap_ranker.ranking.outcome import Outcome
+from ap_ranker.web.database import open_database
+from ap_ranker.web.question_log import QuestionLog
+place, name = sys.argv[1:]
+log = QuestionLog(open_database(place))
+for number in range(50):
+    log.add(f"{name} {number}", name, Outcome.ANSWER, [Document(id="e1", content="the answer", score=0.75)])
+log.close()
+"""
 
 
 def test_several_servers_share_a_database(place: str) -> None:
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_log_many, args=(place, name)) for name in "abc"]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-        assert process.exitcode == 0
+    with ExitStack() as ending:
+        servers = [ending.enter_context(Forked(LOG_FIFTY, place, name)) for name in "abc"]
+        assert [server.wait(60) for server in servers] == [0, 0, 0]
     asked = [question.split() for question in logged(open_database(place))]
     assert Counter(name for name, _ in asked) == dict.fromkeys("abc", 50)
     for name in "abc":  # each writer's are in order

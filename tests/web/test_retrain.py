@@ -9,8 +9,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -19,13 +17,14 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import forked
 import httpx
 import pytest
 from command_line import Ended, run
 from conftest import write_checkpoint
 from disks import fill, small_disk_or_skip
+from forked import ANEW, MAIN, Forked, served
 from owner_changes import append_change
-from search_server import served
 
 from ap_ranker import files
 from ap_ranker.data.faq import Match, read_faq
@@ -281,11 +280,8 @@ def test_what_is_refused(site: Path, database: Database, tmp_path: Path) -> None
 
 
 def test_without_the_extra_for_training(site: Path, database: Database) -> None:
-    program = (
-        "import sys; sys.modules['scipy'] = None; sys.argv[0] = 'ap-ranker'; import ap_ranker.cli.main as m; m.main()"
-    )
-    command = [sys.executable, "-c", program, "retrain", "FAQ.csv"]
-    ended = subprocess.run(command, cwd=site, capture_output=True, text=True, check=False)
+    hide = "sys.modules |= dict.fromkeys(n for n in ['scipy', *sys.modules] if n.split('.')[0] == 'scipy')\n"
+    ended = forked.run(f"{ANEW}{hide}{MAIN}", "retrain", "FAQ.csv", folder=site)
     assert 'pip install "ap-ranker[train]"' in ended.stderr, ended.stderr
     assert ended.returncode == 2
 
@@ -306,10 +302,7 @@ def test_what_is_not_better_changes_nothing(site: Path, database: Database) -> N
 def test_a_killed_training_leaves_all_as_it_was(site: Path, database: Database) -> None:
     accept(database, site / "FAQ.csv")
     before = contents(site / "checkpoints")
-    command = [sys.executable, "-m", "ap_ranker", "retrain", "FAQ.csv", "--epochs", "1000"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, cwd=site, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None
+    with Forked(MAIN, "retrain", "FAQ.csv", "--epochs", 1000, folder=site) as process:
         assert any("epoch" in line for line in process.stdout)
         assert "retraining there" in told(run("retrain", "FAQ.csv", folder=site), 2)
         process.kill()

@@ -38,6 +38,8 @@ from ap_ranker.web.workers import SearchWorkers
 
 from .visiting import judgements_of, visit, write_feedback
 
+pytestmark = pytest.mark.usefixtures("forking")
+
 CLICKS = 50
 
 SECRET = "Erika Mustermann, order 4711: where is my parcel"

@@ -7,14 +7,15 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
 import pytest
-from conftest import TEXTS
-from search_server import served
+from conftest import TEXTS, write_faq
+from forked import served
 from searches import write_pipeline
 from starlette.testclient import TestClient
 
@@ -28,13 +29,9 @@ from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.workers import SearchWorkers
 
+pytestmark = pytest.mark.usefixtures("forking")
+
 QUESTIONS = [*TEXTS[::2], "my parcel", "a bike?", "\N{BICYCLE}"]
-
-
-def write_faq(folder: Path) -> Path:
-    rows = [f'"{question}","{answer}"' for question, answer in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
-    (folder / "faq.csv").write_text("question,answer\n" + "\n".join(rows) + "\n")
-    return folder / "faq.csv"
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +39,7 @@ def setup(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> SearchS
     folder = tmp_path_factory.mktemp("workers")
     (folder / "wordings.csv").write_text(f'question,answer\nwhat about two wheels,"{TEXTS[1]}"\n')
     pipeline = write_pipeline(folder, checkpoint)
-    documents = WatchedFolder(write_faq(folder))
+    documents = WatchedFolder(write_faq(folder / "faq.csv"))
     documents.read()
     return SearchSetup(pipeline, documents, Match.both, [folder / "wordings.csv"], {"score_threshold": -1.0})
 
@@ -59,10 +56,6 @@ def workers(setup: SearchSetup) -> Iterator[SearchWorkers]:
     workers = SearchWorkers(setup, 2)
     yield workers
     workers.close()
-
-
-def search_processes() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
 
 
 def test_the_same_answers_at_the_same_time(workers: SearchWorkers, alone: DeclaredPipeline) -> None:
@@ -84,7 +77,7 @@ def test_both_processes_search(workers: SearchWorkers) -> None:
         list(users.map(workers.answer, [f"question {number}" for number in range(64)]))
     own = {process.pid for process in workers._processes.values()}
     assert len(own) == 2
-    assert own <= {process.pid for process in search_processes()}
+    assert own <= {process.pid for process in active_children()}
     caches = [reply.cache for reply in workers._replies.values()]
     assert all(cache is not None and cache.hits + cache.misses > 0 for cache in caches)
 
@@ -115,10 +108,10 @@ def test_an_error_is_the_users_sentence(workers: SearchWorkers, alone: DeclaredP
 
 
 def test_what_is_wrong_is_said_at_the_start(setup: SearchSetup, tmp_path: Path) -> None:
-    before = search_processes()
+    before = {*active_children()}
     with pytest.raises(InputError, match="nowhere"):
         SearchWorkers(replace(setup, wordings=[tmp_path / "nowhere.csv"]), 2)
-    assert search_processes() == before
+    assert {*active_children()} == before
 
 
 def test_a_process_that_is_killed_is_replaced(setup: SearchSetup) -> None:
@@ -159,7 +152,7 @@ def rounded(value: Any) -> Any:
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_processes_end_with_the_server(tmp_path: Path, checkpoint: Path, sent: signal.Signals) -> None:
-    pipeline, faq = write_pipeline(tmp_path, checkpoint), write_faq(tmp_path)
+    pipeline, faq = write_pipeline(tmp_path, checkpoint), write_faq(tmp_path / "faq.csv")
     options = ["--pipeline", str(pipeline), "--documents", str(faq), "--workers", "2"]
     with served(*options, folder=tmp_path) as server:
         entries = f"ap_ranker_cache_entries {2.0 * len(TEXTS[::2])}"  # those of both processes
