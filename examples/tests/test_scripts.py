@@ -7,7 +7,6 @@ import importlib
 from pathlib import Path
 
 import pytest
-
 from conftest import ROOT
 
 OURS = ("ap_ranker", "haystack_integrations")
