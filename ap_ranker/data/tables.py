@@ -270,9 +270,8 @@ def _only_two(table: Table, written: dict[str, str], *, guess: bool) -> tuple[st
     question, answer = columns
     if written.get("question") == answer:
         question, answer = answer, question
-    if not is_form and any(
-        question.endswith(mark) and len(question) > length for mark, length in LONGEST_NAMES.items()
-    ):
+    marks = [mark for mark in LONGEST_NAMES if question.endswith(mark)]
+    if not is_form and any(len(question) > LONGEST_NAMES[mark] or answer.endswith(mark) for mark in marks):
         raise InputError(
             f"{table.path}: expected the names of the columns first, found the question {one_line(repr(question))}. "
             "Write a line above it: question,answer"
