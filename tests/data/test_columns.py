@@ -37,8 +37,7 @@ def test_an_object_of_questions_is_a_table(tmp_path: Path) -> None:
     found = [(entry.question, entry.answer) for entry in read_faq(path)]
     assert found == [("When?", "At six."), ("Until?", "Ten."), ("How much?", "29 euros.")]
     path.write_text('[{"Timestamp": "today", "Topic": "x", "What is it?": "Why?", "Answer": "So."}]')
-    with refused("FAQ.json … What is it?"):
-        read_faq(path)
+    assert [(entry.question, entry.answer) for entry in read_faq(path)] == [("", "So.")]
 
 
 @pytest.mark.parametrize(

@@ -48,12 +48,14 @@ def convert_export(content: bytes, path: Path) -> Converted:
         texts = [record.get(system[name]) for name in ("title", "body")]
         title, body = (each if isinstance(each, str) else "" for each in texts)
         title = " ".join(title.split())
-        if (title, body) in seen:  # Intercom has the first language twice
+        is_hidden = any(str(record.get(name)).casefold() in values for name, values in system["hidden"].items())
+        is_empty = not (title and _NO_TEXT.sub("", body))
+        if (title, body) in seen or (is_hidden and is_empty):  # Intercom has the first language twice, others as drafts
             continue
         seen.add((title, body))
-        if any(str(record.get(name)).casefold() in values for name, values in system["hidden"].items()):
+        if is_hidden:
             left_out[f"that {system['name']} does not show to visitors"] += 1
-        elif not (title and _NO_TEXT.sub("", body)):
+        elif is_empty:
             left_out["without a title or a text"] += 1
         else:
             category = " > ".join(around or _categories(record, system, names)) or system["name"]
