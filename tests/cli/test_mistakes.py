@@ -83,7 +83,6 @@ MISTAKES = {
     r"check 'C:\Users\Anna\FAQ.csv'": "FAQ.csv … path",
     "split FAQ.csv --output FAQ.csv": "FAQ.csv … folder … --output",
     "extract FAQ.csv --output new.csv": "table … ap-ranker serve FAQ.csv",
-    "report FAQ.csv --language french": "en, de … 'french'",
     "report FAQ.csv --output week.txt": ".html … 'week.txt'",
     "report FAQ.csv --from 02.11.2026": "--from … '02.11.2026' … ap-ranker report --help",
     "retrain --back": "checkpoints/faq",

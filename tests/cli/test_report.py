@@ -85,6 +85,7 @@ def test_other_days(faq: Path) -> None:
         ("FAQ.csv", "--from", "2999-01-01"),
         ("FAQ.csv", "--output", "week.pdf"),
         ("FAQ.csv", "--language", "german", "--output", "week.html"),
+        ("FAQ.csv", "--language", "DE"),
         ("none.csv",),
         ("none.db",),
         ("--database", "mysql://x/y"),
