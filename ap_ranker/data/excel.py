@@ -69,7 +69,7 @@ def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
 
 
 def _texts(values: Iterable[Any]) -> list[str]:
-    return [str(value).strip() for value in values if value not in (None, "")]
+    return [text for value in values if value is not None and (text := str(value).strip())]
 
 
 def _without_titles(rows: Iterable[Sequence[Any]]) -> list[Record]:

@@ -116,7 +116,7 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
         while header and not header[-1]:  # cells of a spreadsheet that only have a format
             header.pop()
         check_columns(header, f"{path}, line {told + 1}")
-        for values in filter(any, reader):  # without blank lines
+        for values in (row for row in reader if any(map(str.strip, row))):  # without blank lines
             if len(values) == width and not any(values[len(header) :]):
                 del values[len(header) :]
             place = f"{path}, line {told + reader.line_num}"

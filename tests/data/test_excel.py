@@ -56,11 +56,19 @@ def test_the_first_sheet_with_a_header(tmp_path: Path) -> None:
 def test_titles_and_covers_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     cover = [["Customer service"], ["as of May"], ["Version 3"]]
-    rows = [["Our FAQ"], [], ["for everybody"], ["Nr", "Frage", "Antwort"], [1, "Wo?", "Hier."], [2, "Wann?", "Jetzt."]]
+    rows = [
+        ["Our FAQ"],
+        [" "],
+        ["for everybody"],
+        ["Nr", "Frage", "Antwort", " "],
+        [" ", None, None, " "],
+        [1, "Wo?", "Hier."],
+        [2, "Wann?", "Jetzt."],
+    ]
     path = save(tmp_path / "a.xlsx", cover, rows)
     assert [(entry.question, entry.answer) for entry in read_faq(path)] == [("Wo?", "Hier."), ("Wann?", "Jetzt.")]
     assert not absent("row 4", caplog.text)
-    assert read_table(path).rows[0].place.endswith("row 5")
+    assert read_table(path).rows[0].place.endswith("row 6")
 
 
 def test_all_sheets_with_the_same_columns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

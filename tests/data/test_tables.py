@@ -55,6 +55,12 @@ def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
     assert read_table(tmp_path / "a.csv").rows[0].fields == {"question": "q", "answer": "a"}
 
 
+def test_rows_of_white_space_are_blank(tmp_path: Path) -> None:
+    """As a spreadsheet leaves them where somebody has typed a space."""
+    (tmp_path / "a.csv").write_text("question,answer\n  ,\t\n \nq,a\n , \n")
+    assert [row.fields for row in read_table(tmp_path / "a.csv").rows] == [{"question": "q", "answer": "a"}]
+
+
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @given(data=st.data())
