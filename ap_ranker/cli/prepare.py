@@ -30,7 +30,7 @@ def extract(
 
     check_output(output, overwrite=overwrite)  # before the documents are read, which may take minutes
     found = find(documents)
-    write_entries(found.entries, output)
+    write_entries(found.faq, output)
     lines = [f"{count:,} {KINDS[kind]}" for kind, count in found.kinds.most_common()]
     if found.merged:
         lines.append(f"{found.merged:,} left out, as another entry has the same question and answer")

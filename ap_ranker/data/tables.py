@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from ap_ranker.data.column_names import OF_FORMS, PAIRS, plain
+from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.excel import read_spreadsheet
 from ap_ranker.data.json_tables import read_json, read_jsonl
 from ap_ranker.data.parquet import read_parquet
@@ -122,7 +123,8 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
             place = f"{path}, line {told + reader.line_num}"
             if len(values) != len(header):
                 names = one_line(", ".join(header))
-                advice = f" Line {told + 1} must hold the names of the columns." if len(header) == 1 else ""
+                is_no_header = len(header) == 1 or header[0].endswith(QUESTION_MARKS)
+                advice = f" Line {told + 1} must hold the names of the columns." if is_no_header else ""
                 raise InputError(f"{place}: expected {len(header)} fields ({names}), found {len(values)}.{advice}")
             yield Row(dict(zip(header, map(unguarded, values), strict=True)), place)
     except csv.Error as error:

@@ -30,11 +30,16 @@ KINDS = {
 class Extracted:
     """The questions of a folder."""
 
-    entries: list[Entry]  # each question with its answer once, and its source: `file#anchor`
+    entries: list[tuple[StatedEntry, str]]  # each question with its answer once, and its source: `file#anchor`
     kinds: Counter[str]  # the number of entries of each kind, as called in `KINDS`
     merged: int  # number of entries left out because another one says the same
     left_out: list[LeftOut]
     without: int  # number of documents that ask nothing
+
+    @property
+    def faq(self) -> list[Entry]:
+        """The same as entries of a FAQ, for a table that a person can edit."""
+        return [Entry(each.question, each.answer, {"source": at}, at, each.wordings) for each, at in self.entries]
 
 
 def extract(path: Path) -> Extracted:
@@ -48,15 +53,14 @@ def extract(path: Path) -> Extracted:
         require_file(path)
         raise InputError(f"{path}: expected documents, found a table. To search it: ap-ranker serve {path}")
     reading = read_documents(path)
-    questions = ((entry, name) for name, file in reading.by_file.items() for entry in file.questions)
-    found = [(entry, f"{name}#{entry.anchor}" if entry.anchor else name) for entry, name in questions]
+    found = [(entry, name) for name, file in reading.by_file.items() for entry in file.questions]
     rows = [found[i] for i in _without_copies([entry for entry, _ in found])]
     if not rows:
         expected = "headings that ask a question, details, definition lists or a FAQPage of schema.org"
         instead = f"Their passages can be searched as they are: ap-ranker serve {path}"
         raise InputError(f"{path}: expected {expected}, found none in {reading.files:,} files. {instead}")
     return Extracted(
-        [Entry(each.question, each.answer, {"source": at}, at, each.wordings) for each, at in rows],
+        [(entry, f"{name}#{entry.anchor}" if entry.anchor else name) for entry, name in rows],
         Counter(entry.kind for entry, _ in rows),
         len(found) - len(rows),
         reading.left_out,

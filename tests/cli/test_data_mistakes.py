@@ -109,6 +109,7 @@ MISTAKES: dict[str, tuple[bytes, str]] = {
         b'[{"title": null, "body": "<p>Here.</p>", "section_id": 1}, {"title": "", "body": null, "section_id": 1}]',
         "gaps.json … none … 2 articles … title … text",
     ),
+    "check bare.csv": (b"When?,Six, or seven\nHow?,So\n", "bare.csv, line 2 … 3 … 2 … Line 1"),
     "check headless.csv": (b"When?,How?\nSix.,So.\n", "headless.csv … 'When?' … question,answer"),
     "train articles.json --output new": ((EXPORTS / "zendesk.json").read_bytes(), "ap-ranker extract articles.json"),
 }
