@@ -23,9 +23,10 @@ def one_line(value: object, limit: int = 300) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """The known name that is most like this one, as a question after a sentence; empty if none is."""
-    similar = get_close_matches(str(name), list(known), n=1)
-    return f" Did you mean {similar[0]!r}?" if similar else ""
+    """The known name that is most like this one, whatever its case, as a question after a sentence; or nothing."""
+    folded = {each.casefold(): each for each in known}
+    similar = get_close_matches(str(name).casefold(), folded, n=1)
+    return f" Did you mean {folded[similar[0]]!r}?" if similar else ""
 
 
 def check_known(what: str, name: object, known: Iterable[str]) -> None:

@@ -237,14 +237,14 @@ def unguarded(text: str) -> str:
     return _GUARDED.sub(r"\1", text) if GUARD in text else text
 
 
-def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
     """The content of a CSV file with these columns, without formulas; `read_table` gives the texts back as they are."""
     text = io.StringIO()
     for row in ([guarded(str(value)) for value in each] for each in (columns, *rows)):
         # Python 3.11 quotes no carriage return by itself, and would read it as the end of the row.
         returns = any("\r" in value for value in row)
-        quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL)
-        quoted.writerow(row)
+        quoted = csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL
+        csv.writer(text, lineterminator="\n", quoting=quoted, delimiter=delimiter).writerow(row)
     return text.getvalue()
 
 

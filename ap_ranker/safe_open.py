@@ -60,8 +60,12 @@ def require_file(path: Path) -> None:
     """Refuse (InputError) anything but a regular file: a pipe or a device may never end."""
     kind = what_is_at(path)
     if kind == "nothing":
-        beside = [each.name for each in path.parent.glob("*")]
-        raise InputError(f"No file at {str(path)!r}.{did_you_mean(path.name, beside) or ' Check the path.'}")
+        advice = did_you_mean(path.name, [each.name for each in path.parent.glob("*")]) or " Check the path."
+        if re.match(r"(?i)(https?|ftp|file):", str(path)):
+            advice = " That is an address: download what is there, and name the file."
+        elif str(path).startswith("~"):
+            advice = " The shell reads ~ as your home folder only outside of quotation marks."
+        raise InputError(f"No file at {str(path)!r}.{advice}")
     if kind != "a file":
         raise InputError(f"{path}: expected a file, found {kind}.")
 

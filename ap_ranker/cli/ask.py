@@ -31,9 +31,9 @@ def ask(
     asked = _joined(questions)
     if not all(text.strip() for text in asked):
         raise InputError("Expected a question, found an empty text.")
-    if search.documents is None and Path(questions[-1]).exists():
-        found = f"Expected questions, found the path {questions[-1]}"
-        raise InputError(f"{found}. To search it, name it with --documents {questions[-1]}")
+    ends = (questions[0], questions[-1])
+    if search.documents is None and (path := next((text for text in ends if Path(text).exists()), "")):
+        raise InputError(f"Expected questions, found the path {path}. To search it, name it with --documents {path}")
     wait_without_spinning()
     gc.set_threshold(100_000, 50, 50)  # what is imported lives until the end; to look for garbage takes an eighth of it
     from ap_ranker.search.setup import search_faq

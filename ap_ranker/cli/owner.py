@@ -128,6 +128,7 @@ def report(
     database: Database = None,
     first: Annotated[datetime | None, option("The first day; by default six before the last.", "--from", **DAY)] = None,
     last: Annotated[datetime | None, option("The last day; by default today.", "--to", **DAY)] = None,
+    language: Annotated[str, option("The report's language, en or de.")] = "en",
     output: Annotated[Path | None, option("An HTML file to send by e-mail; at first, only you can read it.")] = None,
 ) -> None:
     """Report what users asked in a week or other days, how much of it was answered, and what has changed since before.
@@ -137,19 +138,22 @@ def report(
     _check_output(output, ".html")
     require_server()
     from ap_ranker.web.database import open_existing
-    from ap_ranker.web.report import report_page, summary
+    from ap_ranker.web.report import Report
     from ap_ranker.web.usage import Period, usage_of
 
     period = Period.of(*(day and day.date() for day in (first, last)))
     website = open_existing(database, faq_or_database)
     usage = usage_of(website, period)
-    days = f"{period.first} to {period.last}, beside {period.before.first} to {period.before.last}"
-    console.table(["", numbers("these days"), numbers("before")], summary(usage), f"{website.place}, {days} (UTC)")
+    report = Report(usage, language)
+    texts = report.texts
+    counted = ["", numbers(texts["now"]), numbers(texts["before"])]
+    console.table(counted, report.summary(), f"{website.place}: {report.days}")
     counts = ("asked", "before", "none")
     if rows := [[row["question"][:80], *(f"{row[name]:,}" for name in counts)] for row in usage["top"]]:
-        console.table(["asked most", *map(numbers, counts)], rows)
+        columns = (texts["askedTimes"], texts["before"], texts["names"]["none"])
+        console.table([texts["top"], *map(numbers, columns)], rows)
     if output is not None:
-        write_private_text(output, report_page(usage))
+        write_private_text(output, report.page())
         console.say(f"Wrote {output}.")
 
 

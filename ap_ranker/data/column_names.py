@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import tomllib
 import unicodedata
+from collections.abc import Iterable
 from pathlib import Path
 
 
 def plain(name: str) -> str:
     """A column's name as it is compared: without upper case and marks around it."""
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().strip(" \t\r\n:*?.#\u2060\ufeff").split())
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().strip(" \t\r\n:*?.#\"'“”„«»\u2060\ufeff").split())
 
 
 _NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
-PAIRS: list[tuple[list[str], list[str]]] = _NAMES["pairs"]
+PAIRS: list[list[list[str]]] = [[[*map(plain, words)] for words in pair] for pair in _NAMES["pairs"]]
 """Names of the columns of questions and answers; a table has one of each side, as a name alone may mean anything."""
+
+
+def hold_pairs(names: Iterable[str]) -> bool:
+    """Whether columns have the names of questions and answers."""
+    known = {*map(plain, names)}
+    return any(all(known.intersection(words) for words in pair) for pair in PAIRS)
+
 
 CATEGORIES = frozenset(map(plain, _NAMES["categories"]))
 """Names of a column whose values group the answers."""

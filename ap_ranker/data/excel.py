@@ -6,11 +6,12 @@ import datetime
 import io
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from ap_ranker.child_process import ChildProcess
+from ap_ranker.data.column_names import hold_pairs
 from ap_ranker.data.rows import Row, as_text, check_columns, rows_of
 from ap_ranker.errors import InputError, extra_for, library_errors, one_line
 from ap_ranker.safe_open import OLD_OFFICE, check_growth, check_zip, found_instead, open_file
@@ -18,17 +19,18 @@ from ap_ranker.safe_open import OLD_OFFICE, check_growth, check_zip, found_inste
 logger = logging.getLogger(__name__)
 
 MAX_TITLE_ROWS = 3
-"""Maximum number of rows with one text each, such as a title, that may stand above the names of the columns."""
+"""Maximum number of rows, such as a title, that may stand above the names of the columns."""
 
 Record = tuple[int, Sequence[Any]]
 """The number of a row, and its values."""
 
 
 def read_spreadsheet(content: bytes, path: Path) -> Iterator[Row]:
-    """Read the rows of the first sheet that is shown, with a header and rows; errors as `read_table`.
+    """Read the rows of the sheets that are shown; errors as `read_table`.
 
-    A sheet of one column, such as a cover, is read only if no other has more. The header is the first row with any
-    text; titles above it are left out. A formula counts as the value that was stored with it.
+    The first one is that whose columns have the names of questions and answers, or else more than one column, as a
+    cover has not; all sheets with its columns are read, and a notice names the others that have rows. Titles above the
+    names of the columns are left out. A formula counts as the value that was stored with it.
     """
     with extra_for(f"{path}: spreadsheets need", "excel"):
         import python_calamine  # noqa: F401  # which reads in the child process
@@ -37,14 +39,18 @@ def read_spreadsheet(content: bytes, path: Path) -> Iterator[Row]:
         check_zip(content, path, "a spreadsheet without a password")
     with ChildProcess() as child:
         sheets = child.call(read_cells, path)
-    for fewest in (2, 1):
-        for name, rows in sheets:
-            filled = ((number, values) for number, values in enumerate(rows, start=1) if _filled(values))
-            records = _without_titles(filled, f"{path}, {name!r}")
-            beginning = list(islice(records, 2))
-            if len(beginning) == 2 and _filled(beginning[0][1]) >= fewest:
-                yield from rows_of(_values(chain(beginning, records), f"{path}, sheet {name!r}"), path)
-                return
+    tables = {name: found for name, rows in sheets if len(found := _without_titles(rows)) > 1}
+    names = {name: _texts(found[0][1]) for name, found in tables.items()}
+    first = max(tables, key=lambda name: (hold_pairs(names[name]), len(names[name]) > 1), default="")
+    read = [name for name in tables if set(names[name]) == set(names[first])]
+    if len(tables) > 1:
+        others = ", ".join(name for name in tables if name not in read) or "none"
+        logger.info("%s: read are the sheets %s; left out, for their columns: %s.", path, ", ".join(read), others)
+    for name in read:
+        place = f"{path}, sheet {name!r}"
+        if (number := tables[name][0][0]) > 1:
+            logger.info("%s: the names of the columns are in row %d; what stands above is left out.", place, number)
+        yield from rows_of(_values(tables[name], place), path)
 
 
 def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
@@ -62,30 +68,28 @@ def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
     return [(name, [list(map(_shown, row)) for row in rows]) for name, rows in cells.items()]
 
 
-def _filled(values: Iterable[Any]) -> int:
-    return sum(value not in (None, "") for value in values)
+def _texts(values: Iterable[Any]) -> list[str]:
+    return [text for value in values if value is not None and (text := str(value).strip())]
 
 
-def _without_titles(records: Iterator[Record], sheet: str) -> Iterator[Record]:
-    """The rows from the names of the columns on; a notice says where these do not come first."""
-    beginning = list(islice(records, MAX_TITLE_ROWS + 1))
-    titles = next((i for i, (_, values) in enumerate(beginning) if _filled(values) > 1), 0)
-    if titles:
-        number, _ = beginning[titles]
-        logger.info("%s: the names of the columns are in row %d; what stands above is left out.", sheet, number)
-    yield from chain(beginning[titles:], records)
+def _without_titles(rows: Iterable[Sequence[Any]]) -> list[Record]:
+    """The rows with any text, from the names of the columns on: those of questions and answers, or several ones."""
+    records = [(number, values) for number, values in enumerate(rows, start=1) if _texts(values)]
+    beginning = [_texts(values) for _, values in records[: MAX_TITLE_ROWS + 1]]
+    wanted = (hold_pairs, lambda names: len(names) > 1)
+    return records[next((i for is_it in wanted for i, names in enumerate(beginning) if is_it(names)), 0) :]
 
 
-def _values(records: Iterator[Record], sheet: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    number, header = next(records)
+def _values(records: Sequence[Record], sheet: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    (number, header), *others = records
     place = f"{sheet}, row {number}"
     names = [as_text(value, f"in column {i}", place).strip() for i, value in enumerate(header, 1)]
     while names and not names[-1]:  # cells that only have a format
         names.pop()
     check_columns(names, place)
-    for number, values in records:
+    for number, values in others:
         place = f"{sheet}, row {number}"
-        if _filled(values[len(names) :]):
+        if _texts(values[len(names) :]):
             raise InputError(f"{place}: expected {len(names)} cells ({one_line(', '.join(names))}), found more.")
         yield place, dict(zip_longest(names, values[: len(names)]))
 

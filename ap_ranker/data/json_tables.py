@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ap_ranker.data.column_names import PAIRS, plain
+from ap_ranker.data.column_names import hold_pairs
+from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.rows import Row, as_text, check_columns, rows_of
 from ap_ranker.errors import InputError, library_errors, told_at
 from ap_ranker.safe_open import decode
@@ -55,12 +56,17 @@ def _is_lines(text: str) -> bool:
 
 
 def _objects(value: Any, around: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The objects that are rows: those with a question and an answer, theirs or around them, or with none in them."""
+    """The objects that are rows: those with a question and an answer, theirs or around them, or with none in them.
+
+    An object whose names are questions has a row for each of them.
+    """
     if isinstance(value, dict):
         inner = [each for each in value.values() if isinstance(each, dict) or _is_table(each)]
         around = around | {name: each for name, each in value.items() if not any(each is one for one in inner)}
-        names = {*map(plain, around)}
-        if not inner or any(all(names.intersection(words) for words in pair) for pair in PAIRS):
+        if value and all(isinstance(text, str) and name.endswith(QUESTION_MARKS) for name, text in value.items()):
+            yield from ({"question": question, "answer": answer} for question, answer in value.items())
+            return
+        if not inner or hold_pairs(around):
             yield around
             return
         value = inner

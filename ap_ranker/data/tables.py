@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from ap_ranker.data.column_names import OF_FORMS, PAIRS, plain
+from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.excel import read_spreadsheet
 from ap_ranker.data.json_tables import read_json, read_jsonl
 from ap_ranker.data.parquet import read_parquet
@@ -116,13 +117,14 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
         while header and not header[-1]:  # cells of a spreadsheet that only have a format
             header.pop()
         check_columns(header, f"{path}, line {told + 1}")
-        for values in filter(any, reader):  # without blank lines
+        for values in (row for row in reader if any(map(str.strip, row))):  # without blank lines
             if len(values) == width and not any(values[len(header) :]):
                 del values[len(header) :]
             place = f"{path}, line {told + reader.line_num}"
             if len(values) != len(header):
                 names = one_line(", ".join(header))
-                advice = f" Line {told + 1} must hold the names of the columns." if len(header) == 1 else ""
+                is_no_header = len(header) == 1 or header[0].endswith(QUESTION_MARKS)
+                advice = f" Line {told + 1} must hold the names of the columns." if is_no_header else ""
                 raise InputError(f"{place}: expected {len(header)} fields ({names}), found {len(values)}.{advice}")
             yield Row(dict(zip(header, map(unguarded, values), strict=True)), place)
     except csv.Error as error:
@@ -270,9 +272,8 @@ def _only_two(table: Table, written: dict[str, str], *, guess: bool) -> tuple[st
     question, answer = columns
     if written.get("question") == answer:
         question, answer = answer, question
-    if not is_form and any(
-        question.endswith(mark) and len(question) > length for mark, length in LONGEST_NAMES.items()
-    ):
+    marks = [mark for mark in LONGEST_NAMES if question.endswith(mark)]
+    if not is_form and any(len(question) > LONGEST_NAMES[mark] or answer.endswith(mark) for mark in marks):
         raise InputError(
             f"{table.path}: expected the names of the columns first, found the question {one_line(repr(question))}. "
             "Write a line above it: question,answer"

@@ -48,8 +48,8 @@ def exchange(folder: Path, new: Path, former: Path) -> None:
 
 def go_back(folder: Path) -> Path:
     """Exchange a checkpoint for the latest earlier one that differs, and return its folder; InputError without any."""
+    live = find_checkpoint(folder)
     with alone(folder):
-        live = find_checkpoint(folder)
         found = [each for each in _earlier(folder) if _content(each) != _content(live)]
         if not found:
             raise InputError(f"{folder}: expected an earlier checkpoint, which `ap-ranker retrain` keeps, found none.")

@@ -152,7 +152,7 @@ def check_language(language: object) -> None:
         return
     raise InputError(
         f"Expected language to be one of {', '.join(languages)}, or null, as for Chinese, Japanese and Korean; found "
-        f"{language!r}.{did_you_mean(str(language).casefold(), languages)}"
+        f"{language!r}.{did_you_mean(language, languages)}"
     )
 
 

@@ -8,20 +8,44 @@ from typing import Any
 
 from jinja2 import Environment
 
-SHARES = {"answer": "got an answer", "maybe": "got a maybe", "none": "got nothing", "helped": "judged answers helped"}
+from ap_ranker.errors import check_known
+from ap_ranker.web.owner.texts import TEXTS
+
+SHARES = ("answer", "maybe", "none", "helped")
 
 
-def summary(usage: Mapping[str, Any]) -> list[list[str]]:
-    """The lines of a table of what `usage_of` has counted: what, and how often in the period and in the one before."""
-    both = usage["current"], usage["before"]
-    counts = {name: [f"{counted[name]:,}" for counted in both] for name in ("questions", "judged")}
-    shares = {name: [counted["shares"][name] for counted in both] for name in SHARES}
-    lines = [[SHARES[name], *("–" if one is None else f"{one:.0%}" for one in each)] for name, each in shares.items()]
-    return [["questions", *counts["questions"]], *lines, ["judgements", *counts["judged"]]]
+class Report:
+    """What `usage_of` has counted, in a language of the owner's page (InputError: in another one)."""
 
+    def __init__(self, usage: Mapping[str, Any], language: str = "en") -> None:
+        check_known("the report's language", language, TEXTS)
+        self._usage, self.language, self.texts = usage, language, TEXTS[language]
+        self.days = self.texts["period"].format(days=self._range("period"), before=self._range("period_before"))
 
-def report_page(usage: Mapping[str, Any]) -> str:
-    """The page of what `usage_of` has counted; all that users and owners say is text in it."""
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string((files("ap_ranker.web") / "report.html").read_text(encoding="utf-8"))
-    return template.render(usage, lines=summary(usage))
+    def summary(self) -> list[list[str]]:
+        """The lines of a table: what, and how often in the period and in the one before."""
+        both = self._usage["current"], self._usage["before"]
+        counts = {name: [self.number(counted[name]) for counted in both] for name in ("questions", "judged")}
+        shares = {name: [self._share(counted["shares"][name]) for counted in both] for name in SHARES}
+        lines = {"questions": counts["questions"], **shares, "judged": counts["judged"]}
+        return [[self.texts["names"][name], *values] for name, values in lines.items()]
+
+    def page(self) -> str:
+        """The page; all that users and owners say is text in it."""
+        template = (files("ap_ranker.web") / "report.html").read_text(encoding="utf-8")
+        environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+        return environment.from_string(template).render(self._usage, report=self, texts=self.texts)
+
+    def number(self, value: int) -> str:
+        """A number as the language writes it."""
+        return f"{value:,}".replace(",", self.texts["writing"]["thousands"])
+
+    def _share(self, value: float | None) -> str:
+        return "–" if value is None else self.texts["writing"]["share"].format(percent=f"{100 * value:.0f}")
+
+    def _range(self, period: str) -> str:
+        rules, ends = self.texts["writing"], (self._usage[period]["first"], self._usage[period]["last"])
+        months = rules["months"]
+        return " – ".join(
+            rules["day"].format(day=each.day, month=months[each.month - 1], year=each.year) for each in ends
+        )

@@ -98,11 +98,11 @@ def usage_of(database: Database, period: Period) -> dict[str, Any]:
     return periods | counted | lists | {"days": days, "changes": named}
 
 
-def usage_table(database: Database, period: Period) -> str:
+def usage_table(database: Database, period: Period, delimiter: str = ",") -> str:
     """The `MOST_ROWS` questions asked most often in a period as a CSV file, which no spreadsheet takes for formulas."""
     with database.reading() as connection:
         rows = _rows(connection, _list("top", period).limit(MOST_ROWS))
-    return csv_text(COLUMNS, [list(row.values()) for row in rows])
+    return csv_text(COLUMNS, [list(row.values()) for row in rows], delimiter)
 
 
 def _asked_in(period: Period) -> ColumnElement[bool]:

@@ -21,7 +21,7 @@ from ap_ranker.data.tables import read_table
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.files import write_text_atomically
-from ap_ranker.web.changes import Action, Change, append_change, apply_changes
+from ap_ranker.web.changes import Action, Change, apply_changes, insert_change
 from ap_ranker.web.database import open_database
 
 HERE = Path(__file__).resolve().parent
@@ -66,7 +66,9 @@ def simulate(folder: Path, options: list[str]) -> None:
     for keyed in apply_changes(read_faq(folder / "FAQ.csv"), []).entries:
         if texts := wordings_of(keyed.entry, later):
             of = keyed.entry.question
-            append_change(database, Change.make(Action.add_wordings, entry=keyed.key, of=of, wordings=texts))
+            change = Change.make(Action.add_wordings, entry=keyed.key, of=of, wordings=texts)
+            with database.writing("changes") as connection:
+                insert_change(connection, change)
     run(folder, "retrain", "FAQ.csv")
 
 

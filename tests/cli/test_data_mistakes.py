@@ -74,7 +74,8 @@ MISTAKES: dict[str, tuple[bytes, str]] = {
     "check empty.xlsx": (workbook(), "empty.xlsx … row … none"),
     "check names.xlsx": (workbook(HEADER), "names.xlsx … row … none"),
     "check hidden.xlsx": (workbook(HEADER, ("Where?", "Here."), hidden=True), "hidden.xlsx … row … none"),
-    "check two.xlsx": (workbook(("For users", None, "Ours"), (*HEADER, "id")), "two.xlsx … row 1 … column 2"),
+    "check two.xlsx": (workbook(("For users", None, "Ours"), ("q and a", None, "id")), "two.xlsx … row 1 … column 2"),
+    "check bare.xlsx": (workbook(("For users", None, "Ours"), (*HEADER, "id")), "bare.xlsx … row … none"),
     "train merged.xlsx --output new": (
         workbook(HEADER, ("Where?", "Here."), (None, "There."), merged="A2:A3"),
         "merged.xlsx … row 3 … 'question' … ap-ranker check FILE",
@@ -100,6 +101,16 @@ MISTAKES: dict[str, tuple[bytes, str]] = {
     "ask Where? --documents error.json": (b'{"error": {"code": 401}}', "error.json … 'answer' … code"),
     "check comma.json": (b'[{"question": "Where?", "answer": "Here."},]', "comma.json … JSON"),
     "check texts.json": (b'["Where?", "Here."]', 'texts.json … [{"question": "...", "answer": "..."}]'),
+    "check drafts.json": (
+        b'{"articles": [{"title": "Where?", "body": "Here.", "section_id": 1, "draft": "true"}]}',
+        "drafts.json … none … 1 articles … Zendesk",
+    ),
+    "check gaps.json": (
+        b'[{"title": null, "body": "<p>Here.</p>", "section_id": 1}, {"title": "", "body": null, "section_id": 1}]',
+        "gaps.json … none … 2 articles … title … text",
+    ),
+    "check bare.csv": (b"When?,Six, or seven\nHow?,So\n", "bare.csv, line 2 … 3 … 2 … Line 1"),
+    "check headless.csv": (b"When?,How?\nSix.,So.\n", "headless.csv … 'When?' … question,answer"),
     "train articles.json --output new": ((EXPORTS / "zendesk.json").read_bytes(), "ap-ranker extract articles.json"),
 }
 """What is typed -> the content of the file, and where the fault and what the remedy is."""

@@ -21,6 +21,8 @@ from command_line import run
 from exported import EXPORTS, IMPORTS
 from refusals import absent
 
+from ap_ranker.documents import read_documents
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -55,6 +57,47 @@ def test_the_check(name: str, folder: Path) -> None:
 @pytest.mark.parametrize("system", ["zendesk", "intercom", "freshdesk", "help_scout"])
 def test_drafts_are_left_out_and_named(system: str, folder: Path) -> None:
     assert not absent(f"{system}.json … 1 articles", run("check", f"{system}.json", folder=folder).output)
+
+
+BARE = {
+    "zendesk": {"title": "Where?", "body": "<p>Here.</p>", "section_id": None, "draft": None},
+    "intercom": {"title": "Where?", "body": "<p>Here.</p>", "author_id": 1, "state": None, "parent_id": None},
+    "freshdesk": {"title": "Where?", "description": "<p>Here.</p>", "folder_id": None, "status": None},
+    "help_scout": {
+        "name": "Where?",
+        "text": "<p>Here.</p>",
+        "collectionId": None,
+        "status": None,
+        "categories": [None],
+    },
+}
+
+
+@pytest.mark.parametrize("system", BARE)
+@pytest.mark.parametrize("nothing", [None, "", " \n", "<p>&nbsp;</p>", 7, ["a"], {"en": "a"}])
+def test_articles_without_a_text_are_named(system: str, nothing: object, tmp_path: Path) -> None:
+    """Keys that are missing or null hide no other article, and nothing is left out silently."""
+    title, body, *_ = BARE[system]
+    untitled = {name: value for name, value in BARE[system].items() if name != title}
+    articles = [
+        BARE[system],
+        BARE[system] | {body: nothing},
+        BARE[system] | {title: None},
+        untitled | {body: "<p>x</p>"},
+    ]
+    (tmp_path / "export.json").write_text(json.dumps({"articles": articles}))
+    reading = read_documents(tmp_path / "export.json")
+    assert [(entry.question, entry.answer) for entry in reading.entries] == [("Where?", "Here.")]
+    assert not absent("3 articles", str(*reading.left_out))
+
+
+@pytest.mark.parametrize("draft", [True, "true", "TRUE", 1])
+def test_a_draft_however_it_is_written(draft: object, tmp_path: Path) -> None:
+    articles = [BARE["zendesk"], BARE["zendesk"] | {"title": "Secret?", "draft": draft}]
+    (tmp_path / "export.json").write_text(json.dumps({"articles": articles}))
+    reading = read_documents(tmp_path / "export.json")
+    assert [entry.question for entry in reading.entries] == ["Where?"]
+    assert len(reading.left_out) == 1
 
 
 @pytest.mark.parametrize("system", ["zendesk", "intercom", "freshdesk", "help_scout"])

@@ -55,6 +55,12 @@ def test_a_report_of_this_week(faq: Path, named: str) -> None:
     assert stat.S_IMODE((faq.parent / "week.html").stat().st_mode) == 0o600
 
 
+def test_a_report_in_the_owners_language(faq: Path) -> None:
+    printed = run("report", "FAQ.csv", "--language", "de", "--output", "week.html")
+    assert "Am häufigsten gefragt" in printed
+    assert '<html lang="de">' in (faq.parent / "week.html").read_text(encoding="utf-8")
+
+
 def test_the_database_of_the_environment(faq: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AP_RANKER_DATABASE", str(faq.parent / "FAQ.db"))
     for named in ((), ("elsewhere",)):
@@ -68,7 +74,7 @@ def test_other_days(faq: Path) -> None:
         printed = run("report", "FAQ.csv", *days)
         assert re.search(r"long ago\W+2\W+0\W+2", printed)
         assert "now" not in printed
-    assert "asked most" not in run("report", "FAQ.csv", "--from", "1999-01-01", "--to", "1999-12-31")
+    assert "Asked most" not in run("report", "FAQ.csv", "--from", "1999-01-01", "--to", "1999-12-31")
 
 
 @pytest.mark.parametrize(
@@ -78,6 +84,8 @@ def test_other_days(faq: Path) -> None:
         ("FAQ.csv", "--from", "0001-01-01", "--to", "9999-12-31"),
         ("FAQ.csv", "--from", "2999-01-01"),
         ("FAQ.csv", "--output", "week.pdf"),
+        ("FAQ.csv", "--language", "german", "--output", "week.html"),
+        ("FAQ.csv", "--language", "DE"),
         ("none.csv",),
         ("none.db",),
         ("--database", "mysql://x/y"),

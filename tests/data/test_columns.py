@@ -30,6 +30,16 @@ def write(folder: Path, header: str, *rows: str) -> Path:
     return path
 
 
+def test_an_object_of_questions_is_a_table(tmp_path: Path) -> None:
+    """As chatbots have it, by topic or not; a form's answers have other names, too."""
+    path = tmp_path / "FAQ.json"
+    path.write_text('{"Opening": {"When?": "At six.", "Until?": "Ten."}, "Price": {"How much?": "29 euros."}}')
+    found = [(entry.question, entry.answer) for entry in read_faq(path)]
+    assert found == [("When?", "At six."), ("Until?", "Ten."), ("How much?", "29 euros.")]
+    path.write_text('[{"Timestamp": "today", "Topic": "x", "What is it?": "Why?", "Answer": "So."}]')
+    assert [(entry.question, entry.answer) for entry in read_faq(path)] == [("", "So.")]
+
+
 @pytest.mark.parametrize(
     "header",
     [

@@ -56,11 +56,35 @@ def test_the_first_sheet_with_a_header(tmp_path: Path) -> None:
 def test_titles_and_covers_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     cover = [["Customer service"], ["as of May"], ["Version 3"]]
-    rows = [["Our FAQ"], [], ["for everybody"], ["Nr", "Frage", "Antwort"], [1, "Wo?", "Hier."], [2, "Wann?", "Jetzt."]]
+    rows = [
+        ["Our FAQ"],
+        [" "],
+        ["for everybody"],
+        ["Nr", "Frage", "Antwort", " "],
+        [" ", None, None, " "],
+        [1, "Wo?", "Hier."],
+        [2, "Wann?", "Jetzt."],
+    ]
     path = save(tmp_path / "a.xlsx", cover, rows)
     assert [(entry.question, entry.answer) for entry in read_faq(path)] == [("Wo?", "Hier."), ("Wann?", "Jetzt.")]
     assert not absent("row 4", caplog.text)
-    assert read_table(path).rows[0].place.endswith("row 5")
+    assert read_table(path).rows[0].place.endswith("row 6")
+
+
+def test_all_sheets_with_the_same_columns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Such as one for each topic; a table of other columns is named, and one before that of questions is not taken."""
+    caplog.set_level("INFO")
+    opening = [["Frage", "Antwort"], ["Wann?", "Um 6."]]
+    prices = [["Our prices"], ["as of", "May"], ["Antwort", "Frage"], ["29 Euro.", "Wie viel?"]]
+    path = save(tmp_path / "a.xlsx", [["Tarif", "Preis"], ["A", 3]], opening, [["Frage", "Antwort"]], prices)
+    table = read_table(path)
+    assert [tuple(row.fields[name] for name in table.columns) for row in table.rows] == [
+        ("Wann?", "Um 6."),
+        ("Wie viel?", "29 Euro."),
+    ]
+    assert table.columns == ("Frage", "Antwort")
+    assert [row.place.split(", ", 1)[1] for row in table.rows] == ["sheet 'Sheet 2', row 2", "sheet 'Sheet 4', row 4"]
+    assert not absent("Sheet 2, Sheet 4 … Sheet 1", caplog.text)
 
 
 def test_one_column_is_a_table_if_there_is_no_other(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def naive_rows(path: Path) -> list[dict[str, str]]:
         lines = [line for line in text.split("\n") if line.strip()]
         return [_record(json.loads(line, object_pairs_hook=list, parse_int=str, parse_float=str)) for line in lines]
     records = _csv_records(text, _delimiter(text)) if suffix == ".csv" else _tsv_records(text)
-    header, *rows = [record for record in records if any(record)]
+    header, *rows = [record for record in records if any(map(str.strip, record))]
     names = [name.strip() for name in header]
     named = max(place for place, name in enumerate([" ", *names]) if name)
     expect(not any("".join(row[named:]) for row in rows), "a text of a column without a name was lost")
@@ -76,7 +76,7 @@ def _workbook(content: bytes) -> list[dict[str, str]]:
         book = openpyxl.load_workbook(io.BytesIO(content), data_only=True)
     for sheet in book.worksheets:
         values = [[_cell(value) for value in row] for row in sheet.iter_rows(values_only=True)]
-        header, *rows = [row for row in values if any(row)] or [[]]
+        header, *rows = [row for row in values if any(map(str.strip, row))] or [[]]
         if header:
             names = [name.strip() for name in header if name.strip()]
             return [_record(list(zip(names, row, strict=False))) for row in rows]

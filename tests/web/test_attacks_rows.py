@@ -26,7 +26,7 @@ from ap_ranker.web.judgements import Judgements, key_of_question
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.question_log import QuestionLog
-from ap_ranker.web.report import report_page
+from ap_ranker.web.report import Report
 from ap_ranker.web.traces import delete_older, delete_traces, export_judgements
 from ap_ranker.web.usage import Period, usage_of
 
@@ -141,8 +141,8 @@ def test_the_days_of_bad_rows(client: TestClient, spoiled: Database) -> None:
     assert found["current"]["questions"] == 1
     assert [row["question"] for row in found["top"]] == ["=1+1"]
     usage = usage_of(spoiled, Period(date(1970, 1, 1), date(1970, 1, 2)))
-    assert "\u202e" not in report_page(usage)
-    assert len(report_page(usage)) < 100_000
+    assert "\u202e" not in Report(usage).page()
+    assert len(Report(usage).page()) < 100_000
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv"])

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from ap_ranker.web.changes import Action
+from ap_ranker.web.owner.texts import TEXTS as OWNERS
+
 STATIC = files("ap_ranker.web.page") / "static"
 TEXTS: dict[str, dict[str, Any]] = {
     entry.name.removesuffix(".json"): json.loads(entry.read_text(encoding="utf-8"))
@@ -24,6 +27,7 @@ SCRIPTS = {
     "zh": r"[\u4e00-\u9fff]",
 }
 PLURALS = ("found", "also")
+OWNER = files("ap_ranker.web.owner") / "page"
 
 
 def said(table: dict[str, Any], path: str = "") -> Iterator[tuple[str, list[str]]]:
@@ -62,6 +66,28 @@ def test_a_language_says_everything(language: str) -> None:
         assert [name for name, text in letters.items() if not re.search(SCRIPTS[language], text)] == []
     same = [name for name, forms in own.items() if language != "en" and forms == english[name]]
     assert len(same) < 6, same  # such as "Suggestions" in French
+
+
+def test_the_owners_page_and_its_report_say_everything() -> None:
+    declared = re.search(r"choose\(.*?(\[.*\])\)", (OWNER / "texts.js").read_text(encoding="utf-8"))
+    assert declared is not None
+    assert set(json.loads(declared[1])) == set(OWNERS)
+    english = dict(said(OWNERS["en"]))
+    for table in OWNERS.values():
+        own = dict(said(table))
+        assert list(own) == list(english)
+        assert {name: places(str(forms[-1])) for name, forms in own.items()} == {
+            name: places(str(forms[-1])) for name, forms in english.items()
+        }
+    assert set(OWNERS["en"]["actions"]) == {*Action}
+    code = "".join(each.read_text() for each in OWNER.iterdir() if Path(each.name).suffix in (".js", ".html"))
+    code += "".join((files("ap_ranker.web") / name).read_text() for name in ("report.html", "report.py"))
+    unused = [
+        name
+        for name in OWNERS["en"]
+        if not re.search(rf"\btexts\.{name}\b|texts\[\"{name}\"\]|data-text=\"{name}\"", code)
+    ]
+    assert unused == ["login"]  # of the form to log in
 
 
 def test_the_direction_of_writing() -> None:

@@ -43,7 +43,13 @@ LINK = 'rel="noopener noreferrer" target="_blank"'
         ("a.b@c.example!", '<p><a href="mailto:a.b@c.example" rel="noopener noreferrer">a.b@c.example</a>!</p>'),
         ("> a\n\n---\n\n    b &amp;", "<p>&gt; a</p><p>---</p><p>b &amp;amp;</p>"),
         ('<img src=x onerror="alert(1)">', "<p>&lt;img src=x onerror=&quot;alert(1)&quot;&gt;</p>"),
-        ("![a](https://b.example/c.png)", f'<p>!<a href="https://b.example/c.png" {LINK}>a</a></p>'),
+        ("![a](https://b.example/c.png)", f'<p><a href="https://b.example/c.png" {LINK}>a</a></p>'),
+        (
+            "![](https://b.example/c.png)",
+            f'<p><a href="https://b.example/c.png" {LINK}>https://b.example/c.png</a></p>',
+        ),
+        ("[![a](https://b.example/c.png)](https://b.example)", f'<p><a href="https://b.example" {LINK}>a</a></p>'),
+        ("![a <b>](c.png)", "<p><span>a &lt;b&gt;</span></p>"),
     ],
 )
 def test_what_a_text_becomes(text: str, html: str) -> None:

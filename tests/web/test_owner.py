@@ -40,7 +40,8 @@ from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import check_key
 from ap_ranker.web.owner import service
 from ap_ranker.web.owner import sessions as sessions_module
-from ap_ranker.web.owner.routes import API, ASSETS, LOGIN_TEXTS, PAGE, ROUTES, TABLE, OwnersPage, language_of
+from ap_ranker.web.owner import texts as owner_texts
+from ap_ranker.web.owner.routes import API, ASSETS, PAGE, ROUTES, TABLE, OwnersPage, language_of
 from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.owner.sessions import COOKIE, FREE, LONGEST, MANY, SECONDS, Sessions
 from ap_ranker.web.question_log import QuestionLog
@@ -212,13 +213,13 @@ def test_the_language_of_a_browser(accepted: str, language: str) -> None:
 
 
 def test_the_form_speaks_the_browsers_language(client: TestClient) -> None:
-    assert LOGIN_TEXTS["en"].keys() == LOGIN_TEXTS["de"].keys()
-    for language, texts in LOGIN_TEXTS.items():
+    said = {language: texts["login"] for language, texts in owner_texts.TEXTS.items()}
+    for language, texts in said.items():
         page = client.get(PAGE, headers={"Accept-Language": f"{language};q=0.9"}).text
         assert f'<html lang="{language}">' in page
         assert texts["name"] in page
     refused = client.post("/owner/login", data={"key": "no"}, headers={"Accept-Language": "de"})
-    assert LOGIN_TEXTS["de"]["wrong"] in refused.text
+    assert said["de"]["wrong"] in refused.text
 
 
 def from_address(address: str, cookie: str = "") -> Request:

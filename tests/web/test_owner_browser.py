@@ -108,7 +108,7 @@ def test_from_a_gap_to_an_answer_and_back(browser: Browser, address: str, place:
         assert made.wordings == ("bike rental", "day hire")
 
         card(page, "gaps", NASTY).get_by_role("button", name="Add as wordings of the nearest entry").click()
-        expect(card(page, "changes", "Added wordings to")).to_contain_text(NASTY)
+        expect(card(page, "changes", "Added wordings")).to_contain_text(NASTY)
         expect(page.locator("#gaps .list > li")).to_have_count(1)
 
         page.get_by_label("Find an entry").first.fill("20 euros")

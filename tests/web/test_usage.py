@@ -13,6 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import openpyxl
 import pytest
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
@@ -25,7 +26,8 @@ from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.web import usage as module
 from ap_ranker.web.database import Database, changes, judgements, open_database, questions
 from ap_ranker.web.judgements import key_of_question
-from ap_ranker.web.report import report_page, summary
+from ap_ranker.web.owner.texts import TEXTS
+from ap_ranker.web.report import Report
 from ap_ranker.web.usage import COLUMNS, LISTS, MOST_DAYS, MOST_ROWS, Period, usage_of, usage_table
 
 WEEK = Period(date(2026, 3, 23), date(2026, 3, 29))
@@ -187,7 +189,7 @@ def test_an_empty_log_and_days_without_any(database: Database) -> None:
         assert set(found["current"]["shares"].values()) == {None}
         assert [found[name] for name in (*LISTS, "changes")] == [[]] * 5
         assert list(found["days"]) == [str(day) for day in days_of(WEEK)]
-        assert "No question was logged" in report_page(found)
+        assert Report(found).texts["noLog"] in Report(found).page()
         assert list(csv.reader(io.StringIO(usage_table(database, WEEK)))) == [list(COLUMNS)]
         fill(database, [Asked(at(WEEK.last + timedelta(30)), "later", "answer")])  # the second time round
 
@@ -234,19 +236,31 @@ def test_who_changed_what(database: Database) -> None:
     assert usage_of(database, WEEK)["changes"] == [("Änne", "add entry", 2), ("", "undo", 1)]
 
 
-def test_a_spreadsheet_has_texts_and_numbers(database: Database, tmp_path: Path) -> None:
-    """Read back as a table, every question is as it was asked; read plainly, none begins as a formula."""
+@pytest.mark.parametrize("written", [",", ";"])
+def test_a_spreadsheet_has_texts_and_numbers(database: Database, tmp_path: Path, written: str) -> None:
+    """Read back as a table, every question is as it was asked; in a spreadsheet, wherever it splits, no formula."""
     fill(database, [Asked(at(WEEK.first, number), text, "none") for number, text in enumerate(HOSTILE)])
     file = tmp_path / "week.csv"
-    file.write_text(usage_table(database, WEEK), encoding="utf-8")
+    text = usage_table(database, WEEK, written)
+    file.write_text(text, encoding="utf-8")
 
-    for row in csv.reader(io.StringIO(file.read_text(encoding="utf-8"))):
-        assert not row[0].lstrip().startswith(("=", "+", "-", "@", "\t"))
-        assert "; =" not in row[0]
+    for delimiter in (",", ";", "\t"):
+        for row in csv.reader(io.StringIO(text), delimiter=delimiter):
+            assert not any(cell.lstrip().startswith(("=", "+", "-", "@", "\t")) for cell in row)
+            assert not any(is_a_formula_in_a_workbook(cell) for cell in row)
+    (header, *rows) = csv.reader(io.StringIO(text), delimiter=written)
+    assert header == [*COLUMNS]
+    assert all(int(cell) >= 0 for row in rows for cell in row[1:])
     read = read_table(file).rows
     asked = {" ".join(text.split())[:500] for text in HOSTILE}
     assert {row.need("question") for row in read} == asked
     assert {row.need("asked") for row in read} == {"1"}
+
+
+def is_a_formula_in_a_workbook(text: str) -> bool:
+    sheet: Any = openpyxl.Workbook().active
+    sheet["A1"] = text.strip()
+    return bool(sheet["A1"].data_type == "f")
 
 
 class Tags(HTMLParser):
@@ -268,7 +282,7 @@ class Tags(HTMLParser):
 def test_a_report_is_one_file_that_does_nothing(database: Database) -> None:
     """What users ask is text in it; it names no address, has no script and no style sheet."""
     fill(database, [Asked(at(WEEK.first, number), text, "none") for number, text in enumerate(HOSTILE)])
-    page = report_page(usage_of(database, WEEK))
+    page = Report(usage_of(database, WEEK)).page()
 
     found = Tags(page)
 
@@ -289,7 +303,29 @@ def test_a_report_fits_into_an_e_mail(database: Database) -> None:
     fill(database, [Asked(at(days[n % 2]), text, "none") for n, text in enumerate(texts) for _ in range(3)])
     found = usage_of(database, WEEK)
     assert [len(found[name]) for name in LISTS] == [most for *_, most in LISTS.values()]
-    assert len(report_page(found).encode()) < 100_000
+    assert len(Report(found).page().encode()) < 100_000
+
+
+def test_a_report_in_german(database: Database) -> None:
+    """Nothing of it is English but what users ask; the desk's own words say it."""
+    fill(database, [Asked(at(WEEK.first), "wo?", "none") for _ in range(1234)], [Said(at(WEEK.first), "wo?", True)])
+    report = Report(usage_of(database, WEEK), "de")
+    page = report.page()
+    assert '<html lang="de">' in page
+    text = Tags(page).text
+    assert "23. März 2026" in text
+    assert "1.234" in text
+    assert "100\u00a0%" in text
+    english = [said for said in words(TEXTS["en"]) if said not in words(TEXTS["de"]) and len(said) > 3]
+    assert [said for said in english if said in text] == []
+    with pytest.raises(InputError):
+        Report(usage_of(database, WEEK), "tlh")
+
+
+def words(texts: dict[str, Any]) -> list[str]:
+    """All texts of a language without a place to fill in."""
+    each = (words(value) if isinstance(value, dict) else [value] for value in texts.values())
+    return [text for found in each for text in found if isinstance(text, str) and "{" not in text]
 
 
 def test_numbers_of_the_report(database: Database) -> None:
@@ -297,11 +333,11 @@ def test_numbers_of_the_report(database: Database) -> None:
     fill(database, asked, said)
     found = usage_of(database, WEEK)
     truth = naive(asked, said, WEEK)
-    lines = {label: values for label, *values in summary(found)}
+    lines = {label: values for label, *values in Report(found).summary()}
     assert lines["questions"] == [f"{count:,}" for count in truth["questions"]]
     shares = [count / total for count, total in zip(truth["none"], truth["questions"], strict=True)]
     assert lines["got nothing"] == [f"{round(100 * share)}%" for share in shares]
-    text = Tags(report_page(found)).text
+    text = Tags(Report(found).page()).text
     assert all(cell in text for values in lines.values() for cell in values)
 
 

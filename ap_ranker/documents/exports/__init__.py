@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from html import escape
@@ -42,32 +43,43 @@ def convert_export(content: bytes, path: Path) -> Converted:
     if (system := _system(records)) is None:
         raise InputError(f"{path}: expected articles of a help centre, found none.")
     names = {str(each["id"]): each for each, _ in records if "id" in each and isinstance(each.get("name"), str)}
-    hidden, parts, addresses, seen = 0, list[str](), dict[str, str](), set[tuple[str, str]]()
-    for record, around in filter(lambda each: _is_article(each[0], system), records):
-        title, body = " ".join(str(record[system["title"]]).split()), str(record[system["body"]] or "")
-        if not (title and body) or (title, body) in seen:  # Intercom has the first language twice
+    left_out, parts, addresses, seen = Counter[str](), list[str](), dict[str, str](), set[tuple[str, str]]()
+    for record, around in filter(lambda each: _is_article(each[0], system, "body"), records):
+        texts = [record.get(system[name]) for name in ("title", "body")]
+        title, body = (each if isinstance(each, str) else "" for each in texts)
+        title = " ".join(title.split())
+        is_hidden = any(str(record.get(name)).casefold() in values for name, values in system["hidden"].items())
+        is_empty = not (title and _NO_TEXT.sub("", body))
+        if (title, body) in seen or (is_hidden and is_empty):  # Intercom has the first language twice, others as drafts
             continue
         seen.add((title, body))
-        if any(str(record.get(name)) in values for name, values in system["hidden"].items()):
-            hidden += 1
+        if is_hidden:
+            left_out[f"that {system['name']} does not show to visitors"] += 1
+        elif is_empty:
+            left_out["without a title or a text"] += 1
         else:
             category = " > ".join(around or _categories(record, system, names)) or system["name"]
             deeper = re.sub(r"(?i)(</?h)([1-6])\b", lambda tag: f"{tag[1]}{min(int(tag[2]) + 2, 6)}", body)
             parts.append(f"<h1>{escape(category)}</h1>\n<h2>{escape(title)}</h2>\n<div>{deeper}</div>\n")
             addresses[letters(title)] = str(record.get(system["url"]) or "")
-    faults = [f"{hidden:,} articles that {system['name']} does not show to visitors."] if hidden else []
+    faults = [f"{count:,} articles {why}." for why, count in left_out.items()]
     page = read_page("".join(parts))
-    return replace(page, articles=addresses, faults=[*page.faults, *faults])
+    advice = f", but {' '.join(faults)}".removesuffix(".") if faults else ""
+    return replace(page, articles=addresses, faults=[*page.faults, *faults], advice=advice)
+
+
+_NO_TEXT = re.compile(r"<[^>]*>|&nbsp;|\s")
 
 
 def _system(records: Iterator[Record] | list[Record]) -> dict[str, Any] | None:
     files = sorted(Path(__file__).parent.glob("*.toml"))
     systems = [tomllib.loads(file.read_text(encoding="utf-8")) for file in files]
-    return next((system for each, _ in records for system in systems if _is_article(each, system)), None)
+    pairs = ((each, system) for each, _ in records for system in systems)
+    return next((system for each, system in pairs if _is_article(each, system, "title", "body")), None)
 
 
-def _is_article(record: Mapping[str, Any], system: Mapping[str, Any]) -> bool:
-    return any({system["title"], system["body"], *marks} <= record.keys() for marks in system["marks"])
+def _is_article(record: Mapping[str, Any], system: Mapping[str, Any], *named: str) -> bool:
+    return any({*map(system.get, named), *marks} <= record.keys() for marks in system["marks"])
 
 
 def _records(value: Any) -> Iterator[Record]:

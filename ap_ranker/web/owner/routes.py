@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from ap_ranker.web.changes import Action
 from ap_ranker.web.limits import bearer_key
 from ap_ranker.web.owner.service import ConflictError, OwnerService
 from ap_ranker.web.owner.sessions import Sessions, require_own_site
+from ap_ranker.web.owner.texts import TEXTS
 from ap_ranker.web.usage import Period, usage_of, usage_table
 
 logger = logging.getLogger(__name__)
@@ -33,6 +33,7 @@ PAGE = "/owner"
 LOGIN, LOGOUT = FORMS = "/owner/login", "/owner/logout"  # these take a form, not JSON
 SCRIPTS = ("owner.js", "usage.js", "basics.js", "texts.js")
 ASSETS = {f"/owner/{name}": "text/javascript" for name in SCRIPTS} | {"/owner/owner.css": "text/css"}
+ASSETS |= {f"/owner/texts/{language}.json": "application/json" for language in TEXTS}
 TABLE = "/owner/usage.csv"
 NAMES = ("server", "usage", "gaps", "feedback", "entries", "history", "change", "decide", "undo")
 API = tuple(f"/owner/api/{name}" for name in NAMES)
@@ -42,9 +43,6 @@ LARGER = {"/owner/api/change": 256 * 1024}
 """Path -> maximum size of a request in bytes, where it is not that of a question."""
 
 _PAGE = files("ap_ranker.web.owner") / "page"
-
-LOGIN_TEXTS: dict[str, dict[str, str]] = json.loads((_PAGE / "login.json").read_text(encoding="utf-8"))
-"""Language -> the words of the form to log in; the page itself has its own in `texts.js`."""
 
 FAILED = "This does not work at the moment; see the server's log."
 
@@ -134,7 +132,7 @@ class OwnersPage:
         self._add_page(app)
         self._add_table(app)
         for path, media_type in ASSETS.items():
-            content = (_PAGE / path.rpartition("/")[2]).read_bytes()
+            content = (_PAGE / path.removeprefix("/owner/")).read_bytes()
             app.add_route(path, partial(_send, content=content, media_type=media_type))
         service = self._service
         self._add(app, "server", OwnerRequest, lambda _, owner: service.about | {"owner": owner})
@@ -197,7 +195,8 @@ class OwnersPage:
         async def table(request: Request, first: date | None = None, last: date | None = None) -> Response:
             await self._require(request)
             period = PeriodRequest(first=first, last=last).period
-            text = await self._run(usage_table, self._service.database, period)
+            delimiter = TEXTS[language_of(request.headers.get("accept-language", ""))]["writing"]["delimiter"]
+            text = await self._run(usage_table, self._service.database, period, delimiter)
             name = f"questions_{period.first}_{period.last}.csv"
             headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
             # By the byte order mark, Excel knows UTF-8.
@@ -208,7 +207,7 @@ class OwnersPage:
 
         def login_page(request: Request, note: str = "", refusal: HTTPException | None = None) -> Response:
             language = language_of(request.headers.get("accept-language", ""))
-            said = LOGIN_TEXTS[language]
+            said = TEXTS[language]["login"]
             texts = said | {"language": language, "note": f'<p role="alert">{said[note]}</p>' if note else ""}
             texts["root"] = "" if request.url.path.endswith(PAGE) else "../"  # links hold behind any address's path
             refusal = refusal or HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
@@ -250,4 +249,4 @@ async def _send(request: Request, content: bytes, media_type: str) -> Response:
 def language_of(accepted: str) -> str:
     """The first language of a header `Accept-Language` that the page speaks, or else English."""
     tags = (part.split(";")[0].split("-")[0].strip().lower() for part in accepted.split(","))
-    return next((tag for tag in tags if tag in LOGIN_TEXTS), "en")
+    return next((tag for tag in tags if tag in TEXTS), "en")

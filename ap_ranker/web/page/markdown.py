@@ -1,6 +1,7 @@
 """Simple Markdown as safe HTML: paragraphs, lists, tables, headings, code, bold, italics and links.
 
-Whatever else stands in a text is shown as it was written: HTML, images, quotes, entities.
+A picture is a link to it, as the page asks no other host. Whatever else stands in a text is shown as it was written:
+HTML, quotes, entities.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _ADDRESS = re.compile(
 )
 
 _reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable("table")
-_reader.disable(["code", "reference", "lheading", "hr", "blockquote", "entity", "image", "autolink"])
+_reader.disable(["code", "reference", "lheading", "hr", "blockquote", "entity", "autolink"])
 
 
 @lru_cache(KEPT)
@@ -62,7 +63,11 @@ def _with_links(tokens: Sequence[Token]) -> Iterator[Token]:
             tag = token.tag
         elif token.type == "link_close":
             inside, token.tag = False, tag
-        if token.type == "text" and not inside:
+        if token.type == "image":
+            text, target = _text(token.content or str(token.attrs["src"])), {"href": token.attrs["src"]}
+            linked = [Token("link_open", "a", 1, attrs=target), text, Token("link_close", "a", -1)]
+            yield from [text] if inside else _with_links(linked)
+        elif token.type == "text" and not inside:
             yield from _linked(token.content)
         else:
             yield token

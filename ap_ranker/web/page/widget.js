@@ -44,8 +44,13 @@
     .text p { white-space: pre-wrap; }
     .text > * + * { margin-block-start: 0.6rem; }
     .text ul, .text ol { display: block; list-style: revert; padding-inline-start: 1.5rem; }
+    .text .heading { font-weight: 600; }
+    .text pre, .text code { font: 0.92em ui-monospace, monospace; }
+    .text pre { white-space: pre-wrap; border-inline-start: 3px solid var(--line); padding-inline-start: 0.7rem; }
+    .text > ul { list-style: disc; }
     .text .table { overflow-x: auto; }
-    .text th, .text td { border: 1px solid var(--line); padding: 0.2rem 0.6rem; text-align: start; }
+    .text table { border-collapse: collapse; }
+    .text th, .text td { border: 1px solid var(--line); padding: 0.2rem 0.6rem; text-align: start; vertical-align: top; overflow-wrap: normal; }
     .judge { display: flex; flex-wrap: wrap; gap: 0.5rem; align-items: center; margin-block: 0.8rem; }
   `;
 

@@ -1,5 +1,5 @@
 // What the modules of the owner's page share: elements, and requests to the server.
-import { texts } from "./texts.js";
+import { filled, texts } from "./texts.js";
 
 export const element = (id) => document.getElementById(id);
 export const make = (tag, text = "") => Object.assign(document.createElement(tag), { textContent: text });
@@ -18,6 +18,6 @@ export async function post(name, body = {}) {
   }
   if (response.status === 401) location.reload(); // the session has ended: log in again
   const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(answer.error || texts.refusedRequest(response.status));
+  if (!response.ok) throw new Error(answer.error || filled(texts.refusedRequest, { status: response.status }));
   return answer;
 }

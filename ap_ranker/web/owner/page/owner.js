@@ -1,7 +1,7 @@
 // The owner's page. What users and entries say is only set as text, never as HTML.
 import { element, make, post, say } from "./basics.js";
-import { language, texts } from "./texts.js";
-import { showUsage } from "./usage.js";
+import { filled, language, texts } from "./texts.js";
+import { inDays, showUsage } from "./usage.js";
 
 const list = (id) => element(id).querySelector(".list");
 const twoDigits = new Intl.NumberFormat(language, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
@@ -24,7 +24,7 @@ function fill(id, items) {
 
 function showOthers(details, wordings) {
   details.hidden = !wordings.length;
-  details.querySelector("summary").textContent = texts.others(wordings.length);
+  details.querySelector("summary").textContent = filled(texts.others, { count: wordings.length });
   details.querySelector("ul").replaceChildren(...wordings.map((wording) => make("li", wording)));
 }
 
@@ -33,7 +33,8 @@ function showServer(server) {
   element("who").textContent = server.owner;
   element("entries").hidden = !editable;
   element("changes").hidden = !editable;
-  element("kept").textContent = server.logged ? texts.keptFor(server.keep_days) : texts.noLog;
+  const kept = server.keep_days ? filled(texts.keptFor, { time: inDays(server.keep_days) }) : texts.keptForever;
+  element("kept").textContent = server.logged ? kept : texts.noLog;
   if (!server.logged) say(texts.noLog);
   else if (!editable) say(texts.notEditable);
 }
@@ -47,10 +48,10 @@ function tickBox(question, number) {
   box.value = question.text;
   box.addEventListener("change", () => ticks.set(question.text, box.checked));
   part(".text").textContent = question.text;
-  part(".times").textContent = texts.asked(question.asked);
+  part(".times").textContent = filled(texts.asked, { count: question.asked });
   part(".more").hidden = !question.more_like;
   if (question.more_like) {
-    part(".more").textContent = texts.moreLike(question.more_like);
+    part(".more").textContent = filled(texts.moreLike, { question: question.more_like });
     part(".more").id = `more-${number}`;
     box.setAttribute("aria-describedby", part(".more").id);
   }
@@ -62,7 +63,7 @@ let boxes = 0; // number of tick boxes so far: their notes have ids
 function gapCard(gap) {
   const [item, part] = clone("gap");
   part(".question").textContent = gap.questions[0].text;
-  part(".asked").textContent = texts.asked(gap.asked);
+  part(".asked").textContent = filled(texts.asked, { count: gap.asked });
   part("fieldset").disabled = !editable;
   part("ul").replaceChildren(...gap.questions.map((question) => tickBox(question, ++boxes)));
   const wanted = () => [...item.querySelectorAll("input:checked")].map((box) => box.value);
@@ -71,8 +72,8 @@ function gapCard(gap) {
   };
   item.addEventListener("change", allow);
   allow();
-  const score = gap.score === null ? null : twoDigits.format(gap.score);
-  part(".nearest").textContent = gap.nearest ? texts.nearest(gap.nearest, score) : texts.noNearest;
+  const nearest = [gap.nearest, ...(gap.score === null ? [] : [`(${twoDigits.format(gap.score)})`])].join(" ");
+  part(".nearest").textContent = gap.nearest ? filled(texts.nearest, { question: nearest }) : texts.noNearest;
   const entry = gap.nearest_entry;
   part(".add").hidden = !entry;
   part(gap.is_near && entry ? ".add" : ".write").classList.add("main");
@@ -119,7 +120,8 @@ function feedbackCard(row) {
   const { question_key, answer_key, key: entry, question: wording } = row;
   const decide = (state) => keep("decide", { state, question_key, answer_key, wording, entry });
   part(".question").textContent = wording;
-  part(".about").textContent = texts.votes(row.helped, row.did_not_help, row.networks, row.entry);
+  const votes = { yes: row.helped, no: row.did_not_help, networks: row.networks, entry: row.entry || texts.noQuestion };
+  part(".about").textContent = filled(texts.votes, votes);
   part(".accept").hidden = !entry;
   part(".accept").addEventListener("click", () => decide("accepted"));
   part(".reject").addEventListener("click", () => decide("rejected"));
@@ -147,8 +149,7 @@ async function showEntries(skip = page.first) {
   const { count, first, entries } = await post("entries", { words: element("words").value, skip });
   if (mine !== latest) return;
   page = { first, end: first + entries.length };
-  const numbers = [first + 1, page.end, count].map((number) => number.toLocaleString(language));
-  element("shown").textContent = count ? texts.shown(...numbers) : "";
+  element("shown").textContent = count ? filled(texts.shown, { first: first + 1, last: page.end, count }) : "";
   element("previous").disabled = !first;
   element("next").disabled = page.end >= count;
   element("pages").hidden = count <= entries.length;

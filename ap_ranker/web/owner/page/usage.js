@@ -1,6 +1,6 @@
 // What users asked in a range of days, which the reader chooses: numbers, a chart, tables, and the same as CSV.
 import { element, make, post, say } from "./basics.js";
-import { language, texts } from "./texts.js";
+import { filled, language, texts } from "./texts.js";
 
 const SHADES = ["answer", "maybe", "none"]; // outcomes, from the bottom of a bar to its top
 const MOST_BARS = 31; // of more days, several share a bar
@@ -8,7 +8,7 @@ const MOST_BARS = 31; // of more days, several share a bar
 const number = (value) => value.toLocaleString(language);
 const percent = new Intl.NumberFormat(language, { style: "percent" });
 const signed = new Intl.NumberFormat(language, { signDisplay: "exceptZero" });
-const someDays = new Intl.NumberFormat(language, { style: "unit", unit: "day", unitDisplay: "long" });
+export const inDays = new Intl.NumberFormat(language, { style: "unit", unit: "day", unitDisplay: "long" }).format;
 const day = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeZone: "UTC" });
 const range = ({ first, last }) => day.formatRange(new Date(first), new Date(last));
 const form = element("range");
@@ -29,7 +29,7 @@ function shareTile(name, { current, before }) {
   const [now, then] = [current, before].map(({ shares }) => shares[name] ?? NaN);
   const change = Math.round(100 * now) - Math.round(100 * then);
   const notes = name === "helped" ? ofJudged(current) : [];
-  if (!isNaN(change)) notes.unshift(texts.points(signed.format(change)));
+  if (!isNaN(change)) notes.unshift(filled(texts.points, { change: signed.format(change) }));
   return tile(name, isNaN(now) ? "–" : percent.format(now), ...notes);
 }
 
@@ -83,7 +83,7 @@ export async function showUsage(wanted = {}) {
   const { period, period_before: earlier, current, before } = found;
   for (const name of ["first", "last"]) element(name).value = period[name];
   element("table").href = `owner/usage.csv?${new URLSearchParams(period)}`;
-  element("period").textContent = texts.period(range(period), range(earlier));
+  element("period").textContent = filled(texts.period, { days: range(period), before: range(earlier) });
   element("counts").replaceChildren(
     tile("questions", number(current.questions), signed.format(current.questions - before.questions)),
     ...[...SHADES, "helped"].map((name) => shareTile(name, found)),
@@ -105,7 +105,7 @@ async function show(event) {
 
 form.addEventListener("submit", show);
 for (const button of form.querySelectorAll("button[value]")) {
-  button.textContent = someDays.format(button.value);
+  button.textContent = inDays(button.value);
   button.addEventListener("click", (event) => {
     const last = new Date();
     const first = new Date(last - (button.value - 1) * 24 * 3600 * 1000);
