@@ -6,7 +6,7 @@ import logging
 import sys
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import chain, islice
 from numbers import Real
@@ -180,15 +180,21 @@ def _load_bm25s() -> Any:
 
 def shared_words(question: str, text: str, language: str | None = None) -> list[str]:
     """The words of a text, in lower case as they are written, that count for a question; but no function words."""
-    asked = {form for word in read_words(question, language) for form in word}
-    return [word for word, forms in _forms(text, language).items() if not asked.isdisjoint(forms)]
+    words = _by_form(text, language)
+    asked = (form for word in read_words(question, language) for form in word)
+    return [word for _, word in sorted({word for form in asked for word in words.get(form, ())})]
 
 
 @lru_cache(maxsize=1_000)  # answers are found again and again
-def _forms(text: str, language: str | None) -> dict[str, list[Form]]:
-    # Of Chinese, these are single characters, of which most are parts of other words, too.
-    words = [word for word in surface_words(text) if word not in _function_words() or "\u3000" < word < "\ua000"]
-    return {written: [form for word in read_words(written, language) for form in word] for written in words}
+def _by_form(text: str, language: str | None) -> Mapping[Form, list[tuple[int, str]]]:
+    """The different words of a text, each with its number, that have each form."""
+    words: defaultdict[Form, list[tuple[int, str]]] = defaultdict(list)
+    for row in enumerate(dict.fromkeys(surface_words(text))):
+        # Of Chinese, these are single characters, of which most are parts of other words, too.
+        if row[1] not in _function_words() or "\u3000" < row[1] < "\ua000":
+            for form in chain.from_iterable(read_words(row[1], language)):
+                words[form].append(row)
+    return words
 
 
 @cache

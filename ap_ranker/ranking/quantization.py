@@ -80,7 +80,7 @@ class QuantizedStates(StoredStates):
     @property
     def nbytes(self) -> int:
         """Bytes of the numbers."""
-        return sum(value.nbytes for value in self.tensors().values())
+        return sum(value.nbytes for tensors in (self.per_token, self.per_text) for value in tensors.values())
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors, as `token.NAME` and `text.NAME`."""

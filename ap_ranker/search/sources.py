@@ -37,13 +37,13 @@ def source_of(document: Document) -> Source | None:
     headings = [*(above if isinstance(above, list) else []), meta.get("header")]
     title = _text(meta.get("title")) or " > ".join(text for each in headings if (text := _text(each)))
     file, page = _text(meta.get("file_path")), str(meta.get("page_number"))  # of a table, a page is text
-    for path in (PurePosixPath(file or ""), PureWindowsPath(file or "")):
-        if path.is_absolute():
+    for kind in (PurePosixPath, PureWindowsPath) if file else ():
+        if (path := kind(file or "")).is_absolute():
             file = path.name
     is_page = bool(file) and page.isascii() and page.isdigit() and len(page) < 10
     url = next((_text(value) for name, value in meta.items() if name.strip().casefold() == "url"), None)
-    source = Source(title or None, file or None, int(page) or None if is_page else None, url if _is_web(url) else None)
-    return source if source != Source() else None
+    found = title or None, file or None, int(page) or None if is_page else None, url if _is_web(url) else None
+    return Source(*found) if any(found) else None
 
 
 def _text(value: Any) -> str | None:
@@ -51,8 +51,10 @@ def _text(value: Any) -> str | None:
 
 
 def _is_web(url: str | None) -> bool:
+    if not url:
+        return False
     try:
-        parts = urlsplit(url or "")
+        parts = urlsplit(url)
     except ValueError:  # such as http://[
         return False
     return parts.scheme in ("http", "https") and bool(parts.netloc)

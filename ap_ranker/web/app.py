@@ -13,7 +13,6 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 from pydantic import BaseModel
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
@@ -49,6 +48,8 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
+
+_RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 class Refusal(BaseModel):
@@ -86,14 +87,15 @@ def build_app(
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(StarletteHTTPException, _refused)
     app.add_exception_handler(Exception, _failed)
-    files = page_files(page)
-    for path, file in files.items():
-        app.add_route(path, file.send, methods=["GET"])
     evidence = Evidence(judgements.database, learn_from_clicks) if learn_from_clicks else None
     registry = CollectorRegistry()
     registry.register(CacheMetrics(searching))
     outcomes = Counter("ap_ranker_questions", "Questions of the search page.", ["outcome"], registry=registry)
+    # First, since requests are compared with one route after the other.
     add_search_routes(app, search, searching, judgements, limits, page, question_log, evidence, outcomes)
+    files = page_files(page)
+    for path, file in files.items():
+        app.add_route(path, file.send, methods=["GET"])
     schema = get_openapi(title="The search page's API", version="1", routes=app.routes)
     app.add_api_route(SCHEMA, lambda: schema, include_in_schema=False)
     pipeline_route = add_pipeline(app, search, text=Text, columns=columns, failed=FAILED)
@@ -149,9 +151,8 @@ class _WithHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
+                has = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(one for one in _RAW_HEADERS if one[0] not in has)]
             await send(message)
 
         await self.app(scope, receive, with_headers)

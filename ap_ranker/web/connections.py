@@ -63,18 +63,44 @@ class _DeafError(TimeoutError):
 
 
 def _to_readers(app: ASGIApp) -> ASGIApp:
-    """The application, which ends where a client does not take the answer: else it would wait for ever."""
+    """The application, which ends where a client does not take the answer, and leaves nothing of a request unread.
+
+    Else the connection would stay for ever: hypercorn waits until somebody takes what comes, whoever has gone.
+    """
+    reading: set[asyncio.Task[None]] = set()
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        is_read = scope["type"] != "http"
+
+        async def receive_next() -> Message:
+            nonlocal is_read
+            message = await receive()
+            is_read = is_read or not message.get("more_body", False)
+            return message
+
+        async def read_on() -> None:
+            while not is_read:
+                await receive_next()
+
+        def need_no_more() -> None:
+            if not is_read:
+                reading.add(task := asyncio.create_task(read_on()))
+                task.add_done_callback(reading.discard)
+
         async def send_in_time(message: Message) -> None:
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                need_no_more()
             try:
                 async with asyncio.timeout(DEAF_SECONDS):
                     await send(message)
             except TimeoutError as error:
                 raise _DeafError from error
 
-        with suppress(_DeafError):
-            await app(scope, receive, send_in_time)
+        try:
+            with suppress(_DeafError):
+                await app(scope, receive_next, send_in_time)
+        finally:
+            need_no_more()
 
     return answer
 

@@ -25,7 +25,7 @@ from sqlalchemy import and_, select
 from ap_ranker.errors import InputError
 from ap_ranker.web.database import Database, judgements, wordings
 from ap_ranker.web.judgements import key_of_answer, key_of_question
-from ap_ranker.web.presentation import is_known_question
+from ap_ranker.web.presentation import are_known
 
 if TYPE_CHECKING:
     from haystack import Document
@@ -92,7 +92,7 @@ class Evidence:
 
     def ordered(self, question: str, documents: list[Document], *, calibrated: bool) -> list[Document]:
         """The documents, best first; as they are if the first one has this question, or if there is no evidence."""
-        if len(documents) < 2 or is_known_question(question, documents[0]):
+        if len(documents) < 2 or any(are_known(question, documents[:1])):
             return documents
         try:
             parts = self._agreement(question)

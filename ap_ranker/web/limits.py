@@ -22,6 +22,9 @@ from ap_ranker.errors import InputError
 MAX_BYTES = 16 * 1024
 """Maximum size of a request: a question has at most 1,000 characters, each of up to 12 bytes in JSON."""
 
+MAX_PARTS = 2000
+"""Maximum number of parts in which a request may arrive: of one byte each, they keep the server busy for seconds."""
+
 ARRIVAL_SECONDS = 10.0
 """Seconds within which a request must arrive: slow ones hold a connection."""
 
@@ -116,6 +119,9 @@ class Guard:
             return
         request, posts = Request(scope, receive), scope["method"] == "POST"
         try:
+            if {"content-length", "transfer-encoding"}.issubset(request.headers):
+                # A web server in front may have believed the other one, and what follows is no request of its client.
+                raise HTTPException(400, "Expected a length or an encoding of the transfer, found both.", CLOSED)
             self._check_host(request.headers.get("host", ""))
             if posts:
                 self._check_rate(request)
@@ -161,19 +167,19 @@ class Guard:
         expected = "application/x-www-form-urlencoded" if path in self.forms else "application/json"
         if kind != expected:
             raise HTTPException(415, f"Expected the content type {expected}, found {kind or 'none'}.", CLOSED)
-        most = self.larger.get(path, MAX_BYTES)
-        body = b""
+        most, size = self.larger.get(path, MAX_BYTES), 0
+        parts: list[bytes] = []
         try:
             async with asyncio.timeout(ARRIVAL_SECONDS):
                 async for part in request.stream():
-                    body += part
-                    if len(body) > most:
-                        larger = f"Expected a request of at most {most:,} bytes, found a larger one."
-                        raise HTTPException(413, larger, CLOSED)
+                    parts.append(part)
+                    if (size := size + len(part)) > most or len(parts) > MAX_PARTS:
+                        expected = f"Expected a request of at most {most:,} bytes in {MAX_PARTS:,} parts"
+                        raise HTTPException(413, f"{expected}, found a larger one.", CLOSED)
         except (TimeoutError, ClientDisconnect) as error:
             slow = f"Expected the whole request within {ARRIVAL_SECONDS:g} seconds."
             raise HTTPException(408, slow, CLOSED) from error
-        return body
+        return b"".join(parts)
 
     async def _answer(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         rest: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])

@@ -40,12 +40,19 @@ class PresentedAnswer(BaseModel):
     receipt: str | None  # for `POST /api/feedback`
 
 
-def presented(question: str, document: Document, *, calibrated: bool, category: str = "") -> dict[str, Any]:
-    """An answer as the page shows it; arguments as for `match_of` and `category_of`."""
+def presented(
+    question: str, documents: Sequence[Document], *, calibrated: bool, category: str = ""
+) -> list[dict[str, Any]]:
+    """Answers as the page shows them; arguments as for `matches_of` and `category_of`."""
+    key, matches = query_key(question), matches_of(question, documents, calibrated=calibrated)
+    return [_presented(question, key, *one, category) for one in zip(documents, matches, strict=True)]
+
+
+def _presented(question: str, key: str, document: Document, match: str | None, category: str) -> dict[str, Any]:
     source = source_of(document)
     answer = str(document.meta.get("answer") or document.content or "")
     stored = document.meta.get("question") or ""
-    found = query_data(document, query_key(question))
+    found = query_data(document, key)
     return {
         "id": document.id,
         "score": document.score,
@@ -57,7 +64,7 @@ def presented(question: str, document: Document, *, calibrated: bool, category: 
         MATCHED: found.get(MATCHED),
         "source": None if source is None else asdict(source),
         "category": category_of(document, category),
-        "match": match_of(question, document, calibrated=calibrated),
+        "match": match,
     }
 
 
@@ -68,23 +75,31 @@ def weighed(tokens: Sequence[Token]) -> list[dict[str, float]] | None:
     return [{"start": start, "end": end, "heat": heat} for start, end, heat in pieces(tokens)]
 
 
-def match_of(question: str, document: Document, *, calibrated: bool) -> str | None:
-    """How well an answer matches a question: `well`, `partly`, `weakly`, or `None` if nobody knows.
+def matches_of(question: str, documents: Sequence[Document], *, calibrated: bool) -> list[str | None]:
+    """How well each answer matches a question: `well`, `partly`, `weakly`, or `None` if nobody knows.
 
     Only `calibrated` scores are probabilities.
     """
-    if is_known_question(question, document):
-        return "well"
-    if not calibrated or document.score is None:
-        return None
-    return "well" if document.score >= WELL else "partly" if document.score >= PARTLY else "weakly"
+
+    def in_words(score: float | None) -> str | None:
+        if not calibrated or score is None:
+            return None
+        return "well" if score >= WELL else "partly" if score >= PARTLY else "weakly"
+
+    known = zip(documents, are_known(question, documents), strict=True)
+    return ["well" if is_known else in_words(document.score) for document, is_known in known]
 
 
-def is_known_question(question: str, document: Document) -> bool:
-    """Whether a question is one that is known to ask for this answer, word for word."""
-    further, matched = document.meta.get(WORDINGS), query_data(document, query_key(question)).get(MATCHED)
-    known = [document.meta.get("question"), matched, *(further if isinstance(further, list) else ())]
-    return any(is_exact_match(question, [[text for text in known if isinstance(text, str)]]))
+def are_known(question: str, documents: Sequence[Document]) -> list[bool]:
+    """Whether a question is one that is known to ask for each of these answers, word for word."""
+    key = query_key(question)
+
+    def known(document: Document) -> list[str]:
+        further, matched = document.meta.get(WORDINGS), query_data(document, key).get(MATCHED)
+        texts = [document.meta.get("question"), matched, *(further if isinstance(further, list) else ())]
+        return [text for text in texts if isinstance(text, str)]
+
+    return is_exact_match(question, list(map(known, documents)))
 
 
 def category_of(document: Document, column: str = "") -> str:

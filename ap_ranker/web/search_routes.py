@@ -161,11 +161,9 @@ def add_search_routes(
         if question_log is not None:
             question_log.add(question, judgements.visitors.network_of(request), decision.outcome, shown or found)
         is_rated = is_calibrated(decision) and decision.outcome is Outcome.ANSWER  # of a maybe, the heading says it
-        answers = [
-            presented(question, document, calibrated=is_rated, category=page.categories)
-            | {"receipt": signer.sign(question, document.id, ShownAnswer.of(document))}
-            for document in shown
-        ]
+        answers = presented(question, shown, calibrated=is_rated, category=page.categories)
+        for answer, document in zip(answers, shown, strict=True):
+            answer["receipt"] = signer.sign(question, document.id, ShownAnswer.of(document))
         # Not a dictionary, which FastAPI would walk through first: its values are basic types already.
         return JSONResponse({"question": question, **decision.as_json(), "answers": answers})
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from itsdangerous import BadData, URLSafeTimedSerializer
+from itsdangerous import BadData, TimedSerializer, URLSafeTimedSerializer
+from itsdangerous.encoding import base64_encode
 
 if TYPE_CHECKING:
     from haystack import Document
@@ -30,21 +30,32 @@ class ShownAnswer(NamedTuple):
         return cls(document.content or "", document.meta.get("question") or "")
 
 
+class _AsItIs(URLSafeTimedSerializer):
+    """Does not try to compress, which for a text as short as most answers takes as long as all else of a signature."""
+
+    def dump_payload(self, obj: Any) -> bytes:
+        return base64_encode(TimedSerializer.dump_payload(self, obj))
+
+
 class AnswerSigner:
     """Signs answers and reads what is signed; servers with the same secret accept each other's."""
 
     def __init__(self, secret: bytes) -> None:
         signer = {"key_derivation": "hmac", "digest_method": hashlib.sha256}
-        self._serializer = URLSafeTimedSerializer(secret, signer_kwargs=signer)
+        self._serializer = _AsItIs(secret, signer_kwargs=signer)
 
     def sign(self, question: str, key: str, shown: ShownAnswer) -> str | None:
         """Sign the answer with the id `key` to a question; `None` if the receipt would be too long."""
-        receipt = str(self._serializer.dumps(shown, salt=json.dumps([question, key])))
+        receipt = str(self._serializer.dumps(shown, salt=_salt(question, key)))
         return receipt if len(receipt) <= MAX_CHARACTERS else None
 
     def read(self, question: str, key: str, receipt: str) -> ShownAnswer | None:
         """Read what was shown; `None` if the receipt is not valid for this question and answer, or too old."""
         try:
-            return ShownAnswer(*self._serializer.loads(receipt, max_age=MAX_AGE, salt=json.dumps([question, key])))
+            return ShownAnswer(*self._serializer.loads(receipt, max_age=MAX_AGE, salt=_salt(question, key)))
         except BadData:
             return None
+
+
+def _salt(question: str, key: str) -> bytes:
+    return f"{len(question)} {question}{key}".encode("utf-8", "surrogatepass")

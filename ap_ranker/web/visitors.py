@@ -47,8 +47,7 @@ class Visitors:
             name = f"identity {identity}"
         else:
             try:
-                ip = ipaddress.ip_address(address)
-                ip = getattr(ip, "ipv4_mapped", None) or ip
+                ip = ipaddress.ip_address(_plain(address))
                 name = str(ipaddress.ip_network((ip, 24 if ip.version == 4 else 48), strict=False))
             except ValueError:  # of a socket of this machine
                 name = address
@@ -68,6 +67,15 @@ class Visitors:
         matches = [quotas.c[name] == value for name, value in key.items()]
         used: int = connection.scalar(select(quotas.c.used).where(*matches)) or 0
         return used <= QUOTAS[kind]
+
+
+def _plain(address: str) -> str:
+    """An address without the port that some web servers tell, and as one of IPv4 if it is one written as IPv6."""
+    address = _PORT.sub(r"\1\2", address)
+    try:
+        return str(getattr(ipaddress.ip_address(address), "ipv4_mapped", None) or address)
+    except ValueError:
+        return address
 
 
 class BehindProxies:
@@ -96,9 +104,9 @@ class BehindProxies:
         """Answer a request as its client's."""
         if scope["type"] == "http":
             headers, client, identity = Headers(scope=scope), scope.get("client"), ""
-            if self._anybody or (client and self._trusts(client[0])):
+            if self._anybody or (client and self._trusts(_plain(client[0]))):
                 told = [part.strip() for value in headers.getlist("x-forwarded-for") for part in value.split(",")]
-                addresses = [_PORT.sub(r"\1\2", part) for part in told]
+                addresses = list(map(_plain, told))
                 found = [address for address in addresses if address and not self._trusts(address)]
                 if found:
                     scope["client"] = (found[-1], 0)

@@ -16,6 +16,7 @@ import yaml
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
+from fastapi import FastAPI
 from haystack import Document
 from haystack.dataclasses import ByteStream, GeneratedAnswer
 from searches import ENTRIES, NASTY, filled, write_pipeline
@@ -241,6 +242,31 @@ def test_a_body_that_does_not_tell_its_size(client: TestClient) -> None:
     assert response.status_code == 413
 
 
+async def test_a_body_in_very_many_parts() -> None:
+    """A quarter of a megabyte in parts of a byte once kept the server busy for seconds, whoever sent it."""
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    guard = limits.Guard(FastAPI(), larger={"/": 1_000_000})
+    await guard({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive, send)
+    assert sent[0]["status"] == 413
+    assert (b"connection", b"close") in sent[0]["headers"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_body_of_two_lengths(client: TestClient, method: str) -> None:
+    """RFC 9112, 6.1: a web server in front may have believed the other one."""
+    headers = {"Content-Type": "application/json", "Content-Length": "16", "Transfer-Encoding": "chunked"}
+    response = client.request(method, "/api/search", content=b'{"question":"x"}', headers=headers)
+    assert (response.status_code, response.headers["connection"]) == (400, "close")
+
+
 def test_rate(search: DeclaredPipeline) -> None:
     client = client_of(search, rate=1)
     states = [client.post("/api/search", json={"question": "parcel"}).status_code for _ in range(3)]
@@ -254,11 +280,17 @@ def test_rate(search: DeclaredPipeline) -> None:
         (["10.0.0.1", "10.0.0.2"], [200] * 4),
         (["2001:db8:1:1::1", "2001:db8:1:1:ffff::2"], [200, 200, 429, 429]),  # whoever has one has both
         (["2001:db8:1:1::1", "2001:db8:1:2::1"], [200] * 4),
+        (["::ffff:198.51.100.1", "::ffff:203.0.113.1"], [200] * 4),  # as a web server tells that listens on [::]
+        (["::ffff:198.51.100.1", "198.51.100.1"], [200, 200, 429, 429]),
     ],
 )
-def test_rate_of_neighbours(search: DeclaredPipeline, clients: list[str], expected: list[int]) -> None:
+def test_rate_of_neighbours(
+    search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch, clients: list[str], expected: list[int]
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "192.0.2.1")
     app = client_of(search, rate=1).app
-    neighbours = [TestClient(app, "http://localhost", client=(address, 1)) for address in clients]
+    headers = [{"X-Forwarded-For": address} for address in clients]
+    neighbours = [TestClient(app, "http://localhost", headers=one, client=("192.0.2.1", 1)) for one in headers]
     found = [one.post("/api/suggest", json={"text": "parcel"}).status_code for one in neighbours * 2]
     assert found == expected
 

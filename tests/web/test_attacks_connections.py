@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import struct
@@ -137,6 +138,35 @@ def test_floods_take_no_memory(before: bytes, again: bytes) -> None:
         with made.connect() as user:
             user.sendall(GET)
             assert user.recv(100).startswith(b"HTTP/1.1 200")
+
+
+class Refusing(App):
+    """Answers without reading what it is sent."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return
+        self.begun += 1
+        await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"no"})
+
+
+@pytest.mark.parametrize("method", [b"POST", b"GET"])
+@pytest.mark.parametrize("listens", [True, False], ids=["listens", "hangs up"])
+def test_a_body_that_nobody_reads_holds_no_connection(method: bytes, listens: bool) -> None:
+    """Of more pieces than the server keeps for the application: each such connection once stayed for ever."""
+    head = method + b" / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with running(app := Refusing()) as made:
+        port = made.address[1]
+        for _ in range(5):
+            with made.connect() as refused:
+                refused.sendall(head + b"1\r\nx\r\n" * 2000)
+                if listens:
+                    assert is_closed(refused)
+        wait_until(lambda: app.begun == 5)
+        process = psutil.Process()
+        wait_until(lambda: not [one for one in process.net_connections() if one.raddr and one.laddr.port == port])
+        wait_until(lambda: len(asyncio.all_tasks(made.loop)) < 5)
 
 
 def test_nobody_gets_past_a_web_server_by_upgrading() -> None:

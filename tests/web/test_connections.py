@@ -268,6 +268,7 @@ def test_a_signal_is_no_failure(tmp_path: Path, signal: str) -> None:
         ("10.0.0.1, 10.0.0.0/24", {"x-forwarded-for": "1.1.1.1, 9.9.9.9, 10.0.0.7"}, ("9.9.9.9", "http")),
         ("*", {"x-forwarded-for": "1.1.1.1, 9.9.9.9", "x-forwarded-proto": "wss"}, ("9.9.9.9", "http")),
         ("10.0.0.2", {}, ("10.0.0.2", "http")),
+        ("10.0.0.2, 10.0.0.7", {"x-forwarded-for": "::ffff:9.9.9.9, ::ffff:10.0.0.7"}, ("9.9.9.9", "http")),
         ("10.0.0.2", {"x-forwarded-for": " , 10.0.0.2,"}, ("10.0.0.2", "http")),
     ],
 )

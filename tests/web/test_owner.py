@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,6 +37,7 @@ from ap_ranker.web.app import HEADERS, build_app
 from ap_ranker.web.changes import Action, owners_changes, read_changes
 from ap_ranker.web.database import Database, changes, judgements, open_database, questions, wordings
 from ap_ranker.web.database import sessions as sessions_table
+from ap_ranker.web.gaps import GapFinder
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import check_key
 from ap_ranker.web.owner import service
@@ -45,6 +47,7 @@ from ap_ranker.web.owner.routes import API, ASSETS, PAGE, ROUTES, TABLE, OwnersP
 from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.owner.sessions import COOKIE, FREE, LONGEST, MANY, SECONDS, Sessions
 from ap_ranker.web.question_log import QuestionLog
+from ap_ranker.web.traces import delete_traces
 
 KEY = "7c1f6a02d94be853b7a1"
 PATIENCE = 20.0
@@ -360,6 +363,7 @@ def test_every_way_in_is_guarded(client: TestClient, monkeypatch: pytest.MonkeyP
         ({"Sec-Fetch-Site": "same-site"}, 401),
         ({"Origin": "http://evil.example"}, 401),
         ({"Origin": "null"}, 401),
+        ({"Origin": "http://["}, 401),
         ({"Origin": "http://localhost"}, 200),
         ({"Sec-Fetch-Site": "same-origin", "Origin": "https://faq.example"}, 200),
     ],
@@ -406,6 +410,28 @@ def test_the_numbers_and_the_gaps(owner: TestClient, place: str, database: Datab
     assert TEXTS[0] not in gaps
     nearest = gaps["the battery of my parcel"]["nearest_entry"]
     assert nearest["question"] in TEXTS[::2]
+
+
+def test_what_is_deleted_is_not_shown_while_questions_are_grouped_again(
+    owner: TestClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for question in ("xyzzy of Erika Mustermann", "qwerty"):
+        answers(owner, question)
+    wait_until(lambda: logged(database, 2))
+    assert sorted(text for gap in gaps_of(owner) for text in texts_of(gap)) == ["qwerty", "xyzzy of Erika Mustermann"]
+    begun, end = threading.Event(), threading.Event()
+
+    def slowly(*_: Any) -> Iterator[list[Any]]:
+        begun.set()
+        end.wait(PATIENCE)
+        return iter(())
+
+    monkeypatch.setattr(GapFinder, "find", slowly)
+    delete_traces(database, sentence="xyzzy of Erika Mustermann")
+    found = post(owner, "gaps")
+    end.set()
+    assert begun.is_set()
+    assert [texts_of(gap) for gap in found["gaps"]] == [["qwerty"]]
 
 
 def test_pages_of_entries(owner: TestClient, folder: Path) -> None:

@@ -10,7 +10,7 @@ pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from haystack import Document
 
-from ap_ranker.web.presentation import category_of, match_of
+from ap_ranker.web.presentation import category_of, matches_of
 
 
 @pytest.mark.parametrize(
@@ -27,14 +27,14 @@ from ap_ranker.web.presentation import category_of, match_of
 )
 def test_a_probability_in_words(score: float | None, calibrated: bool, expected: str | None) -> None:
     document = Document(content="b", score=score, meta={"question": "Where is it?"})
-    assert match_of("when does it come", document, calibrated=calibrated) == expected
+    assert matches_of("when does it come", [document], calibrated=calibrated) == [expected]
 
 
 @pytest.mark.parametrize("meta", [{"question": "Where is it?"}, {"wordings": ["a", "where is it"]}])
 def test_a_known_wording_matches_well(meta: dict[str, Any]) -> None:
     document = Document(content="b", score=0.01, meta=meta)
-    assert match_of("where is it", document, calibrated=True) == "well"
-    assert match_of("WHERE IS IT ?", document, calibrated=False) == "well"
+    assert matches_of("where is it", [document], calibrated=True) == ["well"]
+    assert matches_of("WHERE IS IT ?", [document], calibrated=False) == ["well"]
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,10 @@ class OwnerService:
         """
         found = self._current()
         groups, is_grouping = self._gaps(found)
+        if is_grouping:  # they are those of before, and what was deleted since is shown to nobody
+            there = {one.text for one in find_unanswered(self.database)}
+            kept = (tuple(one for one in gap.questions if one.text in there) for gap in groups)
+            groups = [Gap(questions) for questions in kept if questions]
         shown = []
         for gap in groups:
             first = gap.first
