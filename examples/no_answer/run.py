@@ -2,6 +2,8 @@
 
 python examples/no_answer/run.py fit --shared DATA        # writes ap_ranker/ranking/priors.json
 python examples/no_answer/run.py measure --shared DATA    # writes results.md and results.json
+
+Both take another encoder, such as --encoder intfloat/multilingual-e5-small --languages all; measure --output FILE.json
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from ap_ranker.ranking import rule
 from ap_ranker.ranking.priors import FILE, EncoderPriors, Prior, encoder_key, random_scores
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis, Calibration, Signals
-from ap_ranker.text.language_detection import main_language
+from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.training.untrained import write_untrained
 
 HERE = Path(__file__).parent
@@ -49,7 +51,7 @@ SYSTEMS = ("ours", "bi-encoder", "BM25")
 app = typer.Typer(add_completion=False)
 console = Console(soft_wrap=True)
 EncoderOption = Annotated[str, typer.Option(help="A name or a folder.")]
-Languages = Annotated[str, typer.Option(help="Codes of the languages that it has read, separated by commas.")]
+Languages = Annotated[str, typer.Option(help="Codes of the languages that it has read, separated by commas, or all.")]
 Shared = Annotated[Path | None, typer.Option(help="A folder with faq_public/: without it, without the COVID-19 FAQs.")]
 
 
@@ -163,6 +165,11 @@ def encoder_priors(faqs: Sequence[Measured], encoder: str, languages: Sequence[s
     return EncoderPriors(encoder, languages, stored, replace(documents, floor=stored.floor), foreign)
 
 
+def codes(languages: str) -> list[str]:
+    """The codes that an option names: `all` are those that ap-ranker tells apart."""
+    return sorted(LANGUAGES) if languages == "all" else languages.split(",")
+
+
 @app.command("fit")
 def fit_priors(
     shared: Shared = None, encoder: EncoderOption = DEFAULT_ENCODER, languages: Languages = "en", name: str = ""
@@ -170,7 +177,7 @@ def fit_priors(
     """Fit the priors of an encoder to the dev questions of all FAQs, and write them beside the code."""
     path = HERE.parents[1] / "ap_ranker" / "ranking" / FILE
     faqs = [measured(faq, encoder)["dev"] for faq in read_faqs(shared)]
-    found = encoder_priors(faqs, name or Path(encoder).name, languages.split(","))
+    found = encoder_priors(faqs, name or Path(encoder).name, codes(languages))
     write_text_atomically(
         path, json.dumps(json.loads(path.read_text()) | {faqs[0].encoder: asdict(found)}, indent=2) + "\n"
     )
@@ -281,9 +288,10 @@ def measure_all(
     every = {faq.name: measured(faq, encoder) for faq in read_faqs(shared)}
     dev = {name: splits["dev"] for name, splits in every.items()}
     found: list[dict[str, Any]] = []
+    read = codes(languages)
     for name, faq in ((name, splits[split]) for name, splits in every.items() if splits[split].rankings):
         others = [each for each in dev.values() if each.faq.family != faq.faq.family]
-        for strategy, calibration in strategies(faq, others, dev[name], languages.split(",")).items():
+        for strategy, calibration in strategies(faq, others, dev[name], read).items():
             found += judged(faq, strategy, calibration)
     write_text_atomically(output, json.dumps(found, indent=1) + "\n")
     write_text_atomically(output.with_suffix(".md"), tables(found))
