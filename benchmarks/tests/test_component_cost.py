@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from cProfile import Profile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from haystack import Document
 from typer.testing import CliRunner
 
 from benchmarks.component_cost import NUMBERS, Model, Nothing, cost, main, runs_of
+from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 
 
 def work(seconds: float) -> None:
@@ -50,6 +52,22 @@ def test_a_run_and_one_in_a_pipeline() -> None:
     inputs = {"query": "a", "documents": [Document(content="b")]}
     alone, in_a_pipeline = runs_of(Nothing())
     assert alone(**inputs) == in_a_pipeline(**inputs)["part"] == {"documents": inputs["documents"]}
+
+
+def test_calls_for_each_candidate(checkpoint: Path) -> None:
+    """Two functions of ours and five methods of dictionaries, lists and objects: it holds on a busy machine, too."""
+    ranker = AnswerRanker(model=checkpoint, top_k=400)
+    model = ranker.loaded()
+    calls = {}
+    for size in (200, 400):
+        documents = [Document(content=f"text {n}", meta={"answer": str(n)}) for n in range(size)]
+        ranker.run(query="a", documents=documents)  # encodes them
+        signals, profile = model.score_entries("b", [str(one.content) for one in documents]), Profile()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(model, "score_entries", lambda *_, found=signals, **__: found)
+            profile.runcall(ranker.run, query="b", documents=documents)
+        calls[size] = sum(each.callcount for each in profile.getstats())
+    assert calls[400] - calls[200] <= 8 * 200
 
 
 def test_the_table(checkpoint: Path) -> None:

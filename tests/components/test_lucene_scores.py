@@ -23,8 +23,8 @@ def test_scores() -> None:
 
 
 def test_k1_out_of_range() -> None:
-    with refused("k1 … 0 … -1"):
-        LuceneScores(k1=-1)
+    with refused("k1 … 0 … -1.0"):
+        LuceneScores(k1=-1.0)
 
 
 def documents(scores: Sequence[float | None], name: str = "") -> list[Document]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -229,11 +228,11 @@ class AnswerRanker(CheckpointComponent):
         check_documents(documents)
         ranker, candidates, key = self.loaded(), different(documents), query_key(query)
         signals = self._compared(ranker, query, candidates, documents, key)
-        best, _ = self._best(ranker, signals, limits)
+        best, told, _ = self._best(ranker, signals, limits)
         # Copied in the order given, which is usually that of memory: a thousand take two thirds of the time.
-        in_order = sorted(best, key=itemgetter(0))
-        copies = {place: with_query_data(candidates[place], key, more, score) for place, score, more in in_order}
-        found = [copies[place] for place, *_ in best]
+        in_order = sorted(best)
+        copies = {place: with_query_data(candidates[place], key, told[place], score) for place, score in in_order}
+        found = [copies[place] for place, _ in best]
         return {"documents": self.explained(query, found) if explain else found}
 
     run_async = in_thread(run)
@@ -278,8 +277,8 @@ class AnswerRanker(CheckpointComponent):
         signals = self._signals(ranker, query, entries, bm25, counted=WORDINGS_COUNT in found.meta)
         if found.is_whole:
             signals = replace(signals, ties=np.argsort(found.order))
-        best, decision = self._best(ranker, signals, limits | {"offer": offer})
-        return [found.copy(given[place], score, more) for place, score, more in best], decision
+        best, told, decision = self._best(ranker, signals, limits | {"offer": offer})
+        return [found.copy(given[place], score, told[place]) for place, score in best], decision
 
     def _limits(self, **given: Any) -> dict[str, Any]:
         """The arguments of `Decider.answer`: those of a run that are not `None`, for others the component's."""
@@ -323,18 +322,16 @@ class AnswerRanker(CheckpointComponent):
 
     def _best(
         self, ranker: Ranker, signals: Signals, limits: dict[str, Any]
-    ) -> tuple[list[tuple[int, float, dict[str, Any]]], Decision]:
-        """The places to return, best first, with scores and query data, and the decision."""
+    ) -> tuple[list[tuple[int, float]], dict[int, dict[str, Any]], Decision]:
+        """The places to return, best first, with their scores; the query data of each; and the decision."""
         facts = {WORDINGS_COUNT: signals.wordings is not None, OTHER_FAQ: ranker.knows_faq is False}
         found: dict[str, Any] = {name: True for name, holds in facts.items() if holds}  # a router behind asks for them
-        selected, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(signals, **limits)
-        best = []
-        for place, score in selected:
-            more = found
+        best, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(signals, **limits)
+        told = {place: found for place, _ in best}
+        for place in told:
             if (wording := signals.matched[place]) is not None:
-                more = found | {MATCHED: wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)}
-            best.append((place, score, more))
-        return best, decision
+                told[place] = found | {MATCHED: wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)}
+        return best, told, decision
 
     def exact_matches(self, query: str, documents: list[Document]) -> list[bool]:
         """Whether a query is a known wording of each document, word for word."""
