@@ -51,7 +51,8 @@ ROOT = Path(__file__).parent
 BENCHMARKS = ROOT.parent / "shared" / "data"
 
 
-gc.disable()  # while tests are collected
+def pytest_collectstart() -> None:
+    gc.disable()
 
 
 def pytest_collection_finish() -> None:
