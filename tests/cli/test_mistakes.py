@@ -115,7 +115,7 @@ MISTAKES = {
     "feedback": "command … ap-ranker feedback --help",
     "feedback delete FAQ.csv": "'--database' … ap-ranker feedback delete --help",
     "serve FAQ.csv --documents FAQ.csv": "FAQ.csv … --documents FAQ.csv",
-    "serve": "--documents",
+    "serve --port 0": "--documents",
     "evaluate FAQ.csv checkpoint": "`ap-ranker train` … file",
     "evaluate checkpoint": "'data' … ap-ranker evaluate --help",
     "ask Where? --documents FAQ.csv --model checkpoints/faq2": "ap-ranker train DATA --output DIR",
