@@ -6,7 +6,7 @@ import datetime
 import io
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +44,9 @@ def read_spreadsheet(content: bytes, path: Path) -> Iterator[Row]:
     first = max(tables, key=lambda name: (hold_pairs(names[name]), len(names[name]) > 1), default="")
     read = [name for name in tables if set(names[name]) == set(names[first])]
     if len(tables) > 1:
-        others = ", ".join(name for name in tables if name not in read) or "none"
-        logger.info("%s: read are the sheets %s; left out, for their columns: %s.", path, ", ".join(read), others)
+        others = ", ".join(name for name in tables if name not in read)
+        without = f"; left out, as they have other columns: {others}" if others else ""
+        logger.info("%s: sheets that are read: %s%s.", path, ", ".join(read), without)
     for name in read:
         place = f"{path}, sheet {name!r}"
         if (number := tables[name][0][0]) > 1:
@@ -76,8 +77,9 @@ def _without_titles(rows: Iterable[Sequence[Any]]) -> list[Record]:
     """The rows with any text, from the names of the columns on: those of questions and answers, or several ones."""
     records = [(number, values) for number, values in enumerate(rows, start=1) if _texts(values)]
     beginning = [_texts(values) for _, values in records[: MAX_TITLE_ROWS + 1]]
-    wanted = (hold_pairs, lambda names: len(names) > 1)
-    return records[next((i for is_it in wanted for i, names in enumerate(beginning) if is_it(names)), 0) :]
+    by_name = (i for i, names in enumerate(beginning) if hold_pairs(names))
+    by_number = (i for i, names in enumerate(beginning) if len(names) > 1)
+    return records[next(chain(by_name, by_number), 0) :]
 
 
 def _values(records: Sequence[Record], sheet: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -77,7 +77,7 @@ def read_faq(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:
     """
     table = read_named_table(path, columns)
     if "answer" not in table.columns:
-        advice = f"Name yours: {OPTION}."
+        advice = f"Name yours: {OPTION}." if len(table.columns) > 1 else "Write the answers into one."
         raise InputError(f"{path}: expected a column 'answer' (and 'question'), found {table.header}. {advice}")
     return [Entry.of(row) for row in table.rows]
 

@@ -88,7 +88,7 @@ MISTAKES: dict[str, tuple[bytes, str]] = {
     # Columns
     "ask Where? --documents numbers.csv": (b"question,answer\n1,Where?\n2,When?\n", "'question' … '1' … --columns"),
     "train dates.xlsx --output new": (workbook(HEADER, (DAY, "Here."), (DAY, "Now.")), "'question' … '2026-05-04'"),
-    "ask Where? --documents one.csv": (b"question\nWhere?\n", "one.csv … 'answer' … question"),
+    "ask Where? --documents one.csv": (b"question\nWhere?\n", "one.csv … 'answer' … question … answers"),
     "check index.csv": (b",question,answer\n0,Where?,Here.\n", "index.csv, line 1 … column 1 … index=False"),
     "check twice.csv": (b"question,answer,answer\nWhere?,Here.,There.\n", "twice.csv, line 1 … 'answer' … column 3"),
     "check mixed.csv": (b"question;answer,topic\nWhere?;Here.\n", "mixed.csv, line 1 … commas … semicolons"),

@@ -458,6 +458,8 @@ def test_the_table_of_questions(owner: TestClient, database: Database) -> None:
     assert table.headers["Cache-Control"] == "no-store"
     assert table.content.startswith(b"\xef\xbb\xbfquestion,")
     assert "\n\u02bc=1+1,1,0,1,0,0,0,0\n" in table.text
+    german = owner.get(TABLE, params={"last": "1970-01-02"}, headers={"Accept-Language": "de-AT,en;q=0.5"})
+    assert "\n\u02bc=1+1;1;0;1;0;0;0;0\n" in german.text
     assert owner.get(TABLE, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 401
     wrong = ({"first": "2026-02-02", "last": "2026-02-01"}, {"first": "today"}, {"first": "0001-01-01"})
     for days in wrong:

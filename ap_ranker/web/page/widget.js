@@ -4,7 +4,7 @@
 // made of an answer.
 (() => {
   const NAME = "ap-ranker-search";
-  const ATTRIBUTES = ["lang", "contact", "question"]; // of the element, or with data- before them of the script
+  const ATTRIBUTES = ["lang", "contact", "question"]; // of the element; of the script with data-
   const script = document.currentScript;
   const server = new URL(".", script.src);
   if (customElements.get(NAME)) return;
@@ -44,13 +44,11 @@
     .text p { white-space: pre-wrap; }
     .text > * + * { margin-block-start: 0.6rem; }
     .text ul, .text ol { display: block; list-style: revert; padding-inline-start: 1.5rem; }
-    .text .heading { font-weight: 600; }
-    .text pre, .text code { font: 0.92em ui-monospace, monospace; }
-    .text pre { white-space: pre-wrap; border-inline-start: 3px solid var(--line); padding-inline-start: 0.7rem; }
+    .text pre { white-space: pre-wrap; }
     .text > ul { list-style: disc; }
     .text .table { overflow-x: auto; }
     .text table { border-collapse: collapse; }
-    .text th, .text td { border: 1px solid var(--line); padding: 0.2rem 0.6rem; text-align: start; vertical-align: top; overflow-wrap: normal; }
+    .text th, .text td { border: 1px solid var(--line); padding: 0.2rem 0.6rem; text-align: start; overflow-wrap: normal; }
     .judge { display: flex; flex-wrap: wrap; gap: 0.5rem; align-items: center; margin-block: 0.8rem; }
   `;
 
@@ -76,7 +74,7 @@
 
   class Search extends HTMLElement {
     #mark; // as marks.js does
-    #words; // of the reader's language, as languages.js loads them
+    #words; // as languages.js loads them
     #latest = 0; // a slow answer must not replace that to a later question
     #input;
     #status = make("p", { className: "status" });
