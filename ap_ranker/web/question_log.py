@@ -9,7 +9,6 @@ import logging
 import queue
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, delete, func, insert, or_, select
@@ -33,34 +32,10 @@ MOST, MOST_WAITING = 100_000, 1000
 beyond which further ones are left out."""
 
 
-@dataclass(frozen=True)
-class LoggedQuestion:
-    """A question of a user. There is nothing about the user."""
-
-    time: int  # in seconds since 1970
-    question: str  # as from `clean_question`
-    outcome: Outcome
-    score: float | None = None  # of the best entry, shown or not: a probability, if the checkpoint is calibrated
-    entry: str = ""  # the id of this entry
-
-    def row(self) -> dict[str, Any]:
-        """Its row in the table."""
-        texts = {"question": storable(self.question), "entry": storable(self.entry)}
-        return vars(self) | texts | {"question_key": key_of_question(self.question)}
-
-
 def clean_question(text: str) -> str:
     """A question without control characters and repeated white space, cut after `LONGEST` characters."""
     printable = "".join(character if character.isprintable() else " " for character in text)
     return " ".join(printable.split())[:LONGEST].rstrip()
-
-
-def read_question_log(database: Database) -> list[LoggedQuestion]:
-    """The logged questions, oldest first."""
-    columns = [questions.c[name] for name in LoggedQuestion.__dataclass_fields__]
-    with database.reading() as connection:
-        rows = connection.execute(select(*columns).order_by(questions.c.id)).all()
-    return [LoggedQuestion(when, text, Outcome(outcome), *rest) for when, text, outcome, *rest in rows]
 
 
 def unanswered_questions(database: Database, most: int) -> list[tuple[str, int]]:
@@ -91,17 +66,18 @@ class QuestionLog:
 
     def __init__(self, database: Database) -> None:
         self._database, self._visitors = database, Visitors(database)
-        self._waiting: queue.Queue[tuple[LoggedQuestion, str] | None] = queue.Queue(MOST_WAITING)
+        self._waiting: queue.Queue[tuple[dict[str, Any], str] | None] = queue.Queue(MOST_WAITING)
         self._warned: set[str] = set()
         self._thread = threading.Thread(target=self._work, name="question log", daemon=True)
         self._thread.start()
 
     def add(self, question: str, network: str, outcome: Outcome, found: Sequence[Document]) -> None:
         """Log a question without waiting, with what was found for it, best first, whether it was shown or not."""
-        best = (found[0].score, found[0].id) if found else ()
-        logged = LoggedQuestion(now(), clean_question(question), outcome, *best)
+        asked = storable(clean_question(question))
+        row = {"time": now(), "question": asked, "question_key": key_of_question(asked), "outcome": outcome}
+        score, entry = (found[0].score, found[0].id) if found else (None, "")
         try:
-            self._waiting.put_nowait((logged, network))
+            self._waiting.put_nowait((row | {"score": score, "entry": storable(entry)}, network))
         except queue.Full:
             self._warn("Questions come faster than they can be logged; some are left out.")
 
@@ -125,9 +101,9 @@ class QuestionLog:
             except Exception:  # a defect of ours must not end the thread
                 logger.exception("A question was not logged.")
 
-    def _write(self, batch: Sequence[tuple[LoggedQuestion, str]]) -> None:
+    def _write(self, batch: Sequence[tuple[dict[str, Any], str]]) -> None:
         with self._database.writing("questions") as connection:
-            rows = [one.row() for one, network in batch if self._visitors.takes(connection, network, "question")]
+            rows = [row for row, network in batch if self._visitors.takes(connection, network, "question")]
             if rows:
                 connection.execute(insert(questions), rows)
                 newest = select(func.max(questions.c.id)).scalar_subquery()

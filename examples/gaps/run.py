@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
 from rich.console import Console
+from sqlalchemy import select
 
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.data.faq import DEFAULT_MATCH
@@ -30,9 +31,10 @@ from ap_ranker.search.setup import set_up
 from ap_ranker.training.calibrate import calibrate
 from ap_ranker.training.untrained import write_untrained
 from ap_ranker.web.database import open_database
+from ap_ranker.web.database import questions as logged_questions
 from ap_ranker.web.gaps import embedding_of, known_questions, with_nearest
 from ap_ranker.web.grouping import BOUND, Gap, GroupedQuestion, Unanswered, group
-from ap_ranker.web.question_log import LoggedQuestion, QuestionLog, read_question_log
+from ap_ranker.web.question_log import QuestionLog
 from haystack_integrations.common.ap_ranker.entries import to_document
 
 HERE = Path(__file__).resolve().parent
@@ -48,6 +50,13 @@ BOUNDS = (-0.35, -0.3, -0.25, -0.2, -0.15, -0.1, -0.05, 0.0)
 FIRST = 5
 
 console = Console(soft_wrap=True)
+
+
+class LoggedQuestion(NamedTuple):
+    """A question, and what came of it."""
+
+    question: str
+    outcome: str
 
 
 @dataclass(frozen=True)
@@ -109,14 +118,15 @@ def log_questions(questions: Sequence[str], model: str, place: Path) -> list[Log
             found, decision = search.answer(question, limits)
             written.add(question, question, decision.outcome, found)
         written.close()
-    return read_question_log(database)
+    columns = logged_questions.c
+    with database.reading() as connection:
+        rows = connection.execute(select(columns.question, columns.outcome).order_by(columns.id))
+        return [LoggedQuestion(*row) for row in rows]
 
 
 def log_right_outcomes(questions: Sequence[str], topics: Mapping[str, str]) -> list[LoggedQuestion]:
     """The log of a search that has no answer to the planted questions, and one to all others."""
-    return [
-        LoggedQuestion(0, question, Outcome.NONE if question in topics else Outcome.ANSWER) for question in questions
-    ]
+    return [LoggedQuestion(question, Outcome.NONE if question in topics else Outcome.ANSWER) for question in questions]
 
 
 def read_answered(split: str) -> dict[str, str]:

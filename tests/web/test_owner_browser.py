@@ -22,9 +22,9 @@ from searches import write_pipeline
 from ap_ranker.web.changes import read_changes
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
-from ap_ranker.web.question_log import read_question_log
 
 from .browsing import axe_faults, opened
+from .visiting import logged_questions
 
 KEY = "7c1f6a02d94be853b7a1"
 NASTY = "<img src=x onerror=alert(1)> rent a bike"
@@ -61,7 +61,7 @@ def address(place: Path) -> Iterator[str]:
                 return found
 
             assert {outcome(question) for question in ASKED} == {"maybe", "none"}
-        wait_until(lambda: {*ASKED} <= {logged.question for logged in read_question_log(database)})
+        wait_until(lambda: {*ASKED} <= {logged.question for logged in logged_questions(database)})
         for question, networks in {SENTENCE: 2, "the hotline is 0900 1234": 1}.items():
             for number in range(networks):
                 given = {"answer": f"{TEXTS[0]}\n{TEXTS[1]}", "stored_question": TEXTS[0], "network": f"n{number}"}
