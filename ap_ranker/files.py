@@ -221,9 +221,11 @@ GUARD = "\u02bc"
 """An apostrophe that no keyboard has: it stands before what a spreadsheet would take for the beginning of a formula."""
 
 _FORMULA = rf"{GUARD}*[=+\-@\uff1d\uff0b\uff0d\uff20]"
+# Spaces, and what some programs leave out.
+_UNSEEN = r"(?:(?![\t\r\n])[\s\x00-\x1f\x7f\xad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff])*"
 # Of a cell, or of one that a program makes of its text: Excel splits at semicolons where a comma is the decimal point,
 # and then knows neither our quotation marks nor the line ends within them.
-_BEGINNING = rf'\A(?={GUARD}*[\t\r])|(?:\A|[;,|"\t\r\n])[^\S\t\r\n]*(?={_FORMULA})'
+_BEGINNING = rf'\A(?={GUARD}*[\t\r])|(?:\A|[;,|"\t\r\n]){_UNSEEN}(?={_FORMULA})'
 _UNGUARDED, _GUARDED = re.compile(_BEGINNING), re.compile(rf"({_BEGINNING}){GUARD}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -77,7 +78,7 @@ class QuantizedStates(StoredStates):
         texts = self.split()
         return QuantizedStates.joined([texts[row] for row in rows])
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of the numbers."""
         return sum(value.nbytes for tensors in (self.per_token, self.per_text) for value in tensors.values())

@@ -17,6 +17,7 @@ from ap_ranker.ranking.loaded_checkpoints import flush_encodings
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
 from ap_ranker.search.setup import SearchSetup
+from ap_ranker.threads import leave_what_lives
 from haystack_integrations.common.ap_ranker.entries import to_document
 from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
@@ -100,6 +101,7 @@ class SearchWatcher:
         if self._setup.look(self._search) == new.version:
             self._search.become(new)
             self.documents = _followed(new, self._setup)
+            leave_what_lives()  # and nothing of the pipeline before
             logger.info("The checkpoint has changed, and ranks from now on.")
 
     def _update(self, followed: _Followed) -> None:

@@ -20,7 +20,7 @@ from ap_ranker.ranking.rule import Basis
 from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
 from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
 from ap_ranker.search.setup import SearchSetup
-from ap_ranker.threads import use_one_thread
+from ap_ranker.threads import leave_what_lives, use_one_thread
 from ap_ranker.web.workers import SearchWorkers
 from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
@@ -97,6 +97,7 @@ class BackgroundStart:
                         part.embed_documents(self._report)
                 search.encode(self._documents, setup.limits, on_progress=self._report, seconds=float("inf"))
             setup.warm_up(search, self._documents)
+        leave_what_lives()
         if self.count == 1:
             self._ranks = search
             return

@@ -70,7 +70,7 @@ def _to_readers(app: ASGIApp) -> ASGIApp:
     reading: set[asyncio.Task[None]] = set()
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        is_read = scope["type"] != "http"
+        is_read, is_needed = scope["type"] != "http", True
 
         async def receive_next() -> Message:
             nonlocal is_read
@@ -83,7 +83,9 @@ def _to_readers(app: ASGIApp) -> ASGIApp:
                 await receive_next()
 
         def need_no_more() -> None:
-            if not is_read:
+            nonlocal is_needed
+            if is_needed and not is_read:
+                is_needed = False
                 reading.add(task := asyncio.create_task(read_on()))
                 task.add_done_callback(reading.discard)
 

@@ -73,12 +73,11 @@ class QuestionLog:
 
     def add(self, question: str, network: str, outcome: Outcome, found: Sequence[Document]) -> None:
         """Log a question without waiting, with what was found for it, best first, whether it was shown or not."""
+        asked = storable(clean_question(question))
+        row = {"time": now(), "question": asked, "question_key": key_of_question(asked), "outcome": outcome}
         score, entry = (found[0].score, found[0].id) if found else (None, "")
-        asked = clean_question(question)
-        row = {"time": now(), "question": storable(asked), "question_key": key_of_question(asked)}
-        row |= {"outcome": outcome, "score": score, "entry": storable(entry)}
         try:
-            self._waiting.put_nowait((row, network))
+            self._waiting.put_nowait((row | {"score": score, "entry": storable(entry)}, network))
         except queue.Full:
             self._warn("Questions come faster than they can be logged; some are left out.")
 

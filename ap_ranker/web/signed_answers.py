@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from itsdangerous import BadData, TimedSerializer, URLSafeTimedSerializer
-from itsdangerous.encoding import base64_encode
+from itsdangerous import BadData, TimedSerializer, URLSafeTimedSerializer, base64_encode
 
 if TYPE_CHECKING:
     from haystack import Document

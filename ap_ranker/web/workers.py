@@ -29,6 +29,7 @@ from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limi
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.search.watch_search import SearchWatcher
+from ap_ranker.threads import leave_what_lives
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -198,6 +199,7 @@ def _search(setup: SearchSetup, pipe: Connection) -> None:
     try:
         search, documents = setup.load()
         setup.warm_up(search, documents)
+        leave_what_lives()
         for name in ("search.watch_search", "data"):  # the server's process says it
             logging.getLogger(f"ap_ranker.{name}").setLevel(logging.CRITICAL)
         SearchWatcher(search, setup)

@@ -16,7 +16,6 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 
 from conftest import TEXTS, write_faq
 from forked import served
-from logged import read_question_log
 from playwright.sync_api import Browser, Page, Route, expect
 from searches import write_pipeline
 
@@ -25,6 +24,7 @@ from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 
 from .browsing import axe_faults, opened
+from .visiting import logged_questions
 
 KEY = "7c1f6a02d94be853b7a1"
 NASTY = "<img src=x onerror=alert(1)> rent a bike"
@@ -60,7 +60,7 @@ def address(place: Path) -> Iterator[str]:
                 return found
 
             assert {outcome(question) for question in ASKED} == {"maybe", "none"}
-        wait_until(lambda: {*ASKED} <= {logged.question for logged in read_question_log(database)})
+        wait_until(lambda: {*ASKED} <= {logged.question for logged in logged_questions(database)})
         for question, networks in {SENTENCE: 2, "the hotline is 0900 1234": 1}.items():
             for number in range(networks):
                 given = {"answer": f"{TEXTS[0]}\n{TEXTS[1]}", "stored_question": TEXTS[0], "network": f"n{number}"}

@@ -13,7 +13,6 @@ pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from forked import Forked
 from haystack import Document
-from logged import read_question_log
 from sqlalchemy import select
 
 from ap_ranker.errors import InputError
@@ -25,7 +24,7 @@ from ap_ranker.web.app import build_app
 from ap_ranker.web.database import Database, open_database, questions
 from ap_ranker.web.question_log import LONGEST, QuestionLog
 
-from .visiting import judgements_of, visit
+from .visiting import judgements_of, logged_questions, visit
 
 BEST = Document(id="e1", content="the answer", score=0.75)
 
@@ -43,12 +42,12 @@ def log_all(database: Database, *asked: str, network: str = "n") -> None:
 
 
 def logged(database: Database) -> list[str]:
-    return [one.question for one in read_question_log(database)]
+    return [one.question for one in logged_questions(database)]
 
 
 def test_what_is_logged(database: Database) -> None:
     log_all(database, "where is\tmy\nparcel\x1b[31m\u202e?\0" + "x" * 1000)
-    (one,) = read_question_log(database)
+    (one,) = logged_questions(database)
     assert one.question.startswith("where is my parcel [31m ? xxx")
     assert len(one.question) == LONGEST
     assert (one.outcome, one.score, one.entry) == (Outcome.ANSWER, 0.75, "e1")
@@ -64,7 +63,7 @@ def test_outcomes_over_http(search: DeclaredPipeline) -> None:
             answered = client.post("/api/search", json={"question": question}, headers={"Cookie": "a=secret"})
             assert answered.status_code == 200
     log.close()
-    shown, nothing, maybe, nothing_again = read_question_log(database)
+    shown, nothing, maybe, nothing_again = logged_questions(database)
     assert (shown.question, shown.outcome) == ("where is the parcel now", Outcome.ANSWER)
     assert shown.entry == search.run("where is the parcel now")[0].id
     assert (maybe.outcome, maybe.score, maybe.entry) == (Outcome.MAYBE, shown.score, shown.entry)

@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from logged import read_question_log
 from owner_changes import append_change
 from sqlalchemy import create_engine, insert, select
 from waiting import wait_until
@@ -33,6 +32,8 @@ from ap_ranker.web.judgements import Judgements, key_of_answer, key_of_question
 from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.traces import delete_daily, delete_older, delete_traces, export_judgements
 from ap_ranker.web.visitors import DAY, Visitors
+
+from .visiting import logged_questions
 
 SECRET = "Erika Mustermann, order 4711: where is my parcel"
 ANSWER = "Open the tracking link."
@@ -164,7 +165,7 @@ def test_a_sentence_is_gone_from_every_file(website: Database, place: str) -> No
     assert not rows_with(other, "Mustermann")
     assert b"Mustermann" not in bytes_of(place)
     assert len({record["question"] for record in Judgements(other).records()} - {"my parcel"}) == 50
-    assert [one.question for one in read_question_log(other)] == ["where is my parcel"]
+    assert [one.question for one in logged_questions(other)] == ["where is my parcel"]
     assert [(one.question, one.wordings) for one in read_changes(other)] == [("", ("my box",)), ("", ())]
     other.close()
 
@@ -197,7 +198,7 @@ def test_a_visitor_is_gone_and_others_stay(website: Database, place: str, by: st
     assert not rows_with(website, "Mustermann")
     assert b"Mustermann" not in bytes_of(place)
     assert [record["comment"] for record in Judgements(website).records()] == ["of others"]
-    assert [one.question for one in read_question_log(website)] == ["where is my parcel"]
+    assert [one.question for one in logged_questions(website)] == ["where is my parcel"]
     assert [one.wordings for one in read_changes(website)] == [("where is my parcel",)]
 
 

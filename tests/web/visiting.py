@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from haystack import Document
+from sqlalchemy import select
 from starlette.testclient import TestClient
 
 from ap_ranker.ranking.decision import Decision
@@ -14,7 +15,7 @@ from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.rule import Basis
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web.app import build_app
-from ap_ranker.web.database import open_database
+from ap_ranker.web.database import Database, open_database, questions
 from ap_ranker.web.judgements import Judgements
 
 QUESTION = "where is the parcel with my battery and my money"
@@ -69,6 +70,12 @@ def click(client: TestClient, one: Mapping[str, Any], **changes: Any) -> int:
 
 def kept(search: DeclaredPipeline) -> list[dict[str, Any]]:
     return list(judgements_of(search).records())
+
+
+def logged_questions(database: Database) -> list[Any]:
+    """The rows of the log, oldest first."""
+    with database.reading() as connection:
+        return [*connection.execute(select(questions).order_by(questions.c.id))]
 
 
 def write_feedback(search: DeclaredPipeline, path: Path) -> Path:

@@ -25,6 +25,7 @@ from ap_ranker.web.limits import bearer_key
 from ap_ranker.web.owner.service import ConflictError, OwnerService
 from ap_ranker.web.owner.sessions import Sessions, require_own_site
 from ap_ranker.web.owner.texts import TEXTS
+from ap_ranker.web.page.files import PageFile
 from ap_ranker.web.usage import Period, usage_of, usage_table
 
 logger = logging.getLogger(__name__)
@@ -133,7 +134,7 @@ class OwnersPage:
         self._add_table(app)
         for path, media_type in ASSETS.items():
             content = (_PAGE / path.removeprefix("/owner/")).read_bytes()
-            app.add_route(path, partial(_send, content=content, media_type=media_type))
+            app.add_route(path, PageFile(content, media_type).send)
         service = self._service
         self._add(app, "server", OwnerRequest, lambda _, owner: service.about | {"owner": owner})
         self._add(app, "usage", PeriodRequest, lambda asked, _: usage_of(service.database, asked.period))
@@ -240,10 +241,6 @@ class OwnersPage:
             response = RedirectResponse("../owner", 303)
             await self._run(self._sessions.end, request, response)
             return response
-
-
-async def _send(request: Request, content: bytes, media_type: str) -> Response:
-    return Response(content, media_type=media_type)
 
 
 def language_of(accepted: str) -> str:
