@@ -155,7 +155,10 @@ class WordTokenizer(Vocabulary):
         """
         texts = [_spaced(_plain(text), self._segment) for text in texts]
         found = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
-        encoded = list(map(self._with_nearest, texts, found))
+        encoded = [
+            [*chain.from_iterable(self._by_word(text, ids))] if UNKNOWN in ids else ids
+            for text, ids in zip(texts, found, strict=True)
+        ]
         cut = sum(len(ids) > self.max_tokens for ids in encoded)
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
 
@@ -171,9 +174,6 @@ class WordTokenizer(Vocabulary):
             for word, (start, end) in zip(by_word, encoding.offsets, strict=True)
         )
         return [*chain.from_iterable(spans_of)][: self.max_tokens] or [(0, 0)]
-
-    def _with_nearest(self, text: str, ids: list[int]) -> list[int]:
-        return [*chain.from_iterable(self._by_word(text, ids))] if UNKNOWN in ids else ids
 
     def _by_word(self, text: str, ids: Sequence[int]) -> list[tuple[int, ...]]:
         """The token ids of each word: its own, or those of the known words that it is read as."""
