@@ -143,9 +143,8 @@ def calibrate(
             fits = {kind: fit(ranked, precisions, prior.get(kind)) for kind, ranked in rankings.items()}
             fits = {kind: replace(each, floor=parted[kind][1], basis=basis) for kind, each in fits.items()}
         scores = {kind: measure(fits[kind], ranked) for kind, ranked in rankings.items()}
-        asked = dataset.name, count, unanswerable[split]
         title = f"{count:,} questions of {dataset.name}" + (", fitted to them" if split == "dev" else "")
-        splits[split] = SplitReport(title, *asked, hidden, scores, candidates)
+        splits[split] = SplitReport(title, dataset.name, count, unanswerable[split], hidden, scores, candidates)
     if hidden is not None:
         title += "; each is counted again with its right answers hidden"
     warnings = list(dict.fromkeys(warnings))
