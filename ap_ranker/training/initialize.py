@@ -208,6 +208,6 @@ def _names_by_word(first: CheckpointConfig) -> set[str]:
     """The names of the weights and counts that have a row for each word: one word more changes their shapes."""
     few, more = (
         build_model(first.model, Inputs(words, first.embedding_size, first.max_tokens), first.options).state_dict()
-        for words in (["[PAD]", "[UNK]"], ["[PAD]", "[UNK]", "word"])
+        for words in (["[PAD]", "[UNK]"], ["[PAD]", "[UNK]", "PAD"])  # of no new letters, which have rows in `bimpm`
     )
     return {name for name, value in few.items() if value.shape != more[name].shape}
