@@ -124,7 +124,6 @@ class WordTokenizer(Vocabulary):
         tokenizer.normalizer = _normalizer  # older files have one that also splits Chinese, which `_spaced` does
         self._tokenizer = tokenizer
         self.max_tokens = max_tokens
-        self.segmenter = segmenter
         self._segment = find_segmenter(segmenter)
         self._nearest = NearestWords(self.words)
 
@@ -213,8 +212,6 @@ class WordTokenizer(Vocabulary):
 
 class SubwordTokenizer(Vocabulary):
     """Converts texts to token ids, with the vocabulary and the special tokens of a pretrained encoder."""
-
-    segmenter: str | None = None
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int, question_gap: str = "", answer_gap: str = "") -> None:
         """Texts are cut after `max_tokens` tokens, with special ones; InputError if there is no room beside these.
