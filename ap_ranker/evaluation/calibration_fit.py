@@ -33,21 +33,14 @@ MIN_QUESTIONS = 20
 """Minimum number of dev questions for a fit of three parameters, and of dev answers above a threshold."""
 
 FITTED = 2
-"""Number of top answers of each ranking that enter the fit. In five-fold cross-validation on the example FAQ's dev
-questions, two gave the first answers a lower log loss than one; three hardly improved on two."""
-
+"""Number of top answers of each ranking that enter the fit."""
 
 SHORTFALL, ONE_SIDED = 0.03, 1.645
-"""How far the lower bound of a precision may lie below the target, and its standard errors below the mean: 95 %.
-
-Drawn from the 929 questions of the example FAQ (a trained checkpoint), thresholds of 100 for .9 kept .94
-of the others on average, .89 in the worst twentieth of draws; without the bound .91 and .86. With 364 questions it
-changes nothing."""
+"""How far the lower bound of a precision may lie below the target, and its standard errors below the mean: 95 %."""
 
 DEVIATIONS = (0.3, 0.6)
 """Standard deviations of a FAQ's own weights about the prior's, as a share of each, and of the bias, in logits: those
 of eleven FAQs lay .4 to .6 about the bias that fits all (`examples/no_answer`)."""
-
 
 KEPT = 256 * 10**6
 """Bytes of encoded answers that are kept in memory: some 50,000 of `ap-transformer`."""
@@ -82,7 +75,7 @@ class TopAnswers:
     right: NDArray[np.bool_]
     answerable: NDArray[np.bool_]
     weights: NDArray[np.float64]
-    below: NDArray[np.bool_] | None = None
+    below: NDArray[np.bool_]
 
 
 def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
@@ -228,9 +221,8 @@ def threshold(
 ) -> float | None:
     """The lowest threshold at which the expected precision reaches the target.
 
-    That is the mean probability of the answers above it. Counting right answers instead overfits: in five-fold
-    cross-validation on the example FAQ's dev questions it fell short of the target with each of three checkpoints; the
-    expected precision hardly did. It is 0 if all answers reach the target; `None` if fewer than `MIN_QUESTIONS` do.
+    That is the mean probability of the answers above it; counting right answers instead overfits. It is 0 if all
+    answers reach the target; `None` if fewer than `MIN_QUESTIONS` do.
 
     `fitted` are the (Q, 3) features of the answers and the (3, 3) covariance of the weights. With them, the lower bound
     of the expected precision (95 %, one-sided, by the delta method) must come within `SHORTFALL` of the target.
@@ -273,13 +265,12 @@ def outcome(answers: TopAnswers, least: float) -> dict[str, float | None]:
     Shares: `answered` of the questions, `none` of those that nothing is shown for, `precision` of the answered that are
     right, `rejected` of the unanswerable ones that are not answered; `None` if there are none to be a share of.
     """
-    below = np.zeros(len(answers.right), bool) if answers.below is None else answers.below
-    kept, lost = (answers.probabilities >= least) & ~below, ~answers.answerable
+    kept, lost = (answers.probabilities >= least) & ~answers.below, ~answers.answerable
     answered, unanswerable = answers.weights[kept].sum(), answers.weights[lost].sum()
     return {
         "threshold": least,
         "answered": float(answered / answers.weights.sum()),
-        "none": float(answers.weights[below].sum() / answers.weights.sum()),
+        "none": float(answers.weights[answers.below].sum() / answers.weights.sum()),
         "precision": float(answers.weights[kept & answers.right].sum() / answered) if answered else None,
         "rejected": float(answers.weights[~kept & lost].sum() / unanswerable) if unanswerable else None,
     }

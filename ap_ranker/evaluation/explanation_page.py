@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
 from importlib.resources import files
 from pathlib import Path
-from string import Template
+
+from jinja2 import Environment
 
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_text_atomically
-from ap_ranker.ranking.explanation import Explanation, Token, pieces
+from ap_ranker.ranking.explanation import Explanation, pieces
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.safe_open import require_ending
 
@@ -33,19 +32,9 @@ def write_explanation(
 
 def page(explanation: Explanation, question: str, answer: str, model: str) -> str:
     """A self-contained HTML page with the explanation of these two texts by the model of this name."""
-    texts = ""
-    for name, text, tokens in (("Question", question, explanation.question), ("Answer", answer, explanation.answer)):
-        unweighted = all(token.weight is None for token in tokens)
-        note = '<p class="quiet">The model has no attention weights for these words.</p>\n' if unweighted else ""
-        texts += f"<section>\n<h1>{name}</h1>\n<p>{_marked(text, tokens)}</p>\n{note}</section>\n"
-    template = Template((files("ap_ranker.evaluation") / "explanation.html").read_text("utf-8"))
-    return template.substitute(title=escape(f"{model}, score {explanation.score:.3f}"), texts=texts)
-
-
-def _marked(text: str, tokens: Sequence[Token]) -> str:
-    marked, last = "", 0
-    for start, end, heat in pieces(tokens):
-        marked += f'{escape(text[last:start])}<b style="--w:{heat:.3f}">{escape(text[start:end])}</b>'
-        last = end
-    rest = escape(text[last:])
-    return marked + (f'<span class="quiet">{rest}</span>' if rest.strip() else rest)
+    both = ("Question", question, explanation.question), ("Answer", answer, explanation.answer)
+    sides = [(*texts, pieces(tokens), any(each.weight is not None for each in tokens)) for *texts, tokens in both]
+    template = (files("ap_ranker.evaluation") / "explanation.html").read_text("utf-8")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    title = f"{model}, score {explanation.score:.3f}"
+    return environment.from_string(template).render(title=title, sides=sides)

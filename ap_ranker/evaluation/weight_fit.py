@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,32 +47,26 @@ def log_likelihood(scores: Sequence[NDArray[np.float64]], right: Sequence[NDArra
     rights = [values[relevant] for values, relevant in zip(scores, right, strict=True)]
     scale, total = 1 / _spread(scores), -np.inf
     for _ in range(_STEPS):
-        of_all, of_right = _Softmax.of(scores, scale), _Softmax.of(rights, scale)
-        total = float((of_right.log_sum - of_all.log_sum).sum())
-        slope, bend = (of_right.mean - of_all.mean).sum(), (of_all.variance - of_right.variance).sum()
+        (log_all, mean_all, variance_all), (log_right, mean_right, variance_right) = (
+            _softmax(each, scale) for each in (scores, rights)
+        )
+        total = float((log_right - log_all).sum())
+        slope, bend = (mean_right - mean_all).sum(), (variance_all - variance_right).sum()
         step = slope / bend if bend > 0 else np.copysign(np.inf, slope)
         scale = float(np.clip(scale + step, scale / 3, scale * 3))
     return total
 
 
-@dataclass(frozen=True)
-class _Softmax:
-    """Of the values of Q questions, each value with its share of exp(a value): (Q,) each."""
-
-    log_sum: NDArray[np.float64]  # of exp(a value)
-    mean: NDArray[np.float64]
-    variance: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, each: Sequence[NDArray[np.float64]], scale: float) -> _Softmax:
-        values, sizes = np.concatenate(each), [*map(len, each)]
-        starts = np.cumsum([0, *sizes[:-1]])
-        highest = np.maximum.reduceat(values, starts)
-        below = values - np.repeat(highest, sizes)
-        weights = np.exp(scale * below)
-        total, first, second = (np.add.reduceat(weights * below**power, starts) for power in (0, 1, 2))
-        mean = first / total
-        return cls(np.log(total) + scale * highest, highest + mean, second / total - mean**2)
+def _softmax(each: Sequence[NDArray[np.float64]], scale: float) -> tuple[NDArray[np.float64], ...]:
+    """(Q,) each: log of the sum of exp(a value); mean and variance of the values, weighted by their exp(a value)."""
+    values, sizes = np.concatenate(each), [*map(len, each)]
+    starts = np.cumsum([0, *sizes[:-1]])
+    highest = np.maximum.reduceat(values, starts)
+    below = values - np.repeat(highest, sizes)
+    weights = np.exp(scale * below)
+    total, first, second = (np.add.reduceat(weights * below**power, starts) for power in (0, 1, 2))
+    mean = first / total
+    return np.log(total) + scale * highest, highest + mean, second / total - mean**2
 
 
 def _mrr(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], weights: Weights) -> float:

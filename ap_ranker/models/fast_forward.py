@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ap_ranker.models import bert
 from ap_ranker.models.private_operators import packed_linear
 
 logger = logging.getLogger(__name__)
@@ -79,11 +80,7 @@ _DISTILBERT = LayerNames(
     "transformer.layer",
 )
 
-FAMILIES = {
-    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert"), _BERT),
-    "mpnet": _MPNET,
-    "distilbert": _DISTILBERT,
-}
+FAMILIES = dict.fromkeys(bert.FAMILIES, _BERT) | {"mpnet": _MPNET, "distilbert": _DISTILBERT}
 """By transformers' `model_type`. Their embeddings have the same names."""
 
 

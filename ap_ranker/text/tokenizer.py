@@ -124,7 +124,6 @@ class WordTokenizer(Vocabulary):
         tokenizer.normalizer = _normalizer  # older files have one that also splits Chinese, which `_spaced` does
         self._tokenizer = tokenizer
         self.max_tokens = max_tokens
-        self.segmenter = segmenter
         self._segment = find_segmenter(segmenter)
         self._nearest = NearestWords(self.words)
 
@@ -155,7 +154,10 @@ class WordTokenizer(Vocabulary):
         """
         texts = [_spaced(_plain(text), self._segment) for text in texts]
         found = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
-        encoded = list(map(self._with_nearest, texts, found))
+        encoded = [
+            [*chain.from_iterable(self._by_word(text, ids))] if UNKNOWN in ids else ids
+            for text, ids in zip(texts, found, strict=True)
+        ]
         cut = sum(len(ids) > self.max_tokens for ids in encoded)
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
 
@@ -171,9 +173,6 @@ class WordTokenizer(Vocabulary):
             for word, (start, end) in zip(by_word, encoding.offsets, strict=True)
         )
         return [*chain.from_iterable(spans_of)][: self.max_tokens] or [(0, 0)]
-
-    def _with_nearest(self, text: str, ids: list[int]) -> list[int]:
-        return [*chain.from_iterable(self._by_word(text, ids))] if UNKNOWN in ids else ids
 
     def _by_word(self, text: str, ids: Sequence[int]) -> list[tuple[int, ...]]:
         """The token ids of each word: its own, or those of the known words that it is read as."""
@@ -213,8 +212,6 @@ class WordTokenizer(Vocabulary):
 
 class SubwordTokenizer(Vocabulary):
     """Converts texts to token ids, with the vocabulary and the special tokens of a pretrained encoder."""
-
-    segmenter: str | None = None
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int, question_gap: str = "", answer_gap: str = "") -> None:
         """Texts are cut after `max_tokens` tokens, with special ones; InputError if there is no room beside these.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Sampler
 
-from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.models.spec import Recipe
 from ap_ranker.text.near_copies import near_pairs
 from ap_ranker.text.reading import normalized
@@ -31,12 +31,10 @@ MOST_BATCHES = 30
 """Batches in a run that is sorted by length; longer ones save hardly any more padding."""
 
 BATCHES_BY_QUESTION = 6
-"""Batches sorted by question length, too: a match costs question tokens x answer tokens. Of 1 to 30, 5 to 10 left the
-least padding on InsuranceQA, a third less than 1."""
+"""Batches sorted by question length, too: a match costs question tokens x answer tokens."""
 
 ANSWERS_PER_ROW = 8
 """Distinct answers per row of a run below which nothing is sorted: neighbours in length would mostly share one."""
-
 
 Order = Callable[[np.random.Generator], np.ndarray]
 """Shuffles the pairs: their positions in an order that a generator of random numbers decides."""
@@ -233,9 +231,9 @@ def right_answers(questions: Sequence[Question]) -> list[frozenset[int]]:
     return [frozenset(by_text[normalized(question.text)]) for question in questions]
 
 
-def with_copies(groups: Iterable[frozenset[int]], answers: Sequence[Answer]) -> list[frozenset[int]]:
-    """Extend each group of answers by all answers with equal or near texts: near-duplicates count as one answer."""
-    texts = [normalized(answer.text) for answer in answers]
+def not_wrong(dataset: Dataset) -> list[frozenset[int]]:
+    """(Q,) answers that must not count as wrong: right ones of the question and of equal ones, and near-copies."""
+    texts = [normalized(answer.text) for answer in dataset.answers]
     rows_of: dict[str, list[int]] = defaultdict(list)
     for row, text in enumerate(texts):
         rows_of[text].append(row)
@@ -244,9 +242,5 @@ def with_copies(groups: Iterable[frozenset[int]], answers: Sequence[Answer]) -> 
     for i, j in near_pairs(distinct):
         near[distinct[i]].append(distinct[j])
         near[distinct[j]].append(distinct[i])
-    return [frozenset(copy for row in group for text in near[texts[row]] for copy in rows_of[text]) for group in groups]
-
-
-def not_wrong(dataset: Dataset) -> list[frozenset[int]]:
-    """(Q,) answers that must not count as wrong: right ones of the question and of equal ones, and near-copies."""
-    return with_copies(right_answers(dataset.questions), dataset.answers)
+    right = right_answers(dataset.questions)
+    return [frozenset(copy for row in rows for text in near[texts[row]] for copy in rows_of[text]) for rows in right]

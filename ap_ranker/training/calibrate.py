@@ -16,7 +16,6 @@ from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import (
     MIN_QUESTIONS,
-    Rankings,
     fit,
     measure,
     questions_needed,
@@ -136,15 +135,16 @@ def calibrate(
         warnings += easy_warnings(dataset, ranker.seen_in_training([question.text for question in dataset.questions]))
         warnings += [f"{count:,} {reason}" for reason, count in dataset.notes.items()]
         hidden = None if unanswerable[split] else share or 0.1
-        rankings, floors = _ranked(ranker, dataset, hidden)
-        candidates = float(np.mean([len(right) for right in rankings[MODEL].right[: len(dataset.questions)]]))
+        everything, count = rank(ranker, with_random_questions(dataset)), len(dataset.questions)
+        parted = {kind: without_random_questions(each, count) for kind, each in everything.items()}
+        rankings = {kind: own if hidden is None else with_hidden(own, hidden) for kind, (own, _) in parted.items()}
+        candidates = float(np.mean([len(right) for right in rankings[MODEL].right[:count]]))
         if not fits:  # dev is the first
             fits = {kind: fit(ranked, precisions, prior.get(kind)) for kind, ranked in rankings.items()}
-            fits = {kind: replace(each, floor=floors[kind], basis=basis) for kind, each in fits.items()}
+            fits = {kind: replace(each, floor=parted[kind][1], basis=basis) for kind, each in fits.items()}
         scores = {kind: measure(fits[kind], ranked) for kind, ranked in rankings.items()}
-        asked = dataset.name, len(dataset.questions), unanswerable[split]
-        title = f"{asked[1]:,} questions of {dataset.name}" + (", fitted to them" if split == "dev" else "")
-        splits[split] = SplitReport(title, *asked, hidden, scores, candidates)
+        title = f"{count:,} questions of {dataset.name}" + (", fitted to them" if split == "dev" else "")
+        splits[split] = SplitReport(title, dataset.name, count, unanswerable[split], hidden, scores, candidates)
     if hidden is not None:
         title += "; each is counted again with its right answers hidden"
     warnings = list(dict.fromkeys(warnings))
@@ -159,16 +159,6 @@ def calibrate(
         write_text_atomically(folder / CARD, card)
         files.append(CARD)
     return CalibrationReport(splits, files, warnings, precisions)
-
-
-def _ranked(
-    ranker: Ranker, dataset: Dataset, hidden: float | None
-) -> tuple[dict[str, Rankings], dict[str, float | None]]:
-    """Kind of score -> all questions, also those with `hidden` answers, if any; and the floor."""
-    everything, count = rank(ranker, with_random_questions(dataset)), len(dataset.questions)
-    parted = {kind: without_random_questions(each, count) for kind, each in everything.items()}
-    rankings = {kind: own if hidden is None else with_hidden(own, hidden) for kind, (own, _) in parted.items()}
-    return rankings, {kind: floor for kind, (_, floor) in parted.items()}
 
 
 def _own_wordings(faq: Dataset) -> Dataset:

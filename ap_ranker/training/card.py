@@ -95,11 +95,7 @@ def _render(checkpoint: CheckpointConfig, facts: Mapping[str, Any], **values: An
         **facts,
     ).to_yaml(line_break="\n")
     values |= {"checkpoint": checkpoint, "run": checkpoint.training, "calibration": calibration_block(None)}
-    return _filled("card.md.jinja", front_matter=front_matter, **values)
-
-
-def _filled(template: str, **values: Any) -> str:
-    return TEMPLATES.get_template(template).render(values)
+    return TEMPLATES.get_template("card.md.jinja").render(values, front_matter=front_matter)
 
 
 def calibration_block(text: str | None) -> str:
@@ -112,7 +108,8 @@ def calibration_block(text: str | None) -> str:
 
 def calibration_text(questions: str, scores: Mapping[str, str], report: Mapping[str, Any]) -> str:
     """The thresholds and their effects as a table: kind of score -> its name, and its `ScoreReport` as basic types."""
-    return _filled("calibration.md.jinja", questions=questions, scores=scores, report=report).strip()
+    template = TEMPLATES.get_template("calibration.md.jinja")
+    return template.render(questions=questions, scores=scores, report=report).strip()
 
 
 def card_with_calibration(folder: Path, text: str) -> str | None:

@@ -61,12 +61,12 @@ class TrainingConfig:
         teacher_weight: distillation: λ, the share of the teacher's distribution in the loss; the labels have the rest.
         teacher_temperature: distillation: T, by which the softmaxes of both are softened beyond their own temperatures.
         taught_answers: distillation: answers per question, drawn from the teacher's 20 best, that join a batch: 2 if
-            questions share answers (8 were hardly better and took half as long again), 8 if not.
+            questions share answers, 8 if not.
         augmented_questions: distillation: questions to make of the training questions, by other words, fewer words and
             other ends. A student without a pretrained encoder gets as many as make 10,000, at most ten of each.
         answer_sentences: also use each sentence of an answer as a question for it: that teaches words that no question
-            used. By default, only with fewer than 5,000 pairs (with more it adds little) and without a pretrained
-            encoder, which would learn to match equal words (example FAQ: dev MRR 0.66, without sentences 0.77).
+            used. By default with fewer than 5,000 pairs, and without a pretrained encoder, which would learn to match
+            equal words.
         effort: how much time training may take, with a pretrained encoder. `quick` leaves the encoder as it is (the
             model's option `frozen`); `normal` trains it, `best` for twice as many epochs. `auto` is `normal`, but for a
             large encoder on a CPU, an epoch of which would take ten minutes: there the upper half of its layers learns

@@ -48,7 +48,11 @@ def distill(
         WriteError: as `train`.
     """
     _check_student(config)
-    ranker = teacher if isinstance(teacher, Ranker) else _load(teacher, device)
+    ranker: Ranker | Peer
+    if is_ready_peer(teacher):
+        ranker = ready_peer(str(teacher), resolve_device(device))
+    else:
+        ranker = teacher if isinstance(teacher, Ranker) else Ranker.from_pretrained(teacher, device)
     vectors: PretrainedVectors | None = None
     if not model_spec(config.model).pretrained:
         named, size = config.embeddings, config.embedding_size
@@ -66,12 +70,6 @@ def distill(
     return train(
         data, dev, output, config, vectors=vectors, teacher=taught, device=device, on_progress=on_progress, **others
     )
-
-
-def _load(teacher: str | Path, device: str | None) -> Ranker | Peer:
-    if is_ready_peer(teacher):
-        return ready_peer(str(teacher), resolve_device(device))
-    return Ranker.from_pretrained(teacher, device)
 
 
 def _check_student(config: TrainingConfig) -> None:

@@ -202,16 +202,11 @@ def train(
             files |= {DEV: question_lines(dev)} if data.withheld else {}
             card = model_card(ranker.config, report, _machine(place), batches, about)
             save_checkpoint(output, ranker.config, model, tokenizer, card, files)
-            ranker.config = _calibrated(output, dev, data, device)
+            if not dev.judged and len(dev.answerable) >= MIN_QUESTIONS and len(dev.answers) <= CALIBRATED_ANSWERS:
+                calibrate(output, with_wordings(dev, data), device=device)
+            ranker.config = read_checkpoint_config(output)
             states.remove()
         return TrainingResult(ranker, report, best_epoch, seconds)
-
-
-def _calibrated(folder: Path, dev: Dataset, data: Dataset, device: str | None) -> CheckpointConfig:
-    """Calibrate a checkpoint on its dev questions, if they are enough and their answers few; its configuration."""
-    if not dev.judged and len(dev.answerable) >= MIN_QUESTIONS and len(dev.answers) <= CALIBRATED_ANSWERS:
-        calibrate(folder, with_wordings(dev, data), device=device)
-    return read_checkpoint_config(folder)
 
 
 def train_or_load(

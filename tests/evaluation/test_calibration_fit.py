@@ -64,7 +64,8 @@ def rescored(rankings: Rankings, scores: Sequence[np.ndarray]) -> Rankings:
 
 def given(probabilities: list[float], right: list[int], answerable: list[int] | None = None) -> TopAnswers:
     flags = [1] * len(right) if answerable is None else answerable
-    return TopAnswers(np.array(probabilities), np.array(right, bool), np.array(flags, bool), np.ones(len(right)))
+    weights, below = np.ones(len(right)), np.zeros(len(right), bool)
+    return TopAnswers(np.array(probabilities), np.array(right, bool), np.array(flags, bool), weights, below)
 
 
 def naive_loss(parameters: np.ndarray, rankings: Rankings) -> float:

@@ -115,7 +115,7 @@ def test_the_segmenter_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     config = CheckpointConfig("ap-cnn", options, 8, 20, {}, segmenter="jieba")
     module.save_checkpoint(folder, config, model, tokenizer, "# card\n")
     config, _, again = load_checkpoint(folder)
-    assert config.segmenter == again.segmenter == "jieba"
+    assert config.segmenter == "jieba"
     assert again.encode(["保险"]) == tokenizer.encode(["保险"]) == ([[tokenizer.words.index("保险")]], 0)
     languages._loaded.cache_clear()
     monkeypatch.setitem(sys.modules, "jieba", None)

@@ -53,7 +53,6 @@ def test_vocabulary() -> None:
     tokenizer = SubwordTokenizer(word_piece(), 20)
     assert tokenizer.words == WORDS
     assert len(tokenizer.words) == len(WORDS)
-    assert tokenizer.segmenter is None
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.text.tokenizer import WordTokenizer
-from ap_ranker.training.batches import Batches, not_wrong, right_answers, with_copies
+from ap_ranker.training.batches import Batches, not_wrong, right_answers
 from ap_ranker.training.objectives import NEGATIVE, POSITIVE
 
 ABC = "abcdefghijkl"
@@ -77,7 +77,8 @@ def test_copies_of_right_answers_are_not_wrong(data: Dataset) -> None:
 
 def test_case_and_spaces_make_no_other_text() -> None:
     answers = [Answer(str(i), text) for i, text in enumerate(["Hi.", " hi.\n ", "Hi", "ß", "SS"])]
-    assert with_copies([frozenset({0}), frozenset({2}), frozenset({3})], answers) == [{0, 1}, {2}, {3, 4}]
+    questions = [Question("1", "Where?", (0,)), Question("2", "When?", (2,)), Question("3", "Why?", (3,))]
+    assert not_wrong(Dataset("d", answers, questions)) == [{0, 1}, {2}, {3, 4}]
     questions = [Question("1", "Where?", (0,)), Question("2", " where?", (2,)), Question("3", "where", (3,))]
     assert right_answers(questions) == [{0, 2}, {0, 2}, {3}]
 

@@ -52,6 +52,21 @@ def test_every_model_begins_with_the_checkpoints_weights(name: str, tmp_path: Pa
         )
 
 
+def test_letters_have_rows_of_their_own(tmp_path: Path) -> None:
+    """BiMPM's alphabet: the same letters keep their vectors; with others it is another architecture."""
+    start = exact_ranker(write_checkpoint("bimpm", tmp_path / "start", SMALL["bimpm"] | {"characters": True}))
+    config = settings_of_start(TrainingConfig("bimpm"), start)
+
+    def begin(text: str) -> torch.Tensor:
+        data = Dataset("d", [Answer("0", text)], [Question("0", text, (0,))])
+        found = initialize_from(start, data, config, config.model_options, torch.device("cpu"), lambda *_: None)[0]
+        return found.state_dict()["spelling.embedding.weight"]
+
+    assert torch.equal(begin("parcel"), start.model.state_dict()["spelling.embedding.weight"])
+    with refused("same architecture … spelling.embedding.weight"):
+        begin("Ж")
+
+
 def test_training_goes_on_from_them(pairs: Dataset, tmp_path: Path) -> None:
     config = TrainingConfig("ap-cnn", SMALL["ap-cnn"], embedding_size=8, epochs=30, patience=30, learning_rate=0.02)
     train(pairs, pairs, tmp_path / "first", config)
