@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -28,22 +28,40 @@ def script() -> Iterator[ModuleType]:
         yield module
 
 
-def test_a_few_users_for_a_moment(tmp_path: Path, checkpoint: Path, faq: Path) -> None:
+@pytest.fixture
+def run(tmp_path: Path, checkpoint: Path, faq: Path) -> Callable[..., str]:
     declared = yaml.safe_load((ROOT / "pipelines" / "faq_search.yaml").read_text())
     settings_of(declared)["ranker"]["model"] = str(checkpoint)
     (tmp_path / "search.yaml").write_text(yaml.safe_dump(declared))
-    files = {"documents": faq, "questions": faq, "pipeline": tmp_path / "search.yaml", "output": tmp_path / "out"}
-    options = [part for name, path in files.items() for part in (f"--{name}", str(path))]
-    result = subprocess.run(
-        [sys.executable, str(HERE / "run.py"), *options, "--users", "3", "--seconds", "1.2"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert result.returncode == 0, result.stderr
+    files = {"documents": faq, "questions": faq, "pipeline": tmp_path / "search.yaml"}
+    inputs = [part for name, path in files.items() for part in (f"--{name}", str(path))]
+
+    def run(script: str, *options: str) -> str:
+        result = subprocess.run(
+            [sys.executable, str(HERE / script), *inputs, *options],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    return run
+
+
+def test_what_an_answer_costs(run: Callable[..., str]) -> None:
+    [*_, row] = run("processor_time.py", "--turns", "1", "--users", "2").strip().splitlines()
+    checkout, milliseconds, ratio = (cell.strip() for cell in row.strip("|").split("|"))
+    assert checkout == str(ROOT)
+    assert 0 < float(milliseconds) < 10_000
+    assert float(ratio) == 1
+
+
+def test_a_few_users_for_a_moment(run: Callable[..., str], tmp_path: Path) -> None:
+    run("run.py", "--output", str(tmp_path / "out"), "--users", "3", "--seconds", "1.2")
     record = json.loads((tmp_path / "out" / "results.json").read_text())
     assert record["about"].startswith("3 answers, 3 questions, `ap-cnn`. ")
     many, alone = record["loads"]
