@@ -55,7 +55,7 @@ def use_one_thread() -> None:
 def leave_what_lives() -> None:
     """Let the search for garbage leave out what is there now, garbage aside: the model, its libraries, the documents.
 
-    They are most of a million objects: to look through them took 0.16 s on a busy machine, in which nobody was answered.
+    They are most of a million objects: to look through them took 0.16 s on a busy machine, while nobody was answered.
     """
     gc.unfreeze()
     gc.collect()
