@@ -79,7 +79,8 @@ def write_untrained(
             checkpoint = replace(checkpoint, wording_weight=_wording_weight(ranker, texts, wordings))
         scores = random_scores(ranker, texts)
         priors = find_priors(model.state_dict())
-        if (prior := priors and priors.of(sketch.language, stored=stored)) is None:
+        prior = None if priors is None else priors.of(sketch.language, stored=stored)
+        if prior is None:
             checkpoint = replace(checkpoint, floor=floor_of(scores.max(axis=1)))
         else:
             checkpoint = replace(checkpoint, calibration={MODEL: prior.calibration(float(scores.mean()))})

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -27,13 +27,30 @@ def script() -> Iterator[ModuleType]:
         yield module
 
 
-def test_a_few_users_for_a_moment(tmp_path: Path, checkpoint: Path, faq: Path) -> None:
-    files = {"documents": faq, "questions": faq, "output": tmp_path / "out"}
-    files["pipeline"] = write_pipeline(tmp_path, checkpoint)
-    options = [part for name, path in files.items() for part in (f"--{name}", str(path))]
-    program = f"import runpy; runpy.run_path({str(HERE / 'run.py')!r}, run_name='__main__')"
-    result = forked.run(program, *options, "--users", 3, "--seconds", 1.2, folder=tmp_path)
-    assert result.returncode == 0, result.stderr
+@pytest.fixture
+def run(tmp_path: Path, checkpoint: Path, faq: Path) -> Callable[..., str]:
+    inputs = {"documents": faq, "questions": faq, "pipeline": write_pipeline(tmp_path, checkpoint)}
+    given = [part for name, path in inputs.items() for part in (f"--{name}", str(path))]
+
+    def run(script: str, *options: object) -> str:
+        program = f"import runpy; runpy.run_path({str(HERE / script)!r}, run_name='__main__')"
+        result = forked.run(program, *given, *options, folder=tmp_path)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    return run
+
+
+def test_what_an_answer_costs(run: Callable[..., str]) -> None:
+    [*_, row] = run("processor_time.py", "--turns", 1, "--users", 2).strip().splitlines()
+    checkout, milliseconds, ratio = (cell.strip() for cell in row.strip("|").split("|"))
+    assert checkout == str(ROOT)
+    assert 0 < float(milliseconds) < 10_000
+    assert float(ratio) == 1
+
+
+def test_a_few_users_for_a_moment(run: Callable[..., str], tmp_path: Path) -> None:
+    run("run.py", "--output", tmp_path / "out", "--users", 3, "--seconds", 1.2)
     record = json.loads((tmp_path / "out" / "results.json").read_text())
     assert record["about"].startswith("3 answers, 3 questions, `ap-cnn`. ")
     many, alone = record["loads"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from ap_ranker.search import declared_pipeline, watch_search
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.setup import SearchSetup, set_up
 from ap_ranker.search.watch_search import SearchWatcher
+from ap_ranker.threads import leave_what_lives
 from ap_ranker.web import background_start
 from ap_ranker.web.background_start import BackgroundStart
 from ap_ranker.web.workers import SearchWorkers
@@ -188,3 +191,19 @@ def test_the_end_of_the_server_ends_it(
     threading.Timer(0.2, gate.set).start()
     started.close()
     assert started._preparing.done()
+
+
+def test_what_lives_is_no_garbage_until_it_dies() -> None:
+    class Circle:
+        def __init__(self) -> None:
+            self.itself = self
+
+    circle = Circle()
+    left = weakref.ref(circle)
+    leave_what_lives()
+    del circle
+    gc.collect()
+    assert left() is not None
+    leave_what_lives()  # as once another checkpoint ranks
+    assert left() is None
+    gc.unfreeze()
