@@ -23,6 +23,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 from platformdirs import user_cache_path
 
@@ -245,8 +246,8 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]], delimiter
     for row in ([guarded(str(value)) for value in each] for each in (columns, *rows)):
         # Python 3.11 quotes no carriage return by itself, and would read it as the end of the row.
         returns = any("\r" in value for value in row)
-        quoted = csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL
-        csv.writer(text, lineterminator="\n", quoting=quoted, delimiter=delimiter).writerow(row)
+        quotes: Literal[0, 1] = csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL
+        csv.writer(text, delimiter=delimiter, lineterminator="\n", quoting=quotes).writerow(row)
     return text.getvalue()
 
 
