@@ -146,8 +146,9 @@ def report(
     usage = usage_of(website, period)
     report = Report(usage, language)
     texts = report.texts
-    counted = ["", numbers(texts["now"]), numbers(texts["before"])]
-    console.table(counted, report.summary(), f"{website.place}: {report.days}")
+    console.table(
+        ("", numbers(texts["now"]), numbers(texts["before"])), report.summary(), f"{website.place}: {report.days}"
+    )
     counts = ("asked", "before", "none")
     if rows := [[row["question"][:80], *(f"{row[name]:,}" for name in counts)] for row in usage["top"]]:
         columns = (texts["askedTimes"], texts["before"], texts["names"]["none"])
