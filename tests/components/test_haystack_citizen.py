@@ -399,7 +399,8 @@ def test_wrong_arguments_are_named(store: BM25SDocumentStore, checkpoint: Path) 
         for part in finders:
             with refused(f"filters … {filters}", by=FilterError):
                 part.run(query=QUERY, filters=filters)
-    for embedding in (None, 3, 0.5, "abc", [True], [[0.5]], [None], []):
+    embeddings: list[Any] = [None, 3, 0.5, "abc", [True], [[0.5]], [None], []]
+    for embedding in embeddings:
         with refused("query_embedding", by=ValueError):
             BM25SEmbeddingRetriever(store).run(query_embedding=embedding)
 

@@ -128,7 +128,7 @@ class Composed(CopiedByParameters):
 
 def file_list(paths: str | Path | Sequence[str | Path] | None) -> list[str]:
     """The paths of no file, one or several, as a component's parameter names them."""
-    return [str(path) for path in ([paths] if isinstance(paths, (str, Path)) else paths or [])]
+    return [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths or [])]
 
 
 def check_number(name: str, value: object, minimum: int) -> None:

@@ -278,7 +278,7 @@ def _told(copies: Iterable[Document], key: str) -> tuple[dict[str, float], list[
         data = query_data(copy, key)
         if (score := data.get(BM25_SCORE)) is None:
             continue
-        if not (isinstance(score, (int, float)) and math.isfinite(score)):
+        if not (isinstance(score, int | float) and math.isfinite(score)):
             place = f"meta[{QUERY_DATA!r}][{BM25_SCORE!r}]"
             raise InputError(
                 f"Document {copy.id!r}: expected a retriever's number in {place}, found {score!r}. "
