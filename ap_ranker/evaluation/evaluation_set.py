@@ -140,7 +140,11 @@ class EvaluationSet:
                 signals, right = signals + own[0], right + own[1]
             weights = fit_weight(signals, right, Weights(DEFAULT_WEIGHT) if untrained else ALONE, "wording")
             scores = raised if weights.wording else scores
-        return scores, fit_weight(*self.informative(scores), weights, "bm25")
+        return scores, self.fitted(scores, weights, "bm25")
+
+    def fitted(self, scores: CandidateScores, weights: Weights, added: str) -> Weights:
+        """The weights with the best one of `bm25` or `wording`, as `fit_weight`."""
+        return fit_weight(*self.informative(scores), weights, added)
 
     def informative(self, scores: CandidateScores) -> tuple[list[Signals], list[NDArray[np.bool_]]]:
         """What ranks the candidates, and which are right, of the questions that have a right one among them."""

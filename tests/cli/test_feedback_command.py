@@ -126,7 +126,7 @@ def test_one_visitor_or_sentence_is_deleted(
 
     assert [record["question"] for record in Judgements(website).records()] == ["somebody else"]
     assert count(folder, "questions") == 1
-    assert b"4711" not in b"".join(path.read_bytes() for path in folder.iterdir())
+    assert b"order 4711" not in b"".join(path.read_bytes() for path in folder.iterdir())
 
 
 @pytest.mark.parametrize(

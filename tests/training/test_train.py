@@ -402,7 +402,7 @@ def test_a_resumed_run_with_an_encoder(frozen: bool, encoder: str, tmp_path: Pat
 def test_a_resumed_run_that_keeps_the_untrained_encoder(encoder: str, tmp_path: Path) -> None:
     """What is fitted before the first epoch is the same in the process that goes on."""
     data = with_other_answers(DATA)
-    config = with_encoder(encoder, learning_rate=0.3, encoder_learning_rate=0.1, patience=3)
+    config = with_encoder(encoder, 4, learning_rate=0.3, encoder_learning_rate=0.1, patience=3)
     unbroken = train(data, DATA, tmp_path / "unbroken", config, device="cpu")
     with pytest.raises(KeyboardInterrupt):
         train(data, DATA, tmp_path / "broken", config, device="cpu", callbacks=(StopAfter(1),))
