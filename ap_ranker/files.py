@@ -20,10 +20,10 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from platformdirs import user_cache_path
 
@@ -238,6 +238,13 @@ def guarded(text: str) -> str:
 def unguarded(text: str) -> str:
     """The text of which `guarded` made this one."""
     return _GUARDED.sub(r"\1", text) if GUARD in text else text
+
+
+def html_text(template: str, values: Mapping[str, Any]) -> str:
+    """A page of HTML by a template of Jinja, in which all `values` are text, whatever they look like."""
+    from jinja2 import Environment  # few commands write pages
+
+    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(template).render(values)
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:

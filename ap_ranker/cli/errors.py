@@ -71,11 +71,12 @@ def _user_message(error: Exception) -> str:
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # Click's: the command line itself
         message = error.format_message().strip()
         context = getattr(error, "ctx", None)
-        command, example = "ap-ranker", "" if context and context.parent else ", such as: ap-ranker serve FAQ.csv"
-        while context and context.parent:  # the group of a command, too
-            command, context = f"ap-ranker {context.info_name}{command.removeprefix('ap-ranker')}", context.parent
+        commands: list[str] = []  # its own name, and before it that of its group
+        while context and context.parent:
+            commands, context = [context.info_name, *commands], context.parent
+        message = message or ("Name a command" if commands else "Name a command, such as: ap-ranker serve FAQ.csv")
         sentence = message if message.endswith(("?", ".")) else f"{message}."
-        return f"{sentence if message else f'Name a command{example}.'} See {command} --help."
+        return f"{sentence} See {' '.join(['ap-ranker', *commands])} --help."
     if isinstance(error, OSError):
         files = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
         names = " and ".join(dict.fromkeys(files)) or "A file"

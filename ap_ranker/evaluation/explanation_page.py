@@ -5,10 +5,8 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from jinja2 import Environment
-
 from ap_ranker.errors import InputError
-from ap_ranker.files import write_text_atomically
+from ap_ranker.files import html_text, write_text_atomically
 from ap_ranker.ranking.explanation import Explanation, pieces
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.safe_open import require_ending
@@ -35,6 +33,4 @@ def page(explanation: Explanation, question: str, answer: str, model: str) -> st
     both = ("Question", question, explanation.question), ("Answer", answer, explanation.answer)
     sides = [(*texts, pieces(tokens), any(each.weight is not None for each in tokens)) for *texts, tokens in both]
     template = (files("ap_ranker.evaluation") / "explanation.html").read_text("utf-8")
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    title = f"{model}, score {explanation.score:.3f}"
-    return environment.from_string(template).render(title=title, sides=sides)
+    return html_text(template, {"title": f"{model}, score {explanation.score:.3f}", "sides": sides})

@@ -35,6 +35,8 @@ KEPT_NUMBERS, RECOMPUTED_AT_ONCE = 4_000, 8
 more for their gradient, which is a third of a step: what they have of a batch takes gigabytes (of
 multilingual-e5-small three, of all-mpnet-base-v2 seven). Few widths, because oneDNN keeps a program for each."""
 
+_RECOMPUTED = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+
 
 class TransformerEncoder(nn.Module):
     """The last hidden states of a transformer. Sizes: N texts, T subwords, H hidden size.
@@ -180,16 +182,12 @@ class TransformerEncoder(nn.Module):
         trains = self.training or self._store is not None
         reduced = ids.device.type == "cpu" and trains and multiplies_bfloat16()
         with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
-            again = (
-                partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
-                if self._recomputes
-                else operator.call
-            )
+            compute = _RECOMPUTED if self._recomputes else operator.call
             if self._last and below is not None:
-                return again(self._last.read_on, below, ids, mask)
+                return compute(self._last.read_on, below, ids, mask)
             if self._last and self._store:
                 return self._last.read_below(ids, mask)
-            return again(self.backbone, input_ids=ids, attention_mask=mask.long()).last_hidden_state
+            return compute(self.backbone, input_ids=ids, attention_mask=mask.long()).last_hidden_state
 
     def _fast_forward(self) -> FastTransformer | None:
         """Our own forward pass with the backbone's present weights; `None` if this transformer has none."""

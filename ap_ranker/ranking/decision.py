@@ -170,7 +170,8 @@ def check_limits(score_threshold: object, precision: object) -> None:
     if not (score_threshold is None or _is_number(score_threshold)):
         raise InputError(f"Expected score_threshold as a number, such as 0.5, found {score_threshold!r}.")
     if not (precision is None or (_is_number(precision) and 0 < precision < 1)):
-        raise InputError(f"Expected precision as a number between 0 and 1, such as 0.9, found {precision!r}.")
+        found = key(precision) if _is_number(precision) else repr(precision)
+        raise InputError(f"Expected precision as a number between 0 and 1, such as 0.9, found {found}.")
     if score_threshold is not None and precision is not None:
         raise ValueError(f"Expected score_threshold or precision, found both: {score_threshold} and {precision}.")
 

@@ -18,6 +18,7 @@ from ap_ranker.text.tokenizer import PAD, UNKNOWN
 GLOVE = "glove-50d"  # vectors of a package
 MAX_DIMENSIONS = 10_000  # more than any published word vectors have; a damaged header may contain any number
 MAX_NUMBER = 1e6  # the numbers of word vectors are about 1; much larger ones would become infinite in training
+MAX_WORD = 1_000  # bytes of a word in a binary file, which has no line ends
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,10 @@ def _read_binary(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]
         while (byte := file.read(1)) not in (b" ", b""):
             if byte != b"\n":  # the original tool ends each vector with a line feed, others do not
                 word += byte
+            if len(word) > MAX_WORD:
+                raise InputError(
+                    f"{path}: expected words of at most {MAX_WORD:,} bytes, found word {word_number} longer."
+                )
         values = file.read(4 * dimensions)
         if len(values) < 4 * dimensions:
             raise InputError(f"{path}: expected {count} words, but the file ends within word {word_number}.")

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment
-
 from ap_ranker.errors import check_known
+from ap_ranker.files import html_text
 from ap_ranker.web.owner.texts import TEXTS
 
 SHARES = ("answer", "maybe", "none", "helped")
@@ -33,8 +32,7 @@ class Report:
     def page(self) -> str:
         """The page; all that users and owners say is text in it."""
         template = (files("ap_ranker.web") / "report.html").read_text(encoding="utf-8")
-        environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-        return environment.from_string(template).render(self._usage, report=self, texts=self.texts)
+        return html_text(template, {**self._usage, "report": self, "texts": self.texts})
 
     def number(self, value: int) -> str:
         """A number as the language writes it."""

@@ -105,9 +105,8 @@ class BehindProxies:
         if scope["type"] == "http":
             headers, client, identity = Headers(scope=scope), scope.get("client"), ""
             if self._anybody or (client and self._trusts(_plain(client[0]))):
-                told = [part.strip() for value in headers.getlist("x-forwarded-for") for part in value.split(",")]
-                addresses = list(map(_plain, told))
-                found = [address for address in addresses if address and not self._trusts(address)]
+                told = ",".join(headers.getlist("x-forwarded-for")).split(",")
+                found = [each for part in told if (each := _plain(part.strip())) and not self._trusts(each)]
                 if found:
                     scope["client"] = (found[-1], 0)
                 if (scheme := headers.get("x-forwarded-proto", "")) in ("http", "https"):

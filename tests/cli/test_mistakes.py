@@ -103,7 +103,7 @@ MISTAKES = {
     "train FAQ.csv --output new --model ap-cnn --device cuda:9": "cuda:9 … auto",
     "train FAQ.csv --output new --model ap-cnn --embeddings glove.txt": "glove.txt … GloVe … word2vec … fastText",
     "train FAQ.csv --output checkpoint": "checkpoint … --overwrite",
-    "ask Where? --documents FAQ.csv --model checkpoint --precision 90": "0.9 … 90.0",
+    "ask Where? --documents FAQ.csv --model checkpoint --precision 90": "0.9 … 90",
     "ask Where? --documents FAQ.csv --model checkpoint --precision 0.9": "ap-ranker calibrate",
     "ask Where? --documents FAQ.csv --language englisch": "'english'",
     "train FAQ.csv --output new --language chinese": "null … 'chinese'",

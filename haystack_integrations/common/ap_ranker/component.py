@@ -86,8 +86,7 @@ class CopiedByParameters:
 
     def _get_telemetry_data(self) -> dict[str, Any]:
         """Data that is sent to Posthog for usage analytics: models without their folders, types of other parts."""
-        parts = {name: getattr(self, name) for name in TOLD if name in self.parameters}
-        told = {name: part for name, part in parts.items() if part is not None}
+        told = {name: part for name in TOLD if name in self.parameters and (part := getattr(self, name)) is not None}
         return {name: Path(part).name if name == "model" else type(part).__name__ for name, part in told.items()}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

@@ -222,13 +222,13 @@ class FolderDocuments(Documents):
         for path in list(self.folder.iterdir()):
             if path.name.lstrip(".").startswith("index-") and f"index-{revision}-" not in path.name:
                 shutil.rmtree(path, ignore_errors=True)
-        return _saved(folder, load) or built  # mapped into memory, which other processes share
+        return _saved(folder, load, just_now=True) or built  # mapped into memory, which other processes share
 
 
-def _saved(folder: Path, load: Callable[[Path], Kind]) -> Index[Kind] | None:
-    """A saved index; `None` if it is not there, is damaged, or a library reads it no more."""
+def _saved(folder: Path, load: Callable[[Path], Kind], *, just_now: bool = False) -> Index[Kind] | None:
+    """A saved index; `None` if it is not there, is damaged (unless saved `just_now`), or a library reads it no more."""
     try:
-        if (folder / DIGEST).read_text(encoding="ascii") == _digest(folder):
+        if just_now or (folder / DIGEST).read_text(encoding="ascii") == _digest(folder):
             return Index(load(folder), np.load(folder / ROWS, mmap_mode="r", allow_pickle=False))
     except Exception as error:  # the libraries raise almost anything
         logger.debug("The index {folder} is built: {error}", folder=str(folder), error=repr(error))
