@@ -427,7 +427,7 @@ def test_thresholds(store: BM25SDocumentStore, checkpoint: Path, name: str, valu
 @pytest.mark.parametrize("precision", [0.0, 1.0, 1.5, -0.5])
 def test_a_precision_that_is_no_share(checkpoint: Path, precision: float) -> None:
     for kind in (AnswerRanker, AnswerRouter):
-        with refused(f"precision … {precision}"):
+        with refused(f"precision … {precision:g}"):
             kind(model=checkpoint, precision=precision)
 
 
