@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,9 +22,11 @@ from ap_ranker.processes import process_count
 from ap_ranker.training.training_data import read_training_data
 
 if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
     from ap_ranker.evaluation.evaluation_report import EvaluationReport
     from ap_ranker.training.compare import Comparison
-    from ap_ranker.training.tune import Search, Trial
+    from ap_ranker.training.tune import Search
 
 
 def tune(
@@ -81,39 +82,39 @@ def tune(
     console.say(shlex.join(["ap-ranker", "train", str(data), *named]))
 
 
-def _report_trial(trial: Trial, best: bool) -> None:
-    parts = [f"trial {trial.number:3d}", "failed       " if trial.mrr is None else f"dev MRR {trial.mrr:.3f}"]
-    parts += [_text(trial.values), f"{trial.seconds:.0f} s"]
-    if trial.state == "pruned":
-        parts.append(f"pruned after epoch {trial.epochs}")
-    elif trial.state == "failed":
-        parts.append(f"failed: {trial.error}" if trial.mrr is not None else trial.error)
+def _report_trial(trial: FrozenTrial, best: bool) -> None:
+    number, mrr, *rest = _cells(trial)
+    parts = [f"trial {number:>3}", "failed       " if trial.value is None else f"dev MRR {mrr}", *rest]
+    if trial.state.name == "PRUNED":
+        parts.append(f"pruned after epoch {trial.last_step}")
+    elif trial.value is None:
+        parts.append(trial.user_attrs["error"])
     elif best:
         parts.append("best so far")
     console.say("   ".join(parts))
 
 
-def _text(values: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{name} {f'{value:.4g}' if isinstance(value, float) else value}" for name, value in values.items()
-    )
+def _cells(trial: FrozenTrial) -> list[str]:
+    """Its number, counted from 1, its MRR, of a pruned one that of the last epoch, its settings and its time."""
+    values = {name: f"{each:.4g}" if isinstance(each, float) else each for name, each in trial.params.items()}
+    settings = ", ".join(f"{name} {value}" for name, value in values.items())
+    seconds = trial.duration.total_seconds() if trial.duration else 0.0
+    return [f"{trial.number + 1}", f"{trial.value or 0.0:.3f}", settings, f"{seconds:.0f} s"]
 
 
 def _print_search(search: Search) -> None:
-    complete = [trial for trial in search.trials if trial.state == "complete"]
-    best = sorted(complete, key=lambda trial: -(trial.mrr or 0.0))[:5]
-    rows: list[list[str | Text]] = [
-        [str(trial.number), f"{trial.mrr:.3f}", _text(trial.values), f"{trial.seconds:.0f} s"] for trial in best
-    ]
+    states = [trial.state.name for trial in search.trials]
+    complete = [trial for trial, state in zip(search.trials, states, strict=True) if state == "COMPLETE"]
+    best = sorted(complete, key=lambda trial: -(trial.value or 0.0))[:5]
+    rows: list[list[str | Text]] = [[*_cells(trial)] for trial in best]
     bm25 = search.bm25["MRR"]
-    ahead = sum((trial.mrr or 0.0) > bm25 for trial in best)
+    ahead = sum((trial.value or 0.0) > bm25 for trial in best)
     rows.insert(ahead, [Text("BM25", "bold"), Text(f"{bm25:.3f}", "bold"), "", ""])
     number, mrr, time = (numbers(title, no_wrap=True) for title in ("trial", "dev MRR", "time"))
     console.table([number, mrr, "settings", time], rows)
-    states = [trial.state for trial in search.trials]
     console.say(
-        f"{len(states)} trials: {states.count('complete')} complete, {states.count('pruned')} pruned, "
-        f"{states.count('failed')} failed. The settings were chosen on these dev questions, so their MRR is too high: "
+        f"{len(states)} trials: {states.count('COMPLETE')} complete, {states.count('PRUNED')} pruned, "
+        f"{states.count('FAIL')} failed. The settings were chosen on these dev questions, so their MRR is too high: "
         "evaluate on others with ap-ranker evaluate."
     )
 

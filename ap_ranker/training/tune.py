@@ -24,7 +24,7 @@ from transformers import TrainerCallback
 from ap_ranker.data.dataset import Dataset, answerable, sample_questions
 from ap_ranker.errors import InputError, library_errors
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
-from ap_ranker.files import WriteError, atomic_directory, kept_alone, make_folder, write_text_atomically, writing
+from ap_ranker.files import LOCK, WriteError, atomic_directory, kept_alone, make_folder, write_text_atomically, writing
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import resolve_device
@@ -42,49 +42,22 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
-LOG, SEARCH, BEST, CHECKPOINT = "trials.log", "search.json", "best.yaml", "checkpoint"
-"""The files of a search: its trials, its definition, the best settings, their checkpoint."""
+LOG, BEST, CHECKPOINT = "trials.log", "best.yaml", "checkpoint"
+"""The files of a search: its trials, the best settings, their checkpoint."""
 
 MEASURE = "MRR"
 """What is maximised on the dev questions; it also chooses a run's epoch."""
 
-STATES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned"}
-"""A trial is pruned if it fell behind, and has otherwise `failed`, because of its settings."""
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One training run of the search."""
-
-    number: int  # counted from 1; interrupted trials leave gaps
-    state: str  # `complete`, `pruned` or `failed`
-    mrr: float | None  # of the best epoch on the dev questions; `None` if it failed in the first epoch
-    values: Mapping[str, Any]  # setting -> the value tried
-    epochs: int  # evaluated
-    seconds: float
-    error: str = ""  # why it failed
-
-    @classmethod
-    def of(cls, frozen: FrozenTrial) -> Trial:
-        """A finished trial of optuna."""
-        epochs = frozen.intermediate_values
-        return cls(
-            number=frozen.number + 1,
-            state=STATES.get(frozen.state, "failed"),
-            mrr=frozen.value if frozen.state == TrialState.COMPLETE else max(epochs.values(), default=None),
-            values=frozen.params,
-            epochs=max(epochs, default=0),
-            seconds=frozen.duration.total_seconds() if frozen.duration else 0.0,
-            error=frozen.user_attrs.get("error", ""),
-        )
+DEFINITION, ERROR = "definition", "error"
+"""Attributes: of a study, what is searched, to be continued only so; of a trial, why its settings made it fail."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """The result of a search."""
+    """The result of a search: trials of optuna, whose value is the MRR on the dev questions."""
 
-    trials: list[Trial]  # in order, including those before an interruption
-    best: Trial  # whose checkpoint is kept
+    trials: list[FrozenTrial]  # in order, including those before an interruption, but none that was interrupted
+    best: FrozenTrial  # whose checkpoint is kept
     bm25: dict[str, float]  # measure -> mean on the same dev questions
 
 
@@ -99,7 +72,7 @@ def tune(
     vectors: PretrainedVectors | None = None,
     device: str | None = None,
     about: About = About(),  # noqa: B008
-    on_trial: Callable[[Trial, bool], None] = lambda *_: None,
+    on_trial: Callable[[FrozenTrial, bool], None] = lambda *_: None,
 ) -> Search:
     """Search for the settings with the best MRR on the dev questions; in one process.
 
@@ -117,11 +90,12 @@ def tune(
     values = {name: json.loads(distribution_to_json(each)) for name, each in space.items()}
     hashes = {"training questions": _digest(data), "dev questions": _digest(dev)}
     hashes |= {"word vectors": vectors.digest} if vectors else {}
-    _claim(output, {"space": values, "setting": asdict(base), "data": hashes})
+    definition = json.loads(json.dumps({"space": values, "setting": asdict(base), "data": hashes}))
     run = partial(train, data, dev, vectors=vectors, device=device, about=about)
+    make_folder(output)
     with kept_alone(output, "searching"), writing(output / LOG), quiet("optuna"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"optuna|ap_ranker\.training\.tune")  # of experimental features
-        study = _open(output / LOG)
+        study = _open(output, definition)
         _keep_best(study, output, base)
         while len(_finished(study)) < trials:
             # The draws do not depend on interruptions. Were the numbers added, seed 2 would repeat those of seed 1.
@@ -130,14 +104,14 @@ def tune(
             _run_trial(study, space, output, base, run)
             _keep_best(study, output, base)
             last = study.get_trials()[-1]
-            on_trial(Trial.of(last), _best(study) == last)
-        finished, best = [Trial.of(each) for each in _finished(study)], _best(study)
+            on_trial(last, _best(study) == last)
+        finished, best = _finished(study), _best(study)
         if best is None:
             raise InputError(
                 f"{output}: expected at least one of {len(finished)} trials to succeed, found none; the last one: "
-                f"{finished[-1].error}. Change the space, and name another folder."
+                f"{finished[-1].user_attrs[ERROR]}. Change the space, and name another folder."
             )
-        return Search(finished, Trial.of(best), bm25)
+        return Search(finished, best, bm25)
 
 
 def _run_trial(
@@ -153,7 +127,7 @@ def _run_trial(
     except WriteError:  # other settings would not help
         raise
     except (InputError, torch.OutOfMemoryError) as error:
-        trial.set_user_attr("error", str(error).split("\n")[0])
+        trial.set_user_attr(ERROR, str(error).split("\n")[0])
         study.tell(trial, state=TrialState.FAIL)
 
 
@@ -187,49 +161,41 @@ class _Epochs(TrainerCallback):
             raise optuna.TrialPruned
 
 
-def _claim(output: Path, search: Mapping[str, Mapping[str, Any]]) -> None:
-    """Record the search in its folder, or check that the search recorded there is the same."""
-    current = json.loads(json.dumps(search))
-    path = output / SEARCH
-    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
-        make_folder(output)
-        write_text_atomically(path, json.dumps(current, indent=2, ensure_ascii=False) + "\n")
-        return
-    expected = f"{output}: expected a new folder or that of an earlier search, found no definition of one in {SEARCH}"
-    with library_errors(expected, (OSError, ValueError, KeyError, AttributeError, TypeError)):
-        recorded = json.loads(path.read_text(encoding="utf-8"))
-        different = [
-            f"{part} {name}"
-            for part, entries in current.items()
-            for name in sorted(entries.keys() | recorded[part].keys())
-            if entries.get(name) != recorded[part].get(name)
-        ]
-    if different:
-        raise InputError(
-            f"{output}: expected to continue the search in this folder, found another {', '.join(different)}. "
-            "Name another folder with --output, or remove this one."
-        )
-
-
 def _digest(data: Dataset) -> str:
     return hashlib.sha256(repr((data.answers, data.questions, data.judged, data.classes)).encode()).hexdigest()
 
 
-def _open(log: Path) -> optuna.Study:
-    """Open the study with the trials of the log; an interrupted trial counts as failed."""
+def _open(output: Path, definition: Mapping[str, Mapping[str, Any]]) -> optuna.Study:
+    """The study of a new folder, or of the same search in it; an interrupted trial counts as failed."""
+    log = output / LOG
+    if not log.exists() and any(path.name != LOCK for path in output.iterdir()):
+        raise InputError(f"{output}: expected a new folder or that of an earlier search, found no {LOG} in it.")
     # A killed process leaves a lock file, for which optuna would wait 30 seconds.
-    log.with_name(f"{log.name}.lock").unlink(missing_ok=True)
-    if log.exists() and (text := log.read_bytes()) and not text.endswith(b"\n"):
-        write_text_atomically(log, text[: text.rfind(b"\n") + 1].decode())  # an interruption may truncate the last line
-    expected = f"{log}: expected the log of an earlier search, found damaged lines"
-    with library_errors(expected, (ValueError, KeyError)):
-        study = optuna.create_study(
+    log.with_name(f"{LOG}.lock").unlink(missing_ok=True)
+    text = log.read_bytes() if log.exists() else b""
+    kinds = (ValueError, KeyError, AttributeError, TypeError)
+    with library_errors(f"{log}: expected the log of an earlier search, found damaged lines", kinds):
+        if (whole := text[: text.rfind(b"\n") + 1]) != text:
+            write_text_atomically(log, whole.decode())  # an interruption may truncate the last line
+        find = optuna.load_study if whole else partial(optuna.create_study, direction="maximize")
+        study = find(
             study_name="tune",
             storage=JournalStorage(JournalFileBackend(str(log))),
             pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=3),  # slow learners lag at first
-            direction="maximize",
-            load_if_exists=True,
         )
+        earlier = study.user_attrs.get(DEFINITION, {} if study.trials else definition)
+        if different := [
+            f"{part} {name}"
+            for part, entries in definition.items()
+            for name in sorted(entries.keys() | earlier.get(part, {}).keys())
+            if entries.get(name) != earlier.get(part, {}).get(name)
+        ]:
+            raise InputError(
+                f"{output}: expected to continue the search in this folder, found another {', '.join(different)}. "
+                "Name another folder with --output, or remove this one."
+            )
+        if DEFINITION not in study.user_attrs:
+            study.set_user_attr(DEFINITION, definition)
         for trial in study.get_trials(states=(TrialState.RUNNING,)):
             study.tell(trial.number, state=TrialState.FAIL)
     return study

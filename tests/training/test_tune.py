@@ -12,7 +12,7 @@ import optuna
 import pytest
 import torch
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 from refusals import refused
 from small_runs import of_topics
 
@@ -26,7 +26,7 @@ from ap_ranker.training import tune as module
 from ap_ranker.training.config import TrainingConfig, read_training_config
 from ap_ranker.training.search_space import Space, configure
 from ap_ranker.training.train import train
-from ap_ranker.training.tune import Search, Trial, tune
+from ap_ranker.training.tune import Search, tune
 
 DATA = of_topics("where is my {}?", "the {} is gone")
 BASE = TrainingConfig(
@@ -63,9 +63,9 @@ def files(output: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Search, Path, list[tuple[Trial, bool]]]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Search, Path, list[tuple[FrozenTrial, bool]]]:
     """A search of four trials, its folder, and what was told on the way."""
-    told: list[tuple[Trial, bool]] = []
+    told: list[tuple[FrozenTrial, bool]] = []
     output = tmp_path_factory.mktemp("tune") / "deep" / "out"
     result = search(output, 4, on_trial=lambda trial, best: told.append((trial, best)))
     return result, output, told
@@ -79,21 +79,23 @@ def output(found: tuple[Search, Path, Any], tmp_path: Path) -> Path:
 
 def test_the_better_of_two_planted_settings_is_found(found: tuple[Search, Path, Any]) -> None:
     result, _, _ = found
-    rates = {trial.values["learning_rate"]: trial.mrr for trial in result.trials}
+    rates = {trial.params["learning_rate"]: trial.value for trial in result.trials}
     assert set(rates) == {1e-9, 0.02}  # both were tried
-    assert result.best.values["learning_rate"] == 0.02
-    assert result.best.mrr == max(trial.mrr or 0 for trial in result.trials)
+    assert result.best.params["learning_rate"] == 0.02
+    assert result.best.value == max(trial.value or 0 for trial in result.trials)
     assert all(
-        isinstance(t.values["options.filters"], int) and 6 <= t.values["options.filters"] <= 9 for t in result.trials
+        isinstance(t.params["options.filters"], int) and 6 <= t.params["options.filters"] <= 9 for t in result.trials
     )
     assert result.bm25 == EvaluationSet(DATA).bm25
 
 
-def test_each_trial_is_told_once_with_the_best_so_far(found: tuple[Search, Path, list[tuple[Trial, bool]]]) -> None:
+def test_each_trial_is_told_once_with_the_best_so_far(
+    found: tuple[Search, Path, list[tuple[FrozenTrial, bool]]],
+) -> None:
     result, _, told = found
     assert [trial for trial, _ in told] == result.trials
-    assert [trial.number for trial in result.trials] == [1, 2, 3, 4]
-    measures = [trial.mrr or 0.0 for trial in result.trials]
+    assert [trial.number for trial in result.trials] == [0, 1, 2, 3]
+    measures = [trial.value or 0.0 for trial in result.trials]
     assert [best for _, best in told] == [
         all(mrr > earlier for earlier in measures[:i]) for i, mrr in enumerate(measures)
     ]
@@ -101,11 +103,11 @@ def test_each_trial_is_told_once_with_the_best_so_far(found: tuple[Search, Path,
 
 def test_the_best_checkpoint_and_its_settings_are_kept(found: tuple[Search, Path, Any], tmp_path: Path) -> None:
     result, output, _ = found
-    assert files(output) == ["best.yaml", "checkpoint", "search.json", "trials.log"]
+    assert files(output) == ["best.yaml", "checkpoint", "trials.log"]
     kept = Ranker.from_pretrained(output / "checkpoint", "cpu")
-    assert evaluate(kept, DATA).model["MRR"] == result.best.mrr
+    assert evaluate(kept, DATA).model["MRR"] == result.best.value
     config = read_training_config(output / "best.yaml", {})
-    assert config == configure(BASE, result.best.values)
+    assert config == configure(BASE, result.best.params)
     again = train(DATA, DATA, tmp_path / "again", config, device="cpu").ranker.model.state_dict()
     assert all(torch.equal(again[name], weights) for name, weights in kept.model.state_dict().items())
 
@@ -118,7 +120,7 @@ def test_a_resumed_search_is_the_unbroken_one(found: tuple[Search, Path, Any], t
         assert trained.call_count == 4
         assert search(tmp_path / "out", 2).best == resumed.best  # all done: only the result
         assert trained.call_count == 4
-    assert [(t.values, t.mrr) for t in resumed.trials] == [(t.values, t.mrr) for t in unbroken.trials]
+    assert [(t.params, t.value) for t in resumed.trials] == [(t.params, t.value) for t in unbroken.trials]
     assert (tmp_path / "out" / "best.yaml").read_text() == (output / "best.yaml").read_text()
 
 
@@ -126,7 +128,7 @@ def test_other_seeds_draw_otherwise(tmp_path: Path) -> None:
     """Nor does a seed repeat another's draws, one trial later."""
     space = {"temperature": FloatDistribution(0.01, 0.1)}
     draws = {
-        trial.values["temperature"]
+        trial.params["temperature"]
         for seed in (1, 2)
         for trial in search(tmp_path / str(seed), 2, space, replace(BASE, epochs=1, seed=seed)).trials
     }
@@ -146,9 +148,9 @@ def test_killed_while_training(tmp_path: Path) -> None:
     assert [trial.state for trial in log(output).trials] == [TrialState.COMPLETE, TrialState.RUNNING]
     assert "trial-1.training" not in files(output)  # it had no state to go on from
     result = search(output, 3)
-    assert [trial.number for trial in result.trials] == [1, 3, 4]
+    assert [trial.number for trial in result.trials] == [0, 2, 3]
     assert [trial.state for trial in log(output).trials][1] == TrialState.FAIL
-    assert files(output) == ["best.yaml", "checkpoint", "search.json", "trials.log"]
+    assert files(output) == ["best.yaml", "checkpoint", "trials.log"]
 
 
 def test_killed_before_the_log_knows_of_a_checkpoint(tmp_path: Path) -> None:
@@ -158,7 +160,7 @@ def test_killed_before_the_log_knows_of_a_checkpoint(tmp_path: Path) -> None:
         search(output, 1)
     assert "trial-0" in files(output)
     result = search(output, 1)
-    assert [trial.number for trial in result.trials] == [2]
+    assert [trial.number for trial in result.trials] == [1]
     assert "number 2" in (output / "best.yaml").read_text()
 
 
@@ -173,15 +175,15 @@ def test_killed_before_the_checkpoint_is_in_its_place(step: str, tmp_path: Path)
     with patch.object(place, step, killed), pytest.raises(KeyboardInterrupt):
         search(output, 1, {"learning_rate": CategoricalDistribution((0.02,))})
     result = search(output, 1, {"learning_rate": CategoricalDistribution((0.02,))})
-    assert evaluate(Ranker.from_pretrained(output / "checkpoint", "cpu"), DATA).model["MRR"] == result.best.mrr
-    assert files(output) == ["best.yaml", "checkpoint", "search.json", "trials.log"]
+    assert evaluate(Ranker.from_pretrained(output / "checkpoint", "cpu"), DATA).model["MRR"] == result.best.value
+    assert files(output) == ["best.yaml", "checkpoint", "trials.log"]
 
 
 def test_a_line_that_was_cut_short_is_dropped(output: Path) -> None:
     with (output / "trials.log").open("a") as file:
         file.write('{"op_code":4,"wor')
-    assert [trial.number for trial in search(output, 5).trials] == [1, 2, 3, 4, 5]
-    assert [trial.number for trial in search(output, 5).trials] == [1, 2, 3, 4, 5]
+    assert [trial.number for trial in search(output, 5).trials] == [0, 1, 2, 3, 4]
+    assert [trial.number for trial in search(output, 5).trials] == [0, 1, 2, 3, 4]
 
 
 def test_a_hopeless_run_is_ended_early(tmp_path: Path) -> None:
@@ -195,12 +197,12 @@ def test_a_hopeless_run_is_ended_early(tmp_path: Path) -> None:
         search(output, 1, space, base)
     plant(output, [{}] * 4, lambda _: 1.0, epochs=8)
     fifth = search(output, 5, space, base).trials[-1]
-    assert (fifth.state, fifth.epochs) == ("complete", 8)  # four are too few to judge by
+    assert (fifth.state, fifth.last_step) == (TrialState.COMPLETE, 8)  # four are too few to judge by
     plant(output, [{}], lambda _: 1.0, epochs=8)
     last = search(output, 7, space, base).trials[-1]
-    assert (last.state, last.epochs) == ("pruned", 3)
-    assert last.mrr == max(log(output).trials[-1].intermediate_values.values()) < 1.0
-    assert files(output) == ["search.json", "trials.log"]  # the best ones were planted
+    assert (last.state, last.last_step) == (TrialState.PRUNED, 3)
+    assert last.value == last.intermediate_values[3] < 1.0
+    assert files(output) == ["trials.log"]  # the best ones were planted
 
 
 @pytest.mark.parametrize(
@@ -214,10 +216,10 @@ def test_a_hopeless_run_is_ended_early(tmp_path: Path) -> None:
 def test_numbers_that_overflow_fail_the_trial_and_the_search_goes_on(sizes: dict[str, int], tmp_path: Path) -> None:
     space = {"learning_rate": CategoricalDistribution((10.0, 0.02))}
     result = search(tmp_path / "out", 5, space, replace(BASE, optimizer="sgd", **sizes))
-    states = {trial.values["learning_rate"]: (trial.state, trial.error) for trial in result.trials}
-    assert states[0.02] == ("complete", "")
-    assert states[10.0][0] == "failed"
-    assert "The model has diverged" in states[10.0][1]
+    states = {trial.params["learning_rate"]: (trial.state, trial.user_attrs) for trial in result.trials}
+    assert states[0.02] == (TrialState.COMPLETE, {})
+    assert states[10.0][0] == TrialState.FAIL
+    assert "The model has diverged" in states[10.0][1]["error"]
     assert len(result.trials) == 5  # failed ones count, or such a search might never end
 
 
@@ -234,7 +236,8 @@ def test_settings_that_training_refuses(error: Exception, tmp_path: Path) -> Non
     with patch.object(module, "train", refuse_the_first):
         result = search(tmp_path / "out", 2)
     first, second = result.trials
-    assert (first.state, first.mrr, first.error) == ("failed", None, str(error).split("\n")[0])
+    assert (first.state, first.value) == (TrialState.FAIL, None)
+    assert first.user_attrs == {"error": str(error).split("\n")[0]}
     assert second == result.best
 
 
@@ -252,13 +255,13 @@ def test_options_of_a_model_are_drawn_for_that_model_only(tmp_path: Path) -> Non
         "learning_rate": CategoricalDistribution((0.02,)),
     }
     result = search(tmp_path / "out", 4, space)
-    drawn = {trial.values["model"]: set(trial.values) for trial in result.trials}
+    drawn = {trial.params["model"]: set(trial.params) for trial in result.trials}
     assert drawn == {
         "qa-bilstm": {"model", "learning_rate", "options.hidden"},
         "qa-cnn": {"model", "learning_rate", "options.filters"},
     }
     assert Ranker.from_pretrained(tmp_path / "out" / "checkpoint", "cpu").config is not None
-    assert read_training_config(tmp_path / "out" / "best.yaml", {}).model == result.best.values["model"]
+    assert read_training_config(tmp_path / "out" / "best.yaml", {}).model == result.best.params["model"]
 
 
 @pytest.mark.parametrize(
@@ -288,20 +291,25 @@ def test_the_same_data_elsewhere_is_the_same_search(found: tuple[Search, Path, A
     assert tune(moved, moved, SPACE, output, BASE, trials=4, device="cpu").trials == result.trials
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "facts"),
-    [
-        ("notes.txt", "mine", "folder"),
-        ("search.json", "{", "search.json"),
-        ("search.json", "[1]", "search.json"),
-        ("search.json", '{"space": 3}', "search.json"),
-    ],
-)
-def test_a_folder_that_holds_something_else(file: str, text: str, facts: str, tmp_path: Path) -> None:
-    (tmp_path / file).write_text(text)
-    with refused(facts):
+def test_a_folder_that_holds_something_else(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with refused("folder"):
         search(tmp_path, 1)
-    assert files(tmp_path) == [file]
+    assert files(tmp_path) == ["notes.txt"]
+
+
+@pytest.mark.parametrize("definition", [3, [1], {"space": 3}])
+def test_a_log_with_another_definition(definition: Any, output: Path) -> None:
+    log(output).set_user_attr("definition", definition)
+    with refused(str(output)):
+        search(output, 5)
+
+
+def test_a_log_of_trials_that_nothing_defines(tmp_path: Path) -> None:
+    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(tmp_path / "trials.log")))
+    optuna.create_study(study_name="tune", storage=storage, direction="maximize").ask()
+    with refused("setting epochs"):
+        search(tmp_path, 1)
 
 
 def test_a_damaged_log(output: Path) -> None:
