@@ -19,8 +19,6 @@ from owner_changes import append_change
 from sqlalchemy import create_engine, insert, select
 from waiting import wait_until
 
-from ap_ranker.data.dataset import Dataset
-from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
@@ -87,17 +85,15 @@ def bytes_of(place: str) -> bytes:
 # What is exported.
 
 
-def test_training_reads_what_is_exported(website: Database, tmp_path: Path) -> None:
-    (tmp_path / "faq.csv").write_text(f"question,answer\nParcel?,{ANSWER}\nRefund?,Soon.\n")
+def test_what_is_exported_is_read_as_judged_candidates(website: Database, tmp_path: Path) -> None:
     judge(website, comment="=cmd|' /C calc'!A0")
     judge(website, "no good", visit="w", helped=False)
     for name in ("said.jsonl", "said.csv"):
         assert export_judgements(website, tmp_path / name) == 2
 
-        training = read_dataset(tmp_path / "faq.csv", "train")
-        learnt = add_feedback(training, Dataset("dev", [], []), tmp_path / name)
-        new = {question.text for question in learnt.questions} - {question.text for question in training.questions}
-        assert new == {SECRET}
+        judged = read_dataset(tmp_path / name, "train")
+        assert [question.text for question in judged.answerable] == [SECRET]
+        assert [question.text for question in judged.questions] == [SECRET, "no good"]
 
 
 def test_both_kinds_of_export_say_the_same(website: Database, tmp_path: Path) -> None:
@@ -127,11 +123,8 @@ def test_only_its_user_reads_an_export(website: Database, tmp_path: Path, name: 
 
 
 def test_an_export_without_judgements(website: Database, tmp_path: Path) -> None:
-    (tmp_path / "faq.csv").write_text(f"question,answer\nParcel?,{ANSWER}\n")
-    training = read_dataset(tmp_path / "faq.csv", "train")
     assert export_judgements(website, tmp_path / "said.jsonl") == export_judgements(website, tmp_path / "said.csv") == 0
-    learnt = add_feedback(training, Dataset("dev", [], []), tmp_path / "said.jsonl")
-    assert learnt.questions == training.questions
+    assert not (tmp_path / "said.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize("name", ["said", "said.xlsx", "faq.db"])
