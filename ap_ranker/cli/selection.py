@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from rich.markup import escape
 from rich.measure import Measurement
@@ -52,11 +52,10 @@ def tune(
 
     if process_count() > 1:
         raise InputError(f"Expected one process, found {process_count()}: start ap-ranker tune without torchrun.")
-    settings = read_training_config(config, {"match": match, "seed": seed})
+    settings = read_training_config(config, {"match": match, "seed": seed, "embeddings": embeddings})
     search_space = read_space(space, settings)
 
     from ap_ranker.training.card import About
-    from ap_ranker.training.find_vectors import find_vectors
     from ap_ranker.training.tune import BEST, CHECKPOINT
     from ap_ranker.training.tune import tune as run
 
@@ -69,14 +68,12 @@ def tune(
         output,
         settings,
         trials=trials,
-        vectors=find_vectors(embeddings, settings.embedding_size),
         device=device,
         about=About(command_line()),
         on_trial=_report_trial,
     )
     _print_search(result)
-    files: dict[str, Any] = {"--dev": dev, "--answers": answers, "--embeddings": embeddings}
-    files |= {"--config": output / BEST, "--output": output / "trained"}
+    files = {"--dev": dev, "--answers": answers, "--config": output / BEST, "--output": output / "trained"}
     named = [part for name, value in files.items() if value is not None for part in (name, str(value))]
     console.say(f"The best trial's checkpoint: {output / CHECKPOINT}. To train it again:")
     console.say(shlex.join(["ap-ranker", "train", str(data), *named]))
@@ -149,7 +146,7 @@ def compare(
     named_peers = list(dict.fromkeys(peers.split(","))) if peers else []
     check_peers(named_peers)
     contenders = Contender.parse_all(models)
-    settings = read_training_config(config, {"epochs": epochs, "match": match})
+    settings = read_training_config(config, {"epochs": epochs, "match": match, "embeddings": embeddings})
     if settings.options:
         raise InputError(f"{config}: expected no options, which are one model's own: write --models NAME:option=value.")
     if test is None and not (data.is_dir() and find_split(data, "test")):
@@ -160,7 +157,6 @@ def compare(
     from ap_ranker.cli.epoch_lines import EpochLines
     from ap_ranker.training.card import About
     from ap_ranker.training.compare import compare as run
-    from ap_ranker.training.find_vectors import find_vectors
 
     describe({"Training data": training, "Dev data": development, "Test data": judged})
     result = run(
@@ -172,7 +168,6 @@ def compare(
         settings,
         seeds=range(1, seeds + 1),
         peers=named_peers,
-        vectors=find_vectors(embeddings, settings.embedding_size),
         device=device,
         callbacks=(EpochLines(console),),
         about=About(command_line()),

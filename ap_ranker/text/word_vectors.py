@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -46,15 +45,6 @@ class WordVectors:
     def dimensions(self) -> int:
         """D, the length of a vector."""
         return int(self.matrix.shape[1])
-
-    @property
-    def digest(self) -> str:
-        """A hash that is equal for equal vectors."""
-        digest = hashlib.sha256("\n".join(self.words).encode())
-        digest.update(self.matrix.tobytes())
-        if self.unknown is not None:
-            digest.update(self.unknown.tobytes())
-        return digest.hexdigest()
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
         """(len(vocabulary), D) float32: the vectors of known words, 0 for padding, normal noise for others."""

@@ -13,7 +13,6 @@ that the published word vectors have, for which the learning rates were chosen.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -160,11 +159,6 @@ class EncoderVectors:
         """D, the length of a vector."""
         width = self.embed(["a"]).shape[1]
         return min(self.size or width, width) if self.static else min(self.size or MAX_SIZE, MAX_SIZE, width)
-
-    @property
-    def digest(self) -> str:
-        """A hash that is equal for equal vectors."""
-        return hashlib.sha256(f"{self.key} {self.size or MAX_SIZE}".encode()).hexdigest()
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
         """(V, D) float32: the vector of each word, most frequent first; 0 for padding, noise for unknown."""

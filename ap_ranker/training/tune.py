@@ -30,7 +30,7 @@ from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.find_vectors import PretrainedVectors
+from ap_ranker.training.find_vectors import find_vectors
 from ap_ranker.training.progress import quiet
 from ap_ranker.training.search_space import OPTION, Space, Values, configure
 from ap_ranker.training.train import TrainingResult, train
@@ -69,7 +69,6 @@ def tune(
     base: TrainingConfig,
     *,
     trials: int = 20,
-    vectors: PretrainedVectors | None = None,
     device: str | None = None,
     about: About = About(),  # noqa: B008
     on_trial: Callable[[FrozenTrial, bool], None] = lambda *_: None,
@@ -84,12 +83,11 @@ def tune(
     output = Path(output)
     resolve_device(device)
     answerable(data)
-    if vectors is not None and "embedding_size" in space:
-        raise InputError("Expected a space without embedding_size, as the word vectors determine it.")
+    is_fixed = not {"embeddings", "embedding_size"} & space.keys()
+    vectors = find_vectors(base.embeddings, base.embedding_size) if is_fixed else None  # once for all trials
     bm25 = EvaluationSet(sample_questions(dev, base.dev_questions, base.seed), language=base.language).bm25
     values = {name: json.loads(distribution_to_json(each)) for name, each in space.items()}
     hashes = {"training questions": _digest(data), "dev questions": _digest(dev)}
-    hashes |= {"word vectors": vectors.digest} if vectors else {}
     definition = json.loads(json.dumps({"space": values, "setting": asdict(base), "data": hashes}))
     run = partial(train, data, dev, vectors=vectors, device=device, about=about)
     make_folder(output)

@@ -76,9 +76,11 @@ def test_the_train_command_names_what_the_search_was_given(place: Path, monkeypa
     result = tune("--trials", 1, "--dev", "dev.csv", "--embeddings", "v.txt", "--match", "answer")
     assert result.exit_code == 0, result.output
     assert "```bash\nap-ranker tune 'my faq.csv' ...\n```" in Path("out/checkpoint/README.md").read_text()
-    expected = "train 'my faq.csv' --dev dev.csv --embeddings v.txt --config out/best.yaml --output out/trained"
+    expected = "train 'my faq.csv' --dev dev.csv --config out/best.yaml --output out/trained"
     assert result.stdout.splitlines()[-1] == f"ap-ranker {expected}"
-    assert "match: answer" in Path("out/best.yaml").read_text()
+    settings = Path("out/best.yaml").read_text()
+    assert "match: answer" in settings
+    assert "embeddings: v.txt" in settings
 
 
 @pytest.mark.parametrize(

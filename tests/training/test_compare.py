@@ -16,7 +16,6 @@ from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training import compare as module
 from ap_ranker.training import train as train_module
 from ap_ranker.training.compare import Comparison, Contender, compare, run_folder
@@ -139,9 +138,8 @@ def test_word_vectors_are_for_the_models_without_an_encoder(tmp_path: Path) -> N
         Contender("ap-transformer", "ap-transformer", {"encoder": str(encoder), "size": 4}),
         Contender("ap-cnn", "ap-cnn", {"filters": 6}),
     ]
-    config = replace(CONFIG, max_tokens=24)
-    vectors = read_vectors(tmp_path / "v.txt")
-    compare(contenders, DATA, DATA, DATA, tmp_path / "out", config, seeds=[1], vectors=vectors, device="cpu")
+    config = replace(CONFIG, max_tokens=24, embeddings=str(tmp_path / "v.txt"))
+    compare(contenders, DATA, DATA, DATA, tmp_path / "out", config, seeds=[1], device="cpu")
     pretrained, words = (
         Ranker.from_pretrained(run_folder(tmp_path / "out", contender.label, 1), "cpu") for contender in contenders
     )

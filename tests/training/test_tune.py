@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 import optuna
 import pytest
 import torch
@@ -21,7 +20,6 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.word_vectors import WordVectors
 from ap_ranker.training import tune as module
 from ap_ranker.training.config import TrainingConfig, read_training_config
 from ap_ranker.training.search_space import Space, configure
@@ -272,11 +270,19 @@ def test_options_of_a_model_are_drawn_for_that_model_only(tmp_path: Path) -> Non
         ({"base": replace(BASE, seed=2)}, "setting seed"),
         ({"data": replace(DATA, questions=DATA.questions[1:])}, "data training questions"),
         ({"dev": replace(DATA, questions=DATA.questions[1:])}, "data dev questions"),
-        ({"vectors": WordVectors(["parcel"], np.ones((1, 8), np.float32))}, "data word vectors"),
+        ({"base": replace(BASE, embeddings="v.txt")}, "setting embeddings"),
     ],
 )
-def test_another_search_is_not_mixed_in(change: dict[str, Any], facts: str, found: tuple[Search, Path, Any]) -> None:
+def test_another_search_is_not_mixed_in(
+    change: dict[str, Any],
+    facts: str,
+    found: tuple[Search, Path, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     _, output, _ = found
+    (tmp_path / "v.txt").write_text("parcel 1 2 3\nrefund 4 5 6\n")
+    monkeypatch.chdir(tmp_path)
     arguments: dict[str, Any] = {"data": DATA, "dev": DATA, "space": SPACE, "base": BASE, **change}
     before = (output / "trials.log").read_bytes()
     with refused(facts) as raised:
@@ -320,14 +326,13 @@ def test_a_damaged_log(output: Path) -> None:
 
 def test_nothing_is_begun_with_a_mistake(tmp_path: Path) -> None:
     output, nothing = tmp_path / "out", Dataset("none", DATA.answers, [])
-    vectors = WordVectors(["parcel"], np.ones((1, 8), np.float32))
     with refused("cuda:99"):
         tune(DATA, DATA, SPACE, output, BASE, device="cuda:99")
     for data, dev in ((nothing, DATA), (DATA, nothing)):
         with refused("none … right"):
             tune(data, dev, SPACE, output, BASE, device="cpu")
-    with refused("embedding_size"):
-        search(output, 1, {"embedding_size": CategoricalDistribution((4, 8))}, vectors=vectors)
+    with refused("nowhere.txt"):
+        search(output, 1, base=replace(BASE, embeddings="nowhere.txt"))
     assert not output.exists()
 
 
