@@ -112,14 +112,13 @@ def _print(report: AuditReport) -> None:
     from ap_ranker.data.audit.report import Severity
 
     console.say(f"{report.data}: {report.questions:,} question texts, {report.answers:,} answer texts")
-    for severity in Severity:
-        for name, finding in report.of(severity).items():
-            head = f"[{STYLES[severity]}]{severity:<8}[/] [bold]{name}[/]"
-            console.print(f"{head}: {finding.count:,} {escape(finding.check.meaning)}")
-            for place, found in finding.examples:
-                console.say(f"         {place}: {found}")
-            advice = finding.check.advice + ("; --fix does so for pairs and judged data" if finding.check.fixed else "")
-            console.say(f"         → {advice}")
+    for finding in report.findings.values():
+        head = f"[{STYLES[finding.severity]}]{finding.severity:<8}[/] [bold]{finding.kind}[/]"
+        console.print(f"{head}: {finding.count:,} {escape(finding.meaning)}")
+        for example in finding.examples:
+            console.say(f"         {example['place']}: {example['found']}")
+        fixed = "; --fix does so for pairs and judged data" if finding.fixed_by_fix else ""
+        console.say(f"         → {finding.advice}{fixed}")
     totals = [f"{sum(report.counts(severity).values()):,} {severity}s" for severity in Severity]
     console.say(", ".join(totals))
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from ap_ranker.data.audit.audited_files import read_data
-from ap_ranker.data.audit.report import AuditReport, Finding
+from ap_ranker.data.audit.report import AuditReport
 
 EXAMPLES = 3
 """Number of faults of a kind that the report shows."""
@@ -34,11 +35,12 @@ def audit(
     from ap_ranker.data.audit.checks import CHECKS, find_faults  # by the extra `train`
 
     data = read_data(path, {"dev": dev, "test": test}, answers, columns, max_tokens)
-    report = AuditReport(str(path), len(data.questions), len(data.answers))
-    faults: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    for kind, place, what in find_faults(data, on_progress, near_answers=near_answers):
-        faults[kind].append((place, what))
-    for kind, check in CHECKS.items():
-        if found := faults[kind]:
-            report.findings[kind] = Finding(check, len(found), found[:EXAMPLES])
-    return report
+    faults: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
+    for kind, place, found in find_faults(data, on_progress, near_answers=near_answers):
+        faults[kind].append({"place": place, "found": found})
+    findings = {
+        kind: replace(check, count=len(faults[kind]), examples=faults[kind][:EXAMPLES])
+        for kind, check in CHECKS.items()
+        if kind in faults
+    }
+    return AuditReport(str(path), len(data.questions), len(data.answers), findings)

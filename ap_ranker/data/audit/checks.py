@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ap_ranker.data.audit.audited_files import Asked, Data, T, firsts, right_ids
 from ap_ranker.data.audit.repairs import repaired
-from ap_ranker.data.audit.report import Check, Severity
+from ap_ranker.data.audit.report import Finding, Severity
 from ap_ranker.data.reader import SPLITS, UNANSWERABLE, Layout
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import Table
@@ -22,8 +22,8 @@ from ap_ranker.text.tokenizer import split_words
 
 _KINDS = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text(encoding="utf-8"))
 
-CHECKS = {name: Check(severity, **described) for severity in Severity for name, described in _KINDS[severity].items()}
-"""Name of a kind of fault -> what it means, in the order of the report."""
+CHECKS = {kind: Finding(kind, severity, 0, **told) for severity in Severity for kind, told in _KINDS[severity].items()}
+"""Kind of fault -> what it means, in the order of the report, without any found."""
 
 _NOTHING = re.compile(
     r"[\W_]*(?:n\W?a|none|null|nan|tbd|tba|todo|to do|xxx+|test|lorem ipsum\b.*|#ref!?|#value!?|#name\??)?[\W_]*",

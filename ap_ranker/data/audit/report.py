@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -16,54 +17,35 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True)
-class Check:
-    """A kind of fault: how bad it is, what is wrong, as a phrase to follow a number, what to do; if `--fix` does it."""
+class Finding:
+    """The faults of a kind: how bad they are, what is wrong, as a phrase to follow their number, what to do.
 
+    `fixed_by_fix` says whether `--fix` does it; `examples` are the first ones, each with its `place` and what was
+    `found` there.
+    """
+
+    kind: str
     severity: Severity
+    count: int
     meaning: str
     advice: str
-    fixed: bool = False
+    fixed_by_fix: bool = False
+    examples: Sequence[Mapping[str, str]] = ()
 
 
-@dataclass
-class Finding:
-    """All faults of a kind: their number, and the first ones (place, what was found there)."""
-
-    check: Check
-    count: int
-    examples: list[tuple[str, str]]
-
-
-@dataclass
+@dataclass(frozen=True)
 class AuditReport:
-    """The result of an audit; `findings` are by the name of the kind."""
+    """The result of an audit; `findings` are by their kinds, errors first."""
 
     data: str
     questions: int
     answers: int
-    findings: dict[str, Finding] = field(default_factory=dict)
-
-    def of(self, severity: Severity) -> dict[str, Finding]:
-        """The findings of a severity."""
-        return {name: finding for name, finding in self.findings.items() if finding.check.severity == severity}
+    findings: Mapping[str, Finding]
 
     def counts(self, severity: Severity) -> dict[str, int]:
         """Kind -> number of its faults."""
-        return {name: finding.count for name, finding in self.of(severity).items()}
+        return {kind: finding.count for kind, finding in self.findings.items() if finding.severity == severity}
 
     def as_json(self) -> dict[str, Any]:
         """The report as basic types."""
-        findings = [
-            {
-                "kind": name,
-                "severity": severity.value,
-                "count": finding.count,
-                "meaning": finding.check.meaning,
-                "advice": finding.check.advice,
-                "fixed_by_fix": finding.check.fixed,
-                "examples": [{"place": place, "found": found} for place, found in finding.examples],
-            }
-            for severity in Severity
-            for name, finding in self.of(severity).items()
-        ]
-        return {"data": self.data, "questions": self.questions, "answers": self.answers, "findings": findings}
+        return asdict(self) | {"findings": list(map(asdict, self.findings.values()))}

@@ -117,10 +117,10 @@ def test_planted(folder: Path, kind: str, file: str, old: str, new: str) -> None
     assert set(report.findings) == {kind}
     finding = report.findings[kind]
     assert finding.count == 1
-    assert str(path) in finding.examples[0][0] or kind == "right-answer-outside-pool"
+    assert str(path) in finding.examples[0]["place"] or kind == "right-answer-outside-pool"
     if old == END:
         lines = content.count("\n")
-        assert finding.examples[0][0].endswith(tuple(f"line {line}" for line in range(lines, lines + 3)))
+        assert finding.examples[0]["place"].endswith(tuple(f"line {line}" for line in range(lines, lines + 3)))
 
 
 Q, R, S = "Where is my parcel?", "How do I get my money back?", "Which battery fits?"
@@ -155,9 +155,9 @@ def test_ids_of_other_names_and_layouts(ids: str, ending: str, tmp_path: Path) -
         rows = csv.DictReader(io.StringIO(content), delimiter=delimiter)
         (tmp_path / "FAQ.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     report = audit(tmp_path / f"FAQ{ending}", max_tokens=200)
-    assert {kind: finding.count for kind, finding in report.of(Severity.error).items()} == {"repeated-id": 1}
+    assert report.counts(Severity.error) == {"repeated-id": 1}
     first = found if ending == ".csv" else found.replace("line 2", "line 1").replace("line 3", "line 2")
-    assert report.findings["repeated-id"].examples[0][1].strip() == first
+    assert report.findings["repeated-id"].examples[0]["found"].strip() == first
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_ids_of_other_names_and_layouts(ids: str, ending: str, tmp_path: Path) -
 )
 def test_ids_that_are_none_or_each_rows_own(content: str, tmp_path: Path) -> None:
     (tmp_path / "FAQ.csv").write_text(content)
-    assert not audit(tmp_path / "FAQ.csv", max_tokens=200).of(Severity.error)
+    assert not audit(tmp_path / "FAQ.csv", max_tokens=200).counts(Severity.error)
 
 
 def test_ids_of_the_files_of_data_by_id(folder: Path) -> None:
@@ -183,7 +183,7 @@ def test_ids_of_the_files_of_data_by_id(folder: Path) -> None:
     answers.write_text("\n".join(["aid,answer,id", *(f"{line},1" for line in lines[1:])]) + "\n")
     report = look(folder, "by_id")
     assert {kind: finding.count for kind, finding in report.findings.items()} == {"repeated-id": len(lines) - 1}
-    found = [found for _, found in report.findings["repeated-id"].examples]
+    found = [example["found"] for example in report.findings["repeated-id"].examples]
     assert found == ["id '1', first at line 2"] * (len(lines) - 2) + ["qid '21', first at line 2"]
 
 
@@ -199,7 +199,7 @@ def test_repeated_answer_under_two_ids(folder: Path) -> None:
         file.write("4,It broke after a week,again,yes\n")
     report = look(folder, "by_id")
     assert {kind: finding.count for kind, finding in report.findings.items()} == {"repeated-answer": 1}
-    assert report.findings["repeated-answer"].examples[0][1] == "as refund, line 3"
+    assert report.findings["repeated-answer"].examples[0]["found"] == "as refund, line 3"
 
 
 def test_stored_questions(folder: Path) -> None:
@@ -210,7 +210,7 @@ def test_stored_questions(folder: Path) -> None:
     answers.write_text("\n".join([*rows, "open,When does the courier come?,At nine in the morning.\n"]))
     report = look(folder, "by_id")
     assert set(report.findings) == {"leaked-question"}
-    assert "line 5" in report.findings["leaked-question"].examples[0][1]
+    assert "line 5" in report.findings["leaked-question"].examples[0]["found"]
 
 
 def test_counts_and_examples(folder: Path) -> None:
@@ -227,12 +227,12 @@ def test_dev_and_test_of_their_own(folder: Path) -> None:
     pairs = folder / "pairs.csv"
     report = audit(pairs, dev=folder / "judged.csv", max_tokens=200)
     assert {kind: finding.count for kind, finding in report.findings.items()} == {"leaked-question": 3}
-    assert report.findings["leaked-question"].examples[0][0] == f"{folder / 'judged.csv'}, line 2"
+    assert report.findings["leaked-question"].examples[0]["place"] == f"{folder / 'judged.csv'}, line 2"
 
 
 def test_the_example_faq_is_clean() -> None:
     report = audit(ROOT / "examples" / "faq", max_tokens=200)
-    assert not report.of(Severity.error)
+    assert not report.counts(Severity.error)
 
 
 def typed(text: str) -> str:
@@ -263,4 +263,4 @@ def test_the_covid_faq(benchmarks: Path) -> None:
         differing += known != typed(answer)
     assert report.findings["several-answers"].count == differing > 0
     assert report.findings["mojibake"].count > 100
-    assert not report.of(Severity.error)
+    assert not report.counts(Severity.error)

@@ -55,7 +55,7 @@ def test_what_needs_judgement_stays(tmp_path: Path) -> None:
     assert [(row.get("answer"), row.get("label")) for row in read_table(output).rows] == [("Yes!", "1"), ("Yes!", "0")]
     left = audit(output, max_tokens=200).findings
     assert "judged-both-ways" in left
-    assert not any(CHECKS[kind].fixed for kind in left)
+    assert not any(CHECKS[kind].fixed_by_fix for kind in left)
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
