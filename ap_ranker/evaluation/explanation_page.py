@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from ap_ranker.errors import InputError
 from ap_ranker.files import html_text, write_text_atomically
 from ap_ranker.ranking.explanation import Explanation, pieces
 from ap_ranker.ranking.ranker import Ranker
@@ -20,8 +19,6 @@ def write_explanation(
     InputError if the output cannot be written, the checkpoint cannot be loaded, or its model has no attention.
     """
     require_ending(output, ".html")
-    if not output.parent.is_dir():
-        raise InputError(f"{output}: expected an existing folder, found no {str(output.parent)!r}.")
     ranker = Ranker.from_pretrained(checkpoint, device)
     explanation, model = ranker.explain(question, answer), ranker.name
     write_text_atomically(output, page(explanation, question, answer, model))

@@ -16,7 +16,7 @@ from threading import Lock
 
 import regex
 
-from ap_ranker.errors import InputError, check_known, did_you_mean, extra_for
+from ap_ranker.errors import check_known, extra_for
 
 Cut = Callable[[str], Iterable[str]]  # splits a run of characters into words, which together are the run
 
@@ -144,16 +144,9 @@ def is_language(language: object) -> bool:
 
 def check_language(language: object) -> None:
     """Raise InputError if a language has neither, or its segmenter's package is not installed; `None` is fine."""
-    if language is None:
-        return
-    languages = _languages()
-    if language in languages:
+    if language is not None:
+        check_known("language, which is null for Chinese, Japanese and Korean,", language, _languages())
         bm25_segmenter(str(language))
-        return
-    raise InputError(
-        f"Expected language to be one of {', '.join(languages)}, or null, as for Chinese, Japanese and Korean; found "
-        f"{language!r}.{did_you_mean(language, languages)}"
-    )
 
 
 def _languages() -> list[str]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import regex
 from rapidfuzz import process
@@ -43,21 +43,13 @@ class NearestWords:
 
     def __init__(self, words: Iterable[str]) -> None:
         self._words = dict.fromkeys(words)  # a set that keeps their order
-        self._found: dict[str, tuple[str, ...]] = {}
+        self._found = lru_cache(KEPT)(self._find)
 
     def read(self, word: str) -> tuple[str, ...]:
         """One or two known words; none if no known word is near."""
-        if not (LETTERS < len(word) <= LONGEST and _is_word(word)):
-            return ()
-        found = self._found.get(word)
-        if found is None:
-            found = self._read(word)
-            if len(self._found) >= KEPT:
-                self._found.clear()
-            self._found[word] = found
-        return found
+        return self._found(word) if LETTERS < len(word) <= LONGEST and _is_word(word) else ()
 
-    def _read(self, word: str) -> tuple[str, ...]:
+    def _find(self, word: str) -> tuple[str, ...]:
         folded = _folded(word)
         if known := self._by_folded.get(folded):
             return (known,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
@@ -304,20 +305,14 @@ class WordsOfTexts:
         words = dict.fromkeys(word.lower() for word in tokenizer.whole_words(rows) if _LETTERS.fullmatch(word))
         self._order = {word: place for place, word in enumerate(words)}
         self._nearest = NearestWords(words)
-        self._found: dict[str, str] = {}
+        self._found = lru_cache(KEPT)(self._find)
 
     def mend(self, text: str) -> str:
         """The text with a known word, or two, for each that is misspelt; most texts are returned as they are."""
         return _LETTERS.sub(lambda word: self._read(word[0]), text)
 
     def _read(self, word: str) -> str:
-        if len(word) < SHORTEST or word.lower() in self._order:
-            return word
-        if (found := self._found.get(word)) is None:
-            if len(self._found) >= KEPT:
-                self._found.clear()
-            found = self._found[word] = self._find(word)
-        return found
+        return word if len(word) < SHORTEST or word.lower() in self._order else self._found(word)
 
     def _find(self, word: str) -> str:
         rows, letters = self._tokenizer.subwords(word), word.lower()

@@ -138,6 +138,5 @@ def mistake(facts: str, checkpoint: Path, output: Path) -> None:
 
 def test_mistakes(checkpoint: Path, tmp_path: Path) -> None:
     mistake("page.pdf … .html", checkpoint, tmp_path / "page.pdf")
-    mistake(f"page.html … {str(tmp_path / 'no')!r}", checkpoint, tmp_path / "no" / "page.html")
     mistake(f"{tmp_path / 'no'}", tmp_path / "no", tmp_path / "page.html")
     mistake("qa-cnn", write_checkpoint("qa-cnn", tmp_path / "qa"), tmp_path / "page.html")

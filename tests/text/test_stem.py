@@ -51,10 +51,10 @@ def test_other_languages_are_refused_with_a_list(language: object) -> None:
     [
         ("German", "Did you mean 'german'?"),
         ("englisch", "Did you mean 'english'?"),
-        ("chinese", "or null, as for Chinese, Japanese and Korean; found 'chinese'."),
+        ("chinese", "null for Chinese, Japanese and Korean"),
     ],
 )
 def test_other_names_of_a_language(typed: str, remedy: str) -> None:
     with pytest.raises(InputError) as error:
         check_language(typed)
-    assert str(error.value).endswith(remedy)
+    assert remedy in str(error.value)
