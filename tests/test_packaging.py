@@ -19,14 +19,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from refusals import refused
 
-from ap_ranker.text.languages import SEGMENTERS
-
 CODE = sorted(path for tree in ("ap_ranker", "haystack_integrations") for path in (ROOT / tree).rglob("*.py"))
 TESTS = sorted(path for tree in ("tests", "examples", "benchmarks") for path in (ROOT / tree).rglob("*.py"))
 EXTRAS = sorted(set(declared()) - {"", "dev", "docs"})
 
 INDIRECT = {
-    "sudachidict-small": "sudachipy reads it",
     "elasticsearch-haystack": "the pipelines of Elasticsearch name its components",
     "psycopg": "SQLAlchemy imports it",
 }
@@ -117,9 +114,8 @@ def test_what_is_declared_is_imported() -> None:
 
 
 def told_by(path: Path) -> set[str]:
-    """The extras that a file's messages name, or the table of segmenters of which one message names each."""
-    told = set(re.findall(r'(?:pip install "ap-ranker\[|extra_for\(.*, ")(\w+)', path.read_text(encoding="utf-8")))
-    return told | ({each.extra for each in SEGMENTERS.values()} if path.stem == "languages" else set())
+    """The extras that a file's messages name."""
+    return set(re.findall(r'(?:pip install "ap-ranker\[|extra_for\(.*, ")(\w+)', path.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("path", CODE, ids=lambda path: str(path.relative_to(ROOT)))
@@ -142,7 +138,6 @@ WITHOUT_EXTRAS = """
 import pkgutil, sys
 sys.modules.update(dict.fromkeys(sys.argv[1:]))  # as if these were not installed
 import ap_ranker
-from ap_ranker.text.languages import SEGMENTERS
 from ap_ranker.errors import InputError
 for module in pkgutil.walk_packages(ap_ranker.__path__, "ap_ranker."):
     try:

@@ -22,11 +22,9 @@ from ap_ranker.processes import process_count
 from ap_ranker.training.training_data import read_training_data
 
 if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial
-
     from ap_ranker.evaluation.evaluation_report import EvaluationReport
     from ap_ranker.training.compare import Comparison
-    from ap_ranker.training.tune import Search
+    from ap_ranker.training.tune import FrozenTrial, Search
 
 
 def tune(

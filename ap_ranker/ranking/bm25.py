@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ap_ranker.errors import InputError
-from ap_ranker.text.languages import BM25_SEGMENTERS, check_language
+from ap_ranker.text.languages import THAI, check_language
 from ap_ranker.text.reading import Form, Word, read_words, surface_words, without_repetition
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def bm25_name(language: str | None) -> str:
     """BM25 in a table: with a stemmer, or with words of a language without spaces, it is another baseline."""
     if language is None:
         return "BM25"
-    return f"BM25, {language} {'words' if language in BM25_SEGMENTERS else 'stemmer'}"
+    return f"BM25, {language} {'words' if language == THAI else 'stemmer'}"
 
 
 class BM25:

@@ -38,7 +38,7 @@ from ap_ranker.models.weights import Shapes, Unfilled, check_finite, difference,
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration
 from ap_ranker.settings import checked, read_fields, settings
-from ap_ranker.text.languages import SEGMENTERS, is_language
+from ap_ranker.text.languages import is_language
 from ap_ranker.text.reading import READING_VERSION, question_key
 from ap_ranker.text.tokenizer import AnyTokenizer, SubwordTokenizer, WordTokenizer
 
@@ -74,8 +74,7 @@ class CheckpointConfig:
     max_tokens: Annotated[Size, Field(ge=1)]  # of a text; longer texts are cut
     # The data and the settings of the training, for information; only `match` is used.
     training: Annotated[Mapping[str, Any], checked(_names_match, f"match to be one of {', '.join(Match)}")]
-    # Of the tokenizer: it splits Chinese, Japanese, Thai or Korean into words.
-    segmenter: Annotated[str, checked(SEGMENTERS.__contains__, f"one of {', '.join(SEGMENTERS)}")] | None = None
+    segmenter: None = None  # of older checkpoints, whose models of words had other words of Chinese, Thai and so on
     bm25_weight: Weight = 0.0  # of BM25's score beside the model's, fitted on the dev questions; 0: it does not help
     # Of the stemmer of that BM25.
     bm25_language: Annotated[str, checked(is_language, "thai or one of Snowball's languages")] | None = None
@@ -245,7 +244,7 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
         )
     tokenizer: AnyTokenizer
     if config.encoder is None:
-        tokenizer = WordTokenizer.load(folder / TOKENIZER, config.max_tokens, config.segmenter)
+        tokenizer = WordTokenizer.load(folder / TOKENIZER, config.max_tokens)
     else:
         with told_at(folder / CONFIG):
             sentence = SentenceSettings.of(config.encoder)

@@ -12,7 +12,7 @@ Models cut the same plain characters into tokens (`tokenizer.py`).
 3. Words are runs of letters, their marks and digits. Symbols and punctuation end a word, but for "c++", "c#" and "a+".
 4. Scripts without spaces between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese) are read as pairs of neighbouring
    characters, as Lucene's CJK analyser does, and Chinese characters one by one, too; a Korean word whole or as pairs.
-   Where the language is Thai, a segmenter finds the words, and each counts as it is or as pairs.
+   Where the language is Thai, a library finds the words, and each counts as it is or as pairs.
 5. Each word has forms, which are alternatives: its parts or the parts joined ("e-mail", "email"; "401(k)", "401k";
    "iPhone15"), the stem, and the stem without accents. A question's word counts by the form that fits a text best.
 
@@ -34,7 +34,7 @@ from itertools import chain
 
 import regex
 
-from ap_ranker.text.languages import UNSPACED, bm25_segmenter, stem
+from ap_ranker.text.languages import THAI, UNSPACED, stem, thai_words
 
 READING_VERSION = 3  # version of how a text becomes words: a saved index or vocabulary must not outlive a change
 
@@ -230,9 +230,8 @@ def _words_of(token: str, language: str | None) -> tuple[Word, ...]:
 
 
 def _unspaced(run: str, language: str | None) -> Iterator[Word]:
-    """Words where the language is one with a segmenter, each with its pairs as the other form; pairs elsewhere."""
-    segmenter = bm25_segmenter(language)
-    for part, is_word in segmenter.words(run) if segmenter else [(run, False)]:
+    """Words where the language is Thai, each with its pairs as the other form; pairs elsewhere."""
+    for part, is_word in thai_words(run) if language == THAI else [(run, False)]:
         if is_word:
             yield tuple(dict.fromkeys([(part,), tuple(_singles_and_pairs(part))]))
         else:

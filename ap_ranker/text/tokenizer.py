@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor
 
 from ap_ranker.errors import InputError, library_errors
-from ap_ranker.text.languages import UNSPACED, Segmenter, find_segmenter
+from ap_ranker.text.languages import UNSPACED
 from ap_ranker.text.nearest_word import KEPT, NearestWords
 from ap_ranker.text.reading import plain
 
@@ -74,17 +74,15 @@ def split_words(text: str) -> list[str]:
 
     These are the tokens of the word models, as of their papers; BM25 reads the forms of `ap_ranker.text.reading`.
     """
-    return _split(_spaced(_plain(text), None))
+    return _split(_spaced(_plain(text)))
 
 
 def _plain(text: str) -> str:
     return plain(text).replace("İ", "i")  # lower case would leave its dot behind, as a mark
 
 
-def _spaced(text: str, segment: Segmenter | None) -> str:
-    """A plain text with spaces around symbols and between words, or the characters of scripts without spaces."""
-    if segment:
-        return segment(symbols_apart(text))
+def _spaced(text: str) -> str:
+    """A plain text with spaces around symbols and around the characters of scripts without spaces."""
     return text if text.isascii() else _UNSPACED_CHARACTER.sub(r" \g<0> ", symbols_apart(text))
 
 
@@ -121,39 +119,33 @@ class WordTokenizer(Vocabulary):
     would silently ruin a model.
     """
 
-    def __init__(self, tokenizer: Tokenizer, max_tokens: int, segmenter: str | None = None) -> None:
+    def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
         tokenizer.normalizer = _normalizer  # older files have one that also splits Chinese, which `_spaced` does
         self._tokenizer = tokenizer
         self.max_tokens = max_tokens
-        self._segment = find_segmenter(segmenter)
         self._nearest = NearestWords(self.words)
 
     @classmethod
-    def build(
-        cls, texts: Iterable[str], *, max_tokens: int, extra_words: Sequence[str] = (), segmenter: str | None = None
-    ) -> WordTokenizer:
-        """Collect the vocabulary of the training texts; InputError if there is no such segmenter or it needs an extra.
+    def build(cls, texts: Iterable[str], *, max_tokens: int, extra_words: Sequence[str] = ()) -> WordTokenizer:
+        """Collect the vocabulary of the training texts.
 
-        Extra words, which have pre-trained vectors, are included even if the texts lack them. A segmenter splits one
-        language into words, such as `jieba` Chinese; other scripts without spaces become characters.
+        Extra words, which have pre-trained vectors, are included even if the texts lack them.
         """
-        segment = find_segmenter(segmenter)
-        texts = [_spaced(_plain(text), segment) for text in texts]
+        texts = [_spaced(_plain(text)) for text in texts]
         special = [PAD_TOKEN, UNKNOWN_TOKEN]
         counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN})
         counter.train_from_iterator(texts, trainers.WordLevelTrainer(vocab_size=2**31, special_tokens=special))
         counted = counter.get_vocab()
         further = (word for word in extra_words if not _WITHIN.fullmatch(word))
         vocabulary = dict.fromkeys([*special, *sorted(counted, key=counted.__getitem__), *further])
-        tokenizer = _word_level({word: row for row, word in enumerate(vocabulary)})
-        return cls(tokenizer, max_tokens, segmenter)
+        return cls(_word_level({word: row for row, word in enumerate(vocabulary)}), max_tokens)
 
     def encode(self, texts: Sequence[str], *, questions: bool = False) -> tuple[list[list[int]], int]:
         """Token ids of each text, of an empty one `[UNK]`; and how many texts were cut after `max_tokens` tokens.
 
         Those of `questions` are no others than those of answers.
         """
-        texts = [_spaced(_plain(text), self._segment) for text in texts]
+        texts = [_spaced(_plain(text)) for text in texts]
         found = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
         encoded = [
             [*chain.from_iterable(self._by_word(text, ids))] if UNKNOWN in ids else ids
@@ -165,7 +157,7 @@ class WordTokenizer(Vocabulary):
     def spans(self, text: str, *, questions: bool = False) -> list[Span]:
         """The spans, in the original text, of the tokens that `encode` returns; (0, 0) for a text without any token."""
         characters = _plain(text)
-        segmented = _spaced(characters, self._segment)
+        segmented = _spaced(characters)
         [encoding] = self._tokenizer.encode_batch([segmented])
         place = read_spans(text, characters, segmented)
         by_word = self._by_word(segmented, encoding.ids)
@@ -195,8 +187,8 @@ class WordTokenizer(Vocabulary):
         return [(start, middle), (middle, end)]
 
     @classmethod
-    def load(cls, path: Path, max_tokens: int, segmenter: str | None = None) -> WordTokenizer:
-        """Read a `tokenizer.json` that `save` wrote; it lacks the segmenter, which must be that of `build`."""
+    def load(cls, path: Path, max_tokens: int) -> WordTokenizer:
+        """Read a `tokenizer.json` that `save` wrote."""
         tokenizer = read_tokenizer(path)
         vocabulary = tokenizer.get_vocab()
         special = vocabulary.get(PAD_TOKEN), vocabulary.get(UNKNOWN_TOKEN), getattr(tokenizer.model, "unk_token", None)
@@ -208,7 +200,7 @@ class WordTokenizer(Vocabulary):
             raise InputError(
                 f"{path}: expected the vocabulary of words that was written with the weights, found another tokenizer."
             )
-        return cls(tokenizer, max_tokens, segmenter)
+        return cls(tokenizer, max_tokens)
 
 
 class SubwordTokenizer(Vocabulary):

@@ -81,8 +81,6 @@ class TrainingConfig:
         vocabulary_from_vectors: number of the vectors' most frequent words that join the vocabulary even if the
             training data lacks them: a user's synonym then lies near its neighbours instead of being unknown.
         freeze_embeddings: keep pre-trained word vectors as they are.
-        segmenter: the library that splits Chinese (`jieba`), Thai (`pythainlp`), Japanese (`sudachipy`) or Korean
-            (`kiwipiepy`); by default each character of a script without spaces is a token, and a Korean word is one.
         language: of BM25's stemmer, such as `english`: "parcels" then finds "parcel"; or `thai` (extra `thai`). The
             store that fetches the candidates needs the same; `examples/languages/stemmer.py` measures whether it helps.
         max_tokens: of a text; longer ones are truncated, and counted. Nearly every FAQ answer has fewer.
@@ -120,7 +118,6 @@ class TrainingConfig:
     embedding_size: Annotated[int, Field(gt=0, le=4_096)] | None = None  # 50,000 words then take 0.8 GB
     vocabulary_from_vectors: Annotated[int, Field(ge=0, le=10_000_000)] = 50_000  # the largest file has 5 million
     freeze_embeddings: bool = False
-    segmenter: str | None = None
     language: str | None = None
     max_tokens: Annotated[int, Field(gt=0, le=10_000)] = 200  # some models have weights for each position
     match: Annotated[Match, Field(strict=False)] = DEFAULT_MATCH

@@ -84,7 +84,6 @@ def initialize_model(
         texts,
         max_tokens=config.max_tokens,
         extra_words=[word.lower() for word in vectors.words[: config.vocabulary_from_vectors]] if vectors else [],
-        segmenter=config.segmenter,
     )
     usual = (config.recipe == "paper" and model_spec(config.model).recipe.embedding_size) or EMBEDDING_SIZE
     size = vectors.dimensions if vectors else config.embedding_size or usual
@@ -144,7 +143,7 @@ def _warn_of_languages(text: str) -> None:
 
 
 def settings_of_start(config: TrainingConfig, start: Ranker) -> TrainingConfig:
-    """The settings with those that a checkpoint's weights decide: options, length, segmenter, size of word vectors."""
+    """The settings with those that a checkpoint's weights decide: options, length, size of word vectors."""
     first = start.config
     if first is None or first.model != config.model:
         found = f"one of {first.model}" if first else "a model that was never saved"
@@ -155,7 +154,6 @@ def settings_of_start(config: TrainingConfig, start: Ranker) -> TrainingConfig:
         config,
         options={**first.options, **config.options},
         max_tokens=first.max_tokens,
-        segmenter=first.segmenter,
         embedding_size=first.embedding_size or config.embedding_size,
     )
 

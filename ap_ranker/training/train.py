@@ -188,7 +188,6 @@ def train(
                 "seconds": round(seconds, 1),
                 "dev_gain": {"better_than_bm25": report.gain.better, **asdict(report.gain)},
             },
-            segmenter=config.segmenter,
             bm25_weight=weights.bm25,
             bm25_language=config.language,
             wording_weight=weights.wording,

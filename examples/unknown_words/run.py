@@ -87,9 +87,9 @@ def rows(checkpoint: Path, as_typed: EvaluationSet, with_errors: EvaluationSet) 
     known = set(ranker.tokenizer.words)
     words = ([word for word in split_words(q.text) if word.isalpha()] for q in as_typed.questions)
     has = np.array([not known.issuperset(each) for each in words])
-    lines, segmenter = [], ranker.config.segmenter if ranker.config else None
+    lines = []
     for how, reader in {"one unknown word": KnownWordsOnly, "the nearest known one": WordTokenizer}.items():
-        tokenizer = reader.load(checkpoint / TOKENIZER, ranker.tokenizer.max_tokens, segmenter)
+        tokenizer = reader.load(checkpoint / TOKENIZER, ranker.tokenizer.max_tokens)
         other = Ranker(ranker.model, tokenizer, ranker.device, ranker.config)
         report, wrong = as_typed.report(other), with_errors.report(other).model["MRR"]
         theirs = report.model_each["MRR"][has].mean() if has.any() else float("nan")

@@ -151,7 +151,6 @@ def laughs(depth: int) -> str:
         ("seed: 1\0\n", "line 1 … UTF-8 … NUL"),
         ("5: 1\n", "'5'"),
         ("model: [ap-cnn]\n", "model"),
-        ("segmenter: 3\n", "segmenter"),
     ],
 )
 def test_files_of_settings_that_are_none(tmp_path: Path, text: str, facts: str) -> None:

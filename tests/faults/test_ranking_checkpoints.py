@@ -251,7 +251,6 @@ FIT = {"score": 1, "margin": 1, "bias": 0, "thresholds": {}}
         ("training", "no", "training … 'no'"),
         ("training.match", "neither", "training … match … both, answer, question"),
         ("segmenter", 3, "segmenter … 3"),
-        ("segmenter", "x", "segmenter … jieba … 'x'"),
         ("bm25_weight", float("nan"), "bm25_weight … nan"),
         ("bm25_weight", -1, "bm25_weight … 0 … -1"),
         ("bm25_language", "x", "bm25_language … 'x'"),

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from itertools import chain, groupby, pairwise
 from operator import itemgetter
 
-import pytest
 import regex
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,41 +101,6 @@ def test_a_words_span_is_the_word_and_between_spans_is_none(text: str) -> None:
 @given(TEXTS, st.integers(1, 4))
 def test_a_cut_texts_spans_end_where_it_was_cut(text: str, limit: int) -> None:
     assert words_only(limit).spans(text) == words_only().spans(text)[:limit]
-
-
-@given(text=TEXTS)
-def test_spans_in_a_segmented_text_are_of_the_text_before(text: str) -> None:
-    pytest.importorskip("jieba", reason="the extra chinese is not installed")
-    tokenizer = WordTokenizer.build(["我想买医疗保险 new york"], max_tokens=999, segmenter="jieba")
-    text = plain(text)  # spans of other characters: above
-    [ids], _ = tokenizer.encode([text])
-    spans = tokenizer.spans(text)
-    assert len(spans) == len(ids)
-    edges = [0, *(place for span in distinct(spans) for place in span), len(text)]
-    assert edges == sorted(edges)
-    pieces = [text[start:end] for start, end in distinct(spans)]
-    if said := [word for word in split_words(text) if not is_symbol(word)]:
-        words = [bert_words(piece) for piece in pieces]
-        assert list(map(len, words)) == list(map(len, by_span(spans, ids)))
-        assert "".join(chain(*words)) == "".join(said)
-        vocabulary = tokenizer.words
-        expected = [p if p in vocabulary else (*plainly(p, vocabulary[2:]), "[UNK]")[0] for p in chain(*words)]
-        assert [vocabulary[i] for i in ids] == expected
-
-
-def bert_words(piece: str) -> list[str]:
-    """A piece as BERT splits it, but for single Chinese characters."""
-    apart = symbols_apart(plain(piece)).replace("İ", "i")
-    normalizer = normalizers.BertNormalizer(handle_chinese_chars=False, strip_accents=False)
-    return [w for w, _ in pre_tokenizers.BertPreTokenizer().pre_tokenize_str(normalizer.normalize_str(apart))]
-
-
-def test_jiebas_words_in_the_text() -> None:
-    jieba = pytest.importorskip("jieba", reason="the extra chinese is not installed")
-    text = "A  我想买医疗保险，Größe 3G？"
-    tokenizer = WordTokenizer.build([text], max_tokens=999, segmenter="jieba")
-    words = ["A", *jieba.lcut("我想买医疗保险"), "，", "Größe", "3G", "？"]
-    assert [text[start:end] for start, end in tokenizer.spans(text)] == words
 
 
 # --- subwords ---

@@ -234,21 +234,20 @@ def test_baselines_count_the_training_answers(name: str, tmp_path: Path) -> None
 CHINESE = ["人寿保险", "汽车保险", "医疗补助", "退休金"]
 
 
-@pytest.mark.parametrize("segmenter", [None, "jieba"])
-def test_chinese(segmenter: str | None, tmp_path: Path) -> None:
-    """Each character is a token, or each word if a segmenter is named; the checkpoint splits as training did."""
+def test_chinese(tmp_path: Path) -> None:
+    """Each character is a token; the checkpoint splits as training did."""
     data = Dataset(
         "zh",
         [Answer(str(i), f"{topic}的全部内容都在这里。") for i, topic in enumerate(CHINESE)],
         [Question(str(i), f"什么是{topic}？", (i,)) for i, topic in enumerate(CHINESE)],
     )
-    config = settings("qa-cnn", 0.0, segmenter=segmenter, epochs=40, patience=40, learning_rate=0.02)
+    config = settings("qa-cnn", 0.0, epochs=40, patience=40, learning_rate=0.02)
     result = train(data, data, tmp_path / "c", config, device="cpu", callbacks=(UntilLearnt(),))
     assert result.dev.model["P@1"] == 1.0
     loaded = Ranker.from_pretrained(tmp_path / "c", "cpu")
     assert loaded.config == result.ranker.config
     words = [loaded.tokenizer.words[i] for i in loaded.tokenize(["什么是人寿保险？"])[0]]
-    assert words == (["什么", "是", "人寿保险", "?"] if segmenter else list("什么是人寿保险?"))
+    assert words == list("什么是人寿保险?")
     assert evaluate(loaded, data).model == result.dev.model
 
 
