@@ -31,7 +31,7 @@ from ap_ranker.ranking.checkpoint import CARD, read_checkpoint_config, write_che
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration, key
-from ap_ranker.training.card import calibration_text, card_with_calibration
+from ap_ranker.training.card import calibration_section, card_with_calibration
 
 SCORES = {MODEL: "the model's score", FUSED: "BM25's score added"}
 """Kind of score -> its name in words."""
@@ -151,7 +151,7 @@ def calibrate(
     if not any(each.thresholds for each in fits.values()):
         reason = "no target precision was reached, so nothing was written: the search stays as it was."
         return CalibrationReport(splits, [], [*warnings, reason], precisions)
-    card = card_with_calibration(folder, calibration_text(title, SCORES, scores))
+    card = card_with_calibration(folder, calibration_section(questions=title, scores=SCORES, measured=scores))
     faq = FAQSketch.with_language([answer.text for answer in data["dev"].answers])
     write_checkpoint_config(folder, replace(read_checkpoint_config(folder), calibration=fits, faq=faq))
     files = ["config.json"]

@@ -94,25 +94,20 @@ def _render(checkpoint: CheckpointConfig, facts: Mapping[str, Any], **values: An
         tags=["answer-selection", "faq", "haystack"],
         **facts,
     ).to_yaml(line_break="\n")
-    values |= {"checkpoint": checkpoint, "run": checkpoint.training, "calibration": calibration_block(None)}
+    values |= {"checkpoint": checkpoint, "run": checkpoint.training}
     return TEMPLATES.get_template("card.md.jinja").render(values, front_matter=front_matter)
 
 
-def calibration_block(text: str | None) -> str:
-    """The section between its marks; with `None`, it says that there is no calibration."""
-    none = (
-        "None: scores order the answers to one question, but are not probabilities. `ap-ranker calibrate` fits these."
-    )
-    return f"{BEGIN}\n## Calibration\n\n{text or none}\n{END}"
+def calibration_section(**facts: Any) -> str:
+    """The section between its marks: the thresholds and their effects as a table.
+
+    `questions` says in words what they were measured on, `scores` names each kind of score, and `measured` is what
+    `measure` tells of each; without these, the section says that there is no calibration.
+    """
+    return TEMPLATES.get_template("calibration.md.jinja").render(facts).strip()
 
 
-def calibration_text(questions: str, scores: Mapping[str, str], report: Mapping[str, Any]) -> str:
-    """The thresholds and their effects as a table: kind of score -> its name, and its `ScoreReport` as basic types."""
-    template = TEMPLATES.get_template("calibration.md.jinja")
-    return template.render(questions=questions, scores=scores, report=report).strip()
-
-
-def card_with_calibration(folder: Path, text: str) -> str | None:
+def card_with_calibration(folder: Path, section: str) -> str | None:
     """The folder's card with a new calibration section; `None` if there is no card.
 
     If the marks are missing, as in a card that a user has rewritten, the section is added at the end.
@@ -122,6 +117,5 @@ def card_with_calibration(folder: Path, text: str) -> str | None:
     if not path.is_file():
         return None
     card = decode(path.read_bytes(), path)  # read_text would change the line ends
-    section = calibration_block(text)
     renewed, found = re.subn(f"{BEGIN}.*?{END}", lambda _: section, card, count=1, flags=re.DOTALL)
     return renewed if found else f"{card.rstrip()}\n\n{section}\n"
