@@ -43,9 +43,7 @@ def check(
     from ap_ranker.training.config import TrainingConfig
 
     has_questions = any(find_split(data, split) for split in SPLITS) if data.is_dir() else is_faq(data)
-    if not (has_questions or dev or test or answers):
-        if fix_file:
-            raise InputError(f"{data}: --fix is for questions with answers, found documents.")
+    if not (has_questions or dev or test or answers or fix_file):
         _check_documents(data, columns, json_file)
         return
     look = partial(audit, data, dev=dev, test=test, answers=answers, columns=columns)

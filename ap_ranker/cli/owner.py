@@ -14,7 +14,6 @@ from ap_ranker.cli.serve import require_server
 from ap_ranker.data.faq import read_faq, write_entries
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_private_text
-from ap_ranker.safe_open import require_ending
 
 if TYPE_CHECKING:
     from ap_ranker.web.changes import Change
@@ -73,8 +72,8 @@ def gaps(
 
 
 def _check_output(output: Path | None, ending: str, faq: Path | None = None) -> None:
-    if output is not None:
-        require_ending(output, ending)
+    if output is not None and output.suffix != ending:
+        raise InputError(f"Expected --output ending in {ending}, found {str(output)!r}.")
     if output is not None and faq is not None and output.exists() and output.samefile(faq):
         raise InputError(f"{output}: expected another file than the FAQ itself. Choose another --output.")
 

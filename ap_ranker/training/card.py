@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import Environment, PackageLoader
+from pydantic import Field
 
 from ap_ranker.data.audit.report import AuditReport, Severity
-from ap_ranker.errors import InputError
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import CARD, CheckpointConfig
 from ap_ranker.safe_open import decode
+from ap_ranker.settings import settings
 
 if TYPE_CHECKING:  # an untrained checkpoint, which a search may begin with, has a card, too
     from ap_ranker.evaluation.evaluation_report import EvaluationReport
@@ -32,19 +32,14 @@ BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
 """HTML comments around the calibration section."""
 
 
-@dataclass(frozen=True)
+@settings
 class About:
     """Facts for the card that the run itself does not know; InputError if the licence is no valid identifier."""
 
     command: str | None = None  # that started the run; `None` if it was started from Python
-    licence: str | None = None  # an identifier of the hub, such as apache-2.0; `None` if not stated
+    # An identifier of the hub, such as apache-2.0; `None` if not stated.
+    licence: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9.+-]*$")] | None = None
     audit: AuditReport | None = None  # the faults of the data; `None` if it was not checked
-
-    def __post_init__(self) -> None:
-        if self.licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", self.licence):
-            raise InputError(
-                f"Expected a licence as the model hub names it, such as apache-2.0 or other, found {self.licence!r}."
-            )
 
 
 def model_card(

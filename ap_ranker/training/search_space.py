@@ -19,13 +19,8 @@ with extra_for("A search for settings needs", "tune"):
 OPTION = "options."
 """Prefix of a model's own options."""
 
-FIXED = {
-    "options": f"the options one by one, as {OPTION}NAME",
-    "seed": "no seed, as searching it would only find a lucky one: set it with --seed",
-    "match": "no match, which changes the data: set it with --match",
-    **{name: f"no {name}, as all trials use the same dev questions" for name in ("dev_share", "dev_questions")},
-}
-"""Settings that cannot be searched -> what is expected instead."""
+FIXED = ("options", "seed", "match", "dev_share", "dev_questions")
+"""Settings that cannot be searched: a seed would only be a lucky one, the others change the data."""
 
 Values = CategoricalDistribution | FloatDistribution | IntDistribution
 Space = Mapping[str, Values]
@@ -71,7 +66,7 @@ def configure(base: TrainingConfig, values: Mapping[str, Any]) -> TrainingConfig
 
 def _values(name: str, entry: Any, models: Sequence[str], base: TrainingConfig) -> Values:
     if name in FIXED:
-        raise InputError(f"expected {FIXED[name]}.")
+        raise InputError(f"expected no {name}, which all trials share; options of the model one by one: {OPTION}NAME.")
     if isinstance(entry, list):
         for value in entry:
             _taken(name, value, models, base)

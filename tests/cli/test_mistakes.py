@@ -74,7 +74,7 @@ MISTAKES = {
     "train FAQ.csv --embeddings /dev/zero --output new": "/dev/zero … device",
     "encode checkpoint settings.yaml --output new": "settings.yaml",
     "check pipe.csv": "pipe.csv … pipe",
-    "check . --fix fixed.csv": "--fix … documents",
+    "check . --fix fixed.csv": "train.*",
     "check https://x.example/FAQ.csv": "address … download",
     "serve file:///srv/FAQ.csv": "address … download",
     "check '~/FAQ.csv'": "'~/FAQ.csv' … ~ … quotation marks",
