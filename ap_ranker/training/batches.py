@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Sampler
 
-from ap_ranker.data.dataset import Dataset, Question
+from ap_ranker.data.dataset import Dataset
 from ap_ranker.models.spec import Recipe
 from ap_ranker.text.near_copies import near_pairs
 from ap_ranker.text.reading import normalized
@@ -223,16 +223,14 @@ def _draw(rows: Sequence[int] | np.ndarray, most: int, rng: np.random.Generator)
     return rng.permutation(rows)[:most].tolist() if len(rows) else []
 
 
-def right_answers(questions: Sequence[Question]) -> list[frozenset[int]]:
-    """(Q,) the right answers of each question and of equal questions, ignoring case and white space."""
-    by_text: dict[str, set[int]] = defaultdict(set)
-    for question in questions:
-        by_text[normalized(question.text)].update(question.positives)
-    return [frozenset(by_text[normalized(question.text)]) for question in questions]
-
-
 def not_wrong(dataset: Dataset) -> list[frozenset[int]]:
-    """(Q,) answers that must not count as wrong: right ones of the question and of equal ones, and near-copies."""
+    """(Q,) answers that must not count as wrong: right ones of the question and near-copies of these.
+
+    Those of an equal question are right, too, whatever its case and white space.
+    """
+    right: defaultdict[str, set[int]] = defaultdict(set)
+    for question in dataset.questions:
+        right[normalized(question.text)].update(question.positives)
     texts = [normalized(answer.text) for answer in dataset.answers]
     rows_of: dict[str, list[int]] = defaultdict(list)
     for row, text in enumerate(texts):
@@ -242,5 +240,5 @@ def not_wrong(dataset: Dataset) -> list[frozenset[int]]:
     for i, j in near_pairs(distinct):
         near[distinct[i]].append(distinct[j])
         near[distinct[j]].append(distinct[i])
-    right = right_answers(dataset.questions)
-    return [frozenset(copy for row in rows for text in near[texts[row]] for copy in rows_of[text]) for rows in right]
+    rights = (right[normalized(question.text)] for question in dataset.questions)
+    return [frozenset(copy for row in rows for text in near[texts[row]] for copy in rows_of[text]) for rows in rights]
