@@ -21,7 +21,11 @@ def read_jsonl(content: bytes, path: Path) -> Iterator[Row]:
     for i, line in enumerate(decode(content, path).split("\n"), start=1):
         if line.strip():
             place = f"{path}, line {i}"
-            record = _json_object(line, place)
+            with library_errors(f"{place}: expected {OBJECT}, found invalid JSON", (ValueError, RecursionError)):
+                record = _loads(line)
+            if not isinstance(record, dict):
+                raise InputError(f"{place}: expected {OBJECT}, found {type(record).__name__}.")
+            check_columns(list(record), place)
             columns = columns or set(record)
             if missing := ", ".join(sorted(columns - set(record))):
                 raise InputError(f"{place}: expected the fields of the first line, missing {missing}.")
@@ -78,15 +82,6 @@ def _objects(value: Any, around: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _is_table(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
-
-
-def _json_object(line: str, place: str) -> dict[str, Any]:
-    with library_errors(f"{place}: expected {OBJECT}, found invalid JSON", (ValueError, RecursionError)):
-        record = _loads(line)
-    if not isinstance(record, dict):
-        raise InputError(f"{place}: expected {OBJECT}, found {type(record).__name__}.")
-    check_columns(list(record), place)
-    return record
 
 
 def _loads(text: str) -> Any:
