@@ -7,11 +7,11 @@ import inspect
 import shlex
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, get_type_hints
 
 import typer
 
@@ -34,30 +34,21 @@ def argument(text: str, **settings: Any) -> Any:
     return typer.Argument(help=text, **settings)
 
 
-class ColumnNames(NamedTuple):
-    """The names of the columns of questions and answers."""
-
-    question: str
-    answer: str
-
-    @classmethod
-    def parse(cls, text: str) -> ColumnNames:
-        """Parse two different names, as a line of a CSV file."""
-        try:
-            [[question, answer]] = csv.reader([text], strict=True, skipinitialspace=True)
-            if question.strip() and answer.strip() and question != answer:
-                return cls(question, answer)
-        except (csv.Error, ValueError):
-            pass
-        raise typer.BadParameter(f"expected two names of columns, such as Question,Answer; found {text!r}.")
+def column_names(text: str) -> tuple[str, str]:
+    """Parse the different names of the columns of questions and answers, as a line of a CSV file."""
+    with suppress(csv.Error, ValueError):
+        [[question, answer]] = csv.reader([text], strict=True, skipinitialspace=True)
+        if question.strip() and answer.strip() and question != answer:
+            return question, answer
+    raise typer.BadParameter(f"expected two names of columns, such as Question,Answer; found {text!r}.")
 
 
 Columns = Annotated[
-    ColumnNames | None,
+    Any,  # a pair; Typer would take a tuple for two values
     option(
         "The names of the columns that hold questions and answers; by default they are recognized.",
         metavar="QUESTION,ANSWER",
-        parser=ColumnNames.parse,
+        parser=column_names,
     ),
 ]
 Answers = Annotated[

@@ -14,7 +14,7 @@ from typer import BadParameter
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
-from ap_ranker.cli.options import ColumnNames
+from ap_ranker.cli.options import column_names
 from ap_ranker.data.audit.fix import fix
 from ap_ranker.data.column_names import PAIRS
 from ap_ranker.data.faq import read_faq
@@ -178,13 +178,13 @@ def test_a_repaired_copy_keeps_the_names_of_the_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "pair"), [("a,b", ("a", "b")), ('"a, b", c', ("a, b", "c"))])
 def test_the_option(text: str, pair: tuple[str, str]) -> None:
-    assert ColumnNames.parse(text) == pair
+    assert column_names(text) == pair
 
 
 @pytest.mark.parametrize("text", ["", "a", "a,b,c", "a,a", "a,", '"a', "a\nb"])
 def test_a_bad_option(text: str) -> None:
     with refused("Question,Answer", by=BadParameter):
-        ColumnNames.parse(text)
+        column_names(text)
 
 
 def check(*arguments: Any) -> Any:
