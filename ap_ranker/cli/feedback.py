@@ -42,10 +42,7 @@ def list_judgements(database: Place) -> None:
 
 @app.command()
 def export(
-    file: Annotated[
-        Path,
-        argument("The file to write, judged candidates: .jsonl or .csv."),
-    ],
+    file: Annotated[Path, argument("The file to write: .jsonl, for `ap-ranker train --feedback`, or .csv.")],
     database: Place,
 ) -> None:
     """Write all judgements and comments into a file that only you can read."""

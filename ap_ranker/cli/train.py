@@ -34,6 +34,7 @@ def train(
     model: Annotated[
         str | None, option("Model name, by default ap-transformer; `ap-ranker models` lists them.")
     ] = None,
+    feedback: Annotated[Path | None, option("Feedback file of `ap-ranker serve`: additional training data.")] = None,
     start: Annotated[
         str | None,
         option("A checkpoint of the same model, trained on other data, to begin with: a folder or a hub name."),
@@ -65,7 +66,7 @@ def train(
         model = read_checkpoint_config(find_checkpoint(start)).model
     about = About(command_line(), licence)
     options = {"model": model, "recipe": recipe, "objective": objective, "effort": effort}
-    settings, training, development = _read(run, options, reader.given)
+    settings, training, development = _read(run, options, reader.given, feedback)
     audit = None
     if process_number() == 0:
         audit = warn_of_faults(run.data, run.dev, run.answers, settings.max_tokens, run.columns)
@@ -83,6 +84,7 @@ def _read(
     run: TrainingOptions,
     options: Mapping[str, Any],
     encoder: Mapping[str, Any] = MappingProxyType({}),
+    feedback: Path | None = None,
 ) -> tuple[TrainingConfig, Dataset, Dataset]:
     """The settings, the training data and the dev data of a run, which are printed; its folder is one to write to."""
     from ap_ranker.training.config import read_training_config
@@ -93,7 +95,7 @@ def _read(
         settings = replace(settings, options={**settings.options, **encoder})
     if process_number() == 0:
         ResumeFolder(run.output).check_output(resume=run.resume, overwrite=run.overwrite)
-    training, development = read_training_data(run.data, run.dev, run.answers, settings, run.columns)
+    training, development = read_training_data(run.data, run.dev, run.answers, settings, feedback, run.columns)
     describe({"Training data": training, "Dev data": development})
     return settings, training, development
 

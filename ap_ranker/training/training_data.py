@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ap_ranker.data.dataset import Dataset, answerable
+from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import find_split, read_dataset
 from ap_ranker.data.tables import read_columns
 
@@ -18,13 +19,14 @@ def read_training_data(
     dev: Path | None,
     answers: Path | None,
     config: TrainingConfig,
+    feedback: Path | None = None,
     columns: tuple[str, str] | None = None,
 ) -> tuple[Dataset, Dataset]:
     """Read the training and dev questions, with `answers` and `columns` as for `read_dataset`.
 
     `data` is a file of training questions, or a folder with `train.*` and, if there is one, `dev.*`. Without `dev`
-    questions, some of the users' questions are set aside as `config` says. InputError if the data cannot be read, has
-    no right answer, or too few questions to set some aside.
+    questions, some of the users' questions are set aside as `config` says. Users' `feedback` is learnt from as well.
+    InputError if the data cannot be read, has no right answer, or too few questions to set some aside.
     """
     from ap_ranker.data.split import split_questions  # its libraries take a second to load
 
@@ -34,6 +36,8 @@ def read_training_data(
     else:
         answerable(training)
         training, development = split_questions(training, config.dev_share, config.seed)
+    if feedback is not None:
+        training = add_feedback(training, development, feedback)
     for questions in (training, development):
         answerable(questions)
     return training, development

@@ -149,7 +149,7 @@ class Judgements:
             return [Votes(**row) for row in connection.execute(query).mappings()]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """The judgements, oldest first, with the columns of judged candidates."""
+        """The judgements, oldest first, with the columns that `ap-ranker train --feedback` reads."""
         names = ("question", "answer", "label", "stored_question", "time", "comment")
         with self.database.reading() as connection:
             for row in connection.execute(select(judgements).order_by(judgements.c.id)).mappings():

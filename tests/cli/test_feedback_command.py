@@ -95,12 +95,13 @@ def test_what_visitors_said_is_listed(folder: Path, website: Database) -> None:
     assert "\x1b" not in listed
 
 
-def test_what_is_exported_can_be_checked(folder: Path, website: Database) -> None:
+def test_what_is_exported_trains(folder: Path, website: Database) -> None:
     judge(website, "parcel where")
 
     feedback(folder, "export", "said.jsonl")
 
-    assert "said.jsonl: 1 question texts, 1 answer texts" in run(folder, "check", "said.jsonl").output
+    command = ("train", "FAQ.csv", "--output", "c", "--model", "bm25", "--dev", "FAQ.csv", "--device", "cpu")
+    assert "1 questions that users' feedback answers" in run(folder, *command, "--feedback", "said.jsonl").output
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from refusals import refused
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.split import split_questions
 from ap_ranker.training.augment import with_answer_sentences
@@ -157,3 +158,14 @@ def test_the_example_is_read_as_ever() -> None:
     assert (len(users), len(stored), len(training.answers)) == (1680, 168, 168)
     assert not training.withheld
     assert dev.answerable
+
+
+def test_feedback_near_to_a_dev_question_is_not_learnt(tmp_path: Path) -> None:
+    data = Dataset("faq", [Answer("0", "It is free.")], [Question("a", "what is the price", (0,))])
+    dev = replace(data, questions=[Question("d", "how much is the delivery to an island", (0,))])
+    (tmp_path / "f.csv").write_text(
+        "question,answer,label\nHow much is the delivery to an island?!,It is free.,1\ncost,It is free.,1\n"
+    )
+    found = add_feedback(data, dev, tmp_path / "f.csv")
+    assert [question.text for question in found.questions] == ["what is the price", "cost"]
+    assert found.notes["judgements for dev questions left out"] == 1

@@ -43,7 +43,7 @@ COMMANDS = {
     "feedback-list": "feedback list --database faq.db",
     "feedback-export": "feedback export said.csv --database faq.db",
     "feedback-delete": "feedback delete --database faq.db --sentence parcel",
-    "train": "train pairs.csv --output trained --model bm25 --dev pairs.csv --match both "
+    "train": "train pairs.csv --output trained --model bm25 --dev pairs.csv --feedback feedback.jsonl --match both "
     "--config settings.yaml --seed 1 --license mit --device cpu",
     "train-epoch": "train pairs.csv --output trained --model qa-cnn --dev pairs.csv --epochs 1 "
     "--embeddings vectors.txt --seed 2 --device cpu",
@@ -66,6 +66,7 @@ def _write(command: str, folder: Path) -> None:
     (folder / "stored.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
     (folder / "pairs.csv").write_bytes(table(PAIRS, ".csv"))
     (folder / "judged.csv").write_bytes(table(JUDGED, ".csv"))
+    (folder / "feedback.jsonl").write_bytes(table(FEEDBACK, ".jsonl"))
     database = open_database(folder / "faq.db")
     for said in FEEDBACK:
         texts = {name: said[name] for name in ("question", "answer", "stored_question")}

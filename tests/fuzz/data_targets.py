@@ -10,6 +10,7 @@ import math
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from ap_ranker.data.audit import audit
 from ap_ranker.data.audit.fix import fix
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match, read_faq
+from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.data.tables import read_table
 from ap_ranker.documents import read_documents
@@ -36,6 +38,7 @@ from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training.config import TrainingConfig, read_training_config
 from ap_ranker.training.search_space import configure, read_space
 
+from .mutations import mutate_folder
 from .naive_tables import naive_rows, named_rows
 from .target import Target, expect, expect_finite
 
@@ -233,6 +236,17 @@ def use_fix(folder: Path) -> None:
     expect(not again, f"the repaired copy was repaired again: {again}")
 
 
+def use_feedback(folder: Path) -> None:
+    training = read_dataset(folder / "pairs.csv", "train")
+    dev = replace(training, questions=training.questions[:1])
+    path = folder / "feedback.jsonl"
+    learnt = add_feedback(training, dev, path)
+    expect_sound(learnt)
+    helped = {row["question"].strip() for row in naive_rows(path) if row["label"].strip() == "1"}
+    new = {question.text for question in learnt.questions} - {question.text for question in training.questions}
+    expect(new <= helped, f"{new - helped} was learnt from, which nobody said")
+
+
 def _help(folder: Path) -> None:
     (folder / "help.html").write_text(handbook.HELP, encoding="utf-8")
 
@@ -364,6 +378,11 @@ def use_space(folder: Path) -> None:
             expect(setting.low <= setting.high, f"a range from {setting.low} to {setting.high}")
 
 
+def _feedback(folder: Path) -> None:
+    (folder / "pairs.csv").write_bytes(table(PAIRS, ".csv"))
+    (folder / "feedback.jsonl").write_bytes(table(FEEDBACK, ".jsonl"))
+
+
 DATASETS = {
     **{f"pairs{suffix}": partial(_file, PAIRS, suffix) for suffix in FORMATS},
     **{f"judged{suffix}": partial(_file, JUDGED, suffix) for suffix in FORMATS},
@@ -377,6 +396,7 @@ TARGETS = [
     Target("documents", DOCUMENTS, use_documents),
     Target("audit", {**DATASETS, "splits": partial(_splits, JUDGED)}, use_audit, weight=3),
     Target("fix", {name: write for name, write in DATASETS.items() if "by-id" not in name}, use_fix),
+    Target("feedback", {"": _feedback}, use_feedback, partial(mutate_folder, only="feedback.jsonl")),
     Target(
         "vectors",
         {

@@ -14,9 +14,11 @@ import pytest
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from haystack import Document
-from searches import write_pipeline
+from searches import ENTRIES, write_pipeline
 from starlette.testclient import TestClient
+from typer.testing import CliRunner
 
+from ap_ranker.cli import main
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
@@ -43,6 +45,23 @@ def test_feedback_is_training_data(client: TestClient, search: DeclaredPipeline,
     assert [answer.text for answer in data.answers] == [f"{one['question']}\n{one['answer']}" for one in found[:2]]
     (question,) = data.questions
     assert (question.text, question.positives, question.negatives) == (QUESTION, (0,), (1,))
+
+
+def test_train_learns_from_feedback(client: TestClient, search: DeclaredPipeline, tmp_path: Path) -> None:
+    """By the command, beside the data that the search was filled with."""
+    (tmp_path / "faq.csv").write_text(
+        "question,answer\n" + "".join(f'"{entry.question}","{entry.answer}"\n' for entry in ENTRIES)
+    )
+    (tmp_path / "settings.yaml").write_text("model: ap-cnn\noptions: {filters: 4}\nembedding_size: 4\nepochs: 1\n")
+    shown = next(one for one in answers(client) if one["question"] == ENTRIES[2].question)
+    assert click(client, shown) == 200
+    write_feedback(search, tmp_path / "feedback.jsonl")
+    files = {"--config": "settings.yaml", "--feedback": "feedback.jsonl", "--output": "ranker"}
+    options = [str(part) for name, file in files.items() for part in (name, tmp_path / file)]
+    result = CliRunner().invoke(main.app, ["train", str(tmp_path / "faq.csv"), *options, "--device", "cpu"])
+    assert result.exit_code == 0, result.output
+    assert "1 questions that users' feedback answers" in result.output
+    assert "3 questions, 3 right answers among 3" in result.output  # three, less one for dev, and the one above
 
 
 def test_a_click_needs_no_search(client: TestClient, search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,8 @@ from owner_changes import append_change
 from sqlalchemy import create_engine, insert, select
 from waiting import wait_until
 
+from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
@@ -85,15 +87,17 @@ def bytes_of(place: str) -> bytes:
 # What is exported.
 
 
-def test_what_is_exported_is_read_as_judged_candidates(website: Database, tmp_path: Path) -> None:
+def test_training_reads_what_is_exported(website: Database, tmp_path: Path) -> None:
+    (tmp_path / "faq.csv").write_text(f"question,answer\nParcel?,{ANSWER}\nRefund?,Soon.\n")
     judge(website, comment="=cmd|' /C calc'!A0")
     judge(website, "no good", visit="w", helped=False)
     for name in ("said.jsonl", "said.csv"):
         assert export_judgements(website, tmp_path / name) == 2
 
-        judged = read_dataset(tmp_path / name, "train")
-        assert [question.text for question in judged.answerable] == [SECRET]
-        assert [question.text for question in judged.questions] == [SECRET, "no good"]
+        training = read_dataset(tmp_path / "faq.csv", "train")
+        learnt = add_feedback(training, Dataset("dev", [], []), tmp_path / name)
+        new = {question.text for question in learnt.questions} - {question.text for question in training.questions}
+        assert new == {SECRET}
 
 
 def test_both_kinds_of_export_say_the_same(website: Database, tmp_path: Path) -> None:
@@ -123,8 +127,11 @@ def test_only_its_user_reads_an_export(website: Database, tmp_path: Path, name: 
 
 
 def test_an_export_without_judgements(website: Database, tmp_path: Path) -> None:
+    (tmp_path / "faq.csv").write_text(f"question,answer\nParcel?,{ANSWER}\n")
+    training = read_dataset(tmp_path / "faq.csv", "train")
     assert export_judgements(website, tmp_path / "said.jsonl") == export_judgements(website, tmp_path / "said.csv") == 0
-    assert not (tmp_path / "said.jsonl").read_bytes()
+    learnt = add_feedback(training, Dataset("dev", [], []), tmp_path / "said.jsonl")
+    assert learnt.questions == training.questions
 
 
 @pytest.mark.parametrize("name", ["said", "said.xlsx", "faq.db"])

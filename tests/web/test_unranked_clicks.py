@@ -22,7 +22,9 @@ pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 from sqlalchemy import insert
 
 from ap_ranker.cli.main import app
+from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import DEFAULT_MATCH
+from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
@@ -185,13 +187,14 @@ def test_no_visitor_reads_the_sentence_of_another(record: tuple[dict[str, Seen],
             assert not [word for word in PERSONAL if word in text], (when, asked)
 
 
-def test_every_click_is_stored(record: tuple[object, DeclaredPipeline], tmp_path: Path) -> None:
+def test_every_click_is_stored_and_learnt_from(record: tuple[object, DeclaredPipeline], tmp_path: Path) -> None:
     search = record[1]
     kept = [one for one in judgements_of(search).records() if one["answer"] != SECRET]
     assert sorted(one["question"] for one in kept) == sorted(CLICKED * CLICKS)
     assert {one["label"] for one in kept} == {1}
-    judged = read_dataset(write_feedback(search, tmp_path / "feedback.jsonl"), "train")
-    assert {question.text for question in judged.answerable} >= set(CLICKED)
+    training = read_dataset(search.path.with_name("FAQ.csv"), "train")
+    learnt = add_feedback(training, Dataset("dev", [], []), write_feedback(search, tmp_path / "feedback.jsonl"))
+    assert {question.text for question in learnt.questions} >= set(CLICKED)
 
 
 def test_what_the_owner_accepts_counts(tmp_path: Path) -> None:

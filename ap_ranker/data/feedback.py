@@ -1,0 +1,58 @@
+"""Users' feedback on the answers of a search, as additional questions to learn from."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+from ap_ranker.data.dataset import Dataset, Question
+from ap_ranker.data.reader import read_label
+from ap_ranker.data.rows import Row
+from ap_ranker.data.tables import read_table
+
+
+def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
+    """Add each question for which users said that one of the training data's answers helped.
+
+    An answer that did not help adds nothing: if another one helped, all others count as wrong anyway. If users
+    disagree, the majority decides, and a tie counts as not helped. Dev questions and near copies of them are left out.
+    InputError if the file cannot be read, or the data's candidates were judged one by one.
+    """
+    from ap_ranker.text.near_copies import near_any  # takes a second to load
+
+    rows = read_feedback(path)
+    training.require_shared_answers(f"Append the lines of {path}, which has the same columns, instead.")
+    row_of = {answer.text: i for i, answer in enumerate(training.answers)}
+    held_out = near_any({row.need("question") for row in rows}, {question.text for question in dev.questions})
+    votes: Counter[tuple[str, int]] = Counter()
+    notes: Counter[str] = Counter()
+    for row in rows:
+        question, text = row.need("question"), row.need("answer")
+        alone = text.removeprefix(f"{row.get('stored_question')}\n")  # as data in the layout of pairs has it
+        answer = row_of.get(text, row_of.get(alone))
+        if answer is None:
+            notes["judgements of answers that the data does not have left out"] += 1
+        elif question in held_out:
+            notes["judgements for dev questions left out"] += 1
+        else:
+            votes[question, answer] += 1 if read_label(row, training.classes) == 1 else -1
+    right: defaultdict[str, list[int]] = defaultdict(list)
+    for text, answer in +votes:
+        right[text].append(answer)
+    notes["questions that users' feedback answers"] = len(right)
+    extended = [
+        replace(question, positives=tuple(dict.fromkeys((*question.positives, *right.pop(question.text, [])))))
+        for question in training.questions
+    ]
+    new = [Question(f"feedback-{i}", text, tuple(answers)) for i, (text, answers) in enumerate(right.items())]
+    return replace(training, questions=[*extended, *new], notes=training.notes + notes)
+
+
+def read_feedback(path: Path) -> list[Row]:
+    """The judgements of a feedback file, oldest first; none of a new one, which is empty; errors as `read_table`."""
+    if path.is_file() and not path.stat().st_size:
+        return []
+    table = read_table(path)
+    table.require("question", "answer", "label")
+    return table.rows
