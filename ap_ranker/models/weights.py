@@ -44,7 +44,7 @@ def load_shaped(module: nn.Module, path: Path) -> None:
 
 
 def is_finite(numbers: Tensor) -> bool:
-    """Whether no number is NaN or infinite; in parts, as the copies of a large vocabulary would take half a gigabyte."""
+    """Whether no number is NaN or infinite; in parts, as copies of a large vocabulary take half a gigabyte."""
     return all(bool(part.isfinite().all()) for part in numbers.flatten().split(2**20))
 
 
