@@ -1,4 +1,4 @@
-"""`ap-ranker index`, `rollback`, `encode` and `pipelines`: what a search of one's own needs."""
+"""`ap-ranker index`, `encode` and `pipelines`: what a search of one's own needs."""
 
 from __future__ import annotations
 
@@ -38,37 +38,6 @@ def index(
         f"{changes.added:,} added, {changes.changed:,} changed, {changes.removed:,} removed, "
         f"{changes.unchanged:,} unchanged."
         + (f" {changes.duplicates:,} duplicates left out." if changes.duplicates else "")
-    )
-
-
-TIME = "%Y-%m-%d %H:%M:%S"
-
-
-def rollback(
-    pipeline: Annotated[Path, option("The Haystack pipeline that `ap-ranker index` was given.")],
-    to: Annotated[
-        int | None, option("Number of the version; by default the last one that differs.", show_default=False)
-    ] = None,
-    show: Annotated[bool, option("List the versions, and change nothing.", "--list")] = False,
-) -> None:
-    """Bring back the documents of a store as they were before a run of `ap-ranker index`.
-
-    The last five versions are kept. A running search follows at once. Another rollback takes this one back.
-    """
-    from ap_ranker.search.load_pipeline import report_store_errors
-    from ap_ranker.search.sync_store import find_versions
-
-    store = find_versions(pipeline)
-    with report_store_errors(pipeline, store.place):
-        if show:
-            rows = [[str(old.number), f"{old.until:{TIME}}", f"{old.documents:,}"] for old in store.versions()]
-            console.table(["version", "until", "documents"], rows, str(store.folder))
-            return
-        version = store.restore_version(to)
-    console.say(
-        f"{store.folder} holds the {version.documents:,} documents of version {version.number} again, "
-        f"as they were until {version.until:{TIME}}. To take this back: "
-        f"ap-ranker rollback --pipeline {pipeline}"
     )
 
 

@@ -62,7 +62,7 @@ COMMANDS = {
         checkpoints.explain,
         checkpoints.push,
     ),
-    "Search": (index.index, index.rollback, index.encode, index.pipelines),
+    "Search": (index.index, index.encode, index.pipelines),
     "The owner of a FAQ": (owner.gaps, owner.report, owner.changes, owner.owners, retrain.retrain),
 }
 """Group -> its commands, in the order of `--help`; the first are those that most people need."""

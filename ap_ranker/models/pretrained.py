@@ -198,7 +198,8 @@ def read_encoder(
     )
     length = min(max_tokens, files.max_tokens or max_tokens)
     path = files.transformer / TOKENIZER
-    sentence = files.with_ids(SubwordTokenizer.load(path, length))
+    tokenizer = SubwordTokenizer.load(path, length)
+    sentence = files.with_ids(tokenizer)
     length -= max(len(sentence.question_prompt), len(sentence.answer_prompt))
-    tokenizer = SubwordTokenizer.load(path, length, sentence.question_gap, sentence.answer_gap)
+    tokenizer = tokenizer.after_prompts(length, sentence.question_gap, sentence.answer_gap)
     return folder, tokenizer, Inputs(tokenizer.words, 0, length, architecture | sentence.config())

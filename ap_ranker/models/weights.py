@@ -43,10 +43,15 @@ def load_shaped(module: nn.Module, path: Path) -> None:
         module.load_state_dict(weights)
 
 
+def is_finite(numbers: Tensor) -> bool:
+    """Whether no number is NaN or infinite; in parts, as copies of a large vocabulary take half a gigabyte."""
+    return all(bool(part.isfinite().all()) for part in numbers.flatten().split(2**20))
+
+
 def check_finite(path: Path, weights: Mapping[str, Tensor]) -> None:
     """Raise InputError if a weight is NaN or infinite."""
     for name, value in weights.items():
-        if not value.isfinite().all():
+        if not is_finite(value):
             raise InputError(
                 f"{path}: expected finite numbers, but in {one_line(name)} {int((~value.isfinite()).sum()):,} of "
                 f"{value.numel():,} are not: the training failed, or the file is damaged."

@@ -34,7 +34,7 @@ from ap_ranker.models.pretrained import (
 from ap_ranker.models.registry import LARGEST, MODELS, build_model
 from ap_ranker.models.sentence_modules import SentenceSettings
 from ap_ranker.models.spec import Inputs
-from ap_ranker.models.weights import Shapes, Unfilled, check_finite, difference, read_shapes
+from ap_ranker.models.weights import Shapes, Unfilled, check_finite, difference, is_finite, read_shapes
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration
 from ap_ranker.settings import checked, read_fields, settings
@@ -129,7 +129,7 @@ def round_as_stored(weights: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
     halves: dict[str, Tensor] = {}
     with torch.no_grad():
         for name, value in weights:
-            if name.startswith(BACKBONE) and value.dim() > 1 and (half := value.half()).isfinite().all():
+            if name.startswith(BACKBONE) and value.dim() > 1 and is_finite(half := value.half()):
                 value.copy_(half)
                 halves[name] = half
     return halves

@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -29,11 +28,9 @@ from ap_ranker.search.load_pipeline import (
     load_pipeline,
     report_store_errors,
 )
-from ap_ranker.search.versions import VersionedDocuments
 from haystack_integrations.common.ap_ranker.entries import MARK, to_document
 from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
 from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
-from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 KEYS = 2**32
 """The numbers that mark synchronised documents are below it."""
@@ -73,34 +70,20 @@ def index_faq(
 ) -> IndexChanges:
     """Synchronize the document store of a pipeline's file with a FAQ or documents: add, change and remove entries.
 
-    Documents from other sources are not touched. A `BM25SDocumentStore` keeps its last five versions. To continue an
-    interrupted run, run it again. An `APDocumentEmbedder` before the pipeline's writer, or a `HybridRetriever`, embeds
-    what it has not embedded yet. `on_progress` is called with the number of entries in the store and their total, and
-    `on_embedded`, by a `HybridRetriever`, with that of embedded ones. `match` and `columns` are as for `set_up`.
+    Documents from other sources are not touched. To continue an interrupted run, run it again. An `APDocumentEmbedder`
+    before the pipeline's writer, or a `HybridRetriever`, embeds what it has not embedded yet. `on_progress` is called
+    with the number of entries in the store and their total, and `on_embedded`, by a `HybridRetriever`, with that of
+    embedded ones. `match` and `columns` are as for `set_up`.
     InputError if a file cannot be read, the pipeline has no persistent store, or its store or server fails.
     """
     documents = [to_document(entry, match) for entry in read_entries(Path(faq), columns)]
     store, embedder, retrievers = _parts(Path(pipeline))
     place = describe_store(store)
     with report_store_errors(Path(pipeline), place):
-        if isinstance(store, BM25SDocumentStore):
-            with closing(VersionedDocuments(Path(str(store.path)))) as folder:
-                folder.keep_version()
         changes = sync_documents(store, documents, embedder, on_progress=on_progress)
         for retriever in retrievers:
             retriever.embed_documents(on_embedded)
     return replace(changes, duplicates=len(documents) - changes.total, place=place)
-
-
-def find_versions(pipeline: Path) -> VersionedDocuments:
-    """The documents of a pipeline's store, with their earlier versions; InputError if it keeps none."""
-    store, _, _ = _parts(pipeline)
-    if not isinstance(store, BM25SDocumentStore):
-        raise InputError(
-            f"{pipeline}: expected a BM25SDocumentStore, which keeps earlier versions, found {describe_store(store)}. "
-            "Index the earlier file again, with `ap-ranker index`."
-        )
-    return VersionedDocuments(Path(str(store.path)))
 
 
 def sync_documents(

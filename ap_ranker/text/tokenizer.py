@@ -251,6 +251,10 @@ class SubwordTokenizer(Vocabulary):
         prompt, gap = [*fitting, *ways][0]
         return tuple(self._ids(prompt)), gap
 
+    def after_prompts(self, max_tokens: int, question_gap: str, answer_gap: str) -> SubwordTokenizer:
+        """The same vocabulary for what is read after prompts."""
+        return SubwordTokenizer(self._tokenizer, max_tokens, question_gap, answer_gap)
+
     @property
     def leading(self) -> int:
         """Number of special tokens before a text, such as [CLS]."""

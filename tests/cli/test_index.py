@@ -68,29 +68,6 @@ def test_an_id_tells_a_change_from_another_entry(tmp_path: Path, pipeline: Calla
     assert "1 added, 1 changed, 1 removed, 0 unchanged." in invoke("index", faq, "--pipeline", search)
 
 
-def test_rollback(tmp_path: Path, pipeline: Callable[[str | None], Path]) -> None:
-    search, faq = pipeline(str(tmp_path / "index")), tmp_path / "faq.csv"
-    for answer in ("on its way", "lost", "lost"):
-        faq.write_text(f"question,answer\nwhere is it,{answer}\n")
-        invoke("index", faq, "--pipeline", search)
-
-    def answer() -> str:
-        found = json.loads(invoke("ask", "where is it", "--pipeline", search, "--json"))
-        return str(found["answers"][0]["answer"])
-
-    assert "1 " in invoke("rollback", "--pipeline", search, "--list")
-    assert answer() == "lost"
-    assert "of version 1 again" in invoke("rollback", "--pipeline", search)
-    assert answer() == "on its way"
-    invoke("rollback", "--pipeline", search)
-    assert answer() == "lost"
-    invoke("rollback", "--pipeline", search, "--to", 1)
-    assert "1 changed" in invoke("index", faq, "--pipeline", search)
-    assert answer() == "lost"
-    refusing("version 9", "rollback", "--pipeline", search, "--to", 9)
-    refusing("store", "rollback", "--pipeline", pipeline(None))
-
-
 def documents(*texts: str) -> list[Document]:
     return [Document(content=text, meta={"question": text, "answer": text}) for text in texts]
 

@@ -150,7 +150,9 @@ def rounded(value: Any) -> Any:
     return round(value, 5) if isinstance(value, float) else value
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "sent", [signal.SIGKILL, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGTERM, signal.SIGINT))]
+)
 def test_processes_end_with_the_server(tmp_path: Path, checkpoint: Path, sent: signal.Signals) -> None:
     pipeline, faq = write_pipeline(tmp_path, checkpoint), write_faq(tmp_path / "faq.csv")
     options = ["--pipeline", str(pipeline), "--documents", str(faq), "--workers", "2"]

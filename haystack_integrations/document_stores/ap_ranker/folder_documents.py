@@ -5,7 +5,7 @@ A store's documents in a folder, which keeps them and their indexes between runs
 It contains one SQLite database, `documents.sqlite`, whose transactions make writes atomic, at most one index,
 `index-REVISION-wordsVERSION-K1-B[-LANGUAGE]`, for each BM25 setting in use, and at most one of the embeddings,
 `index-REVISION-vectors`. An index is built from the documents, so it may be deleted at any time; its name contains the
-revision of the documents that it belongs to. `ap-ranker index` keeps earlier documents beside them, in `versions`.
+revision of the documents that it belongs to.
 """
 
 from __future__ import annotations
