@@ -150,7 +150,7 @@ class Batches:
         self.classes = len(dataset.classes)
         self._not_wrong, self._negatives = not_wrong(dataset), min(negatives, len(dataset.answers))
         self._lessons, self._taught = lessons, taught
-        self._own_candidates, self._seed = own_candidates or own_negatives, seed
+        self._own_candidates, self.own_negatives, self._seed = own_candidates or own_negatives, own_negatives, seed
 
     def order(self, recipe: Recipe) -> Order:
         """Which pairs share a batch."""

@@ -24,7 +24,7 @@ from ap_ranker.text.tokenizer import TokenBatch
 from ap_ranker.training.batches import Batches, EachEpoch
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import OnOneDevice, gather, mention_other_gpus, share
-from ap_ranker.training.objectives import IGNORE, ScoredBatch, objective_spec
+from ap_ranker.training.objectives import IGNORE, NEGATIVE, ScoredBatch, objective_spec
 from ap_ranker.training.resume_folder import SECONDS, ResumeFolder
 
 with extra_for("Training and measuring need", "train"):
@@ -97,7 +97,7 @@ class AnswerTrainer(Trainer):
             self.add_callback(callback)
         self.scores: dict[int, CandidateScores] = {}
         self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
-        self.started, self.classes = started, batches.classes
+        self.started, self.classes, self.own_negatives = started, batches.classes, batches.own_negatives
         sampler = EachEpoch(batches.order(recipe), len(batches.pairs), config.seed)
         settings: Any = {"batch_size": recipe.batch_size, "pin_memory": self.args.dataloader_pin_memory}
         pairs: Any = batches.pairs
@@ -128,11 +128,32 @@ class AnswerTrainer(Trainer):
         wanted = labels != IGNORE if teacher is None else (labels != IGNORE) | ~teacher.isnan()
         config, objective = self.config, objective_spec(self.recipe.objective)
         assert objective.loss is not None
+        if self.own_negatives and self.args.world_size == 1:  # processes might choose differently
+            labels, target = self._keep_hardest(inputs, labels, target)
+            wanted = labels != IGNORE
         scores = model(**inputs, mask=wanted, classes=self.classes if objective.classes else 2)
         temperature = self.ranker.model.temperature if config.temperature is None else config.temperature
         margin, heat, weight = self.recipe.margin, config.teacher_temperature, config.teacher_weight
         batch = ScoredBatch(scores, labels, target, margin, temperature, self.classes, teacher, heat, weight)
         return objective.loss(batch)
+
+    def _keep_hardest(self, inputs: dict[str, Tensor], labels: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Take the answers that a hinge has no gradient for out of the batch: all but a+ and the hardest a- of each.
+
+        They are some 960 of 1,000. To find them needs no gradient, and a question is matched with its own alone.
+        """
+        model = self.ranker.model.eval()
+        with torch.no_grad():
+            questions = model.encode_questions(TokenBatch(inputs["question_ids"], inputs["question_mask"]))
+            answers = model.encode_answers(TokenBatch(inputs["answer_ids"], inputs["answer_mask"]))
+            kept = [target]
+            for question, wrong in zip(inputs["question_rows"], labels == NEGATIVE, strict=True):
+                if len(own := wrong.nonzero().squeeze(1)):
+                    kept.append(own[model.match(questions[question.view(1)], answers[own]).argmax().view(1)])
+        model.train()
+        columns = torch.cat(kept).unique()
+        inputs |= {name: inputs[name][columns] for name in ("answer_ids", "answer_mask")}
+        return labels[:, columns], torch.searchsorted(columns, target)
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
         learnt = self.ranker.model.named_parameters()

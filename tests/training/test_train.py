@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -35,6 +36,7 @@ from ap_ranker.training.batches import Batches
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.initialize import initialize_model, with_effort
 from ap_ranker.training.train import TrainingResult, train
+from ap_ranker.training.trainer import AnswerTrainer
 
 DATA = of_topics("where is my {}?", "the {} is gone", "help with {} please")
 
@@ -171,6 +173,28 @@ def test_the_settings_are_in_force(setting: dict[str, Any], trained: list[Ranker
     found = train(DATA, DATA, tmp_path / "c", settings("ap-cnn", epochs=2, **setting), device="cpu").ranker
     assert not any(same(found, other) for other in trained)
     trained.append(found)
+
+
+@pytest.mark.parametrize("model", ["ap-cnn", "qa-bilstm"])
+def test_answers_without_a_gradient_are_left_out_of_the_papers_hinge(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is learnt is what the whole batch of everybody's drawn answers teaches."""
+    kept, keep_hardest = [], AnswerTrainer._keep_hardest
+
+    def counted(self: AnswerTrainer, inputs: dict[str, Any], labels: Any, target: Any) -> Any:
+        found = keep_hardest(self, inputs, labels, target)
+        kept.append((len(inputs["answer_ids"]), labels.shape[1]))
+        return found
+
+    run = partial(train, DATA, DATA, config=settings(model, 0.0, epochs=2, recipe="paper", batch_size=3), device="cpu")
+    monkeypatch.setattr(AnswerTrainer, "_keep_hardest", counted)
+    short = run(output=tmp_path / "short").ranker.model
+    monkeypatch.setattr(AnswerTrainer, "_keep_hardest", lambda _, inputs, labels, target: (labels, target))
+    whole = dict(run(output=tmp_path / "whole").ranker.model.named_parameters())
+    assert all(few <= 2 * 3 < many for few, many in kept)
+    for name, weight in short.named_parameters():
+        assert torch.allclose(weight, whole[name], rtol=1e-4, atol=1e-5), name
 
 
 class LearningRates(TrainerCallback):
