@@ -10,7 +10,6 @@ from dataclasses import asdict
 from datetime import date
 from functools import partial
 from importlib.resources import files
-from string import Template
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qs
 
@@ -20,6 +19,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ap_ranker.errors import InputError
+from ap_ranker.files import html_text
 from ap_ranker.web.changes import Action
 from ap_ranker.web.limits import bearer_key
 from ap_ranker.web.owner.service import ConflictError, OwnerService
@@ -208,11 +208,11 @@ class OwnersPage:
 
         def login_page(request: Request, note: str = "", refusal: HTTPException | None = None) -> Response:
             language = language_of(request.headers.get("accept-language", ""))
-            said = TEXTS[language]["login"]
-            texts = said | {"language": language, "note": f'<p role="alert">{said[note]}</p>' if note else ""}
-            texts["root"] = "" if request.url.path.endswith(PAGE) else "../"  # links hold behind any address's path
+            texts = TEXTS[language]["login"]
+            root = "" if request.url.path.endswith(PAGE) else "../"  # links hold behind any address's path
+            text = html_text(login, {"language": language, "texts": texts, "note": texts.get(note), "root": root})
             refusal = refusal or HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
-            return HTMLResponse(Template(login).substitute(texts), refusal.status_code, refusal.headers)
+            return HTMLResponse(text, refusal.status_code, refusal.headers)
 
         @app.get(PAGE)
         async def owner(request: Request) -> Response:
