@@ -11,9 +11,10 @@ from pydantic import BaseModel
 from ap_ranker.data.column_names import CATEGORIES, plain
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_RANK, shared_words
 from ap_ranker.ranking.explanation import Token, pieces
-from ap_ranker.ranking.wordings import MATCHED, WORDINGS, is_exact_match
+from ap_ranker.ranking.wordings import MATCHED, is_exact_match
 from ap_ranker.search.sources import source_of
 from ap_ranker.web.page.markdown import to_html
+from haystack_integrations.common.ap_ranker.entries import own_wordings
 from haystack_integrations.common.ap_ranker.query_data import query_data, query_key
 
 if TYPE_CHECKING:
@@ -93,13 +94,8 @@ def matches_of(question: str, documents: Sequence[Document], *, calibrated: bool
 def are_known(question: str, documents: Sequence[Document]) -> list[bool]:
     """Whether a question is one that is known to ask for each of these answers, word for word."""
     key = query_key(question)
-
-    def known(document: Document) -> list[str]:
-        further, matched = document.meta.get(WORDINGS), query_data(document, key).get(MATCHED)
-        texts = [document.meta.get("question"), matched, *(further if isinstance(further, list) else ())]
-        return [text for text in texts if isinstance(text, str)]
-
-    return is_exact_match(question, list(map(known, documents)))
+    found = ([*own_wordings(each), *filter(None, [query_data(each, key).get(MATCHED)])] for each in documents)
+    return is_exact_match(question, list(found))
 
 
 def category_of(document: Document, column: str = "") -> str:
