@@ -45,28 +45,26 @@ def presented(
     question: str, documents: Sequence[Document], *, calibrated: bool, category: str = ""
 ) -> list[dict[str, Any]]:
     """Answers as the page shows them; arguments as for `matches_of` and `category_of`."""
-    key, matches = query_key(question), matches_of(question, documents, calibrated=calibrated)
-    return [_presented(question, key, *one, category) for one in zip(documents, matches, strict=True)]
-
-
-def _presented(question: str, key: str, document: Document, match: str | None, category: str) -> dict[str, Any]:
-    source = source_of(document)
-    answer = str(document.meta.get("answer") or document.content or "")
-    stored = document.meta.get("question") or ""
-    found = query_data(document, key)
-    return {
-        "id": document.id,
-        "score": document.score,
-        "question": stored,
-        "answer": answer,
-        "html": to_html(answer),
-        "words": shared_words(question, f"{stored} {answer}", found.get(BM25_LANGUAGE)),
-        "bm25_rank": found.get(BM25_RANK),
-        MATCHED: found.get(MATCHED),
-        "source": None if source is None else asdict(source),
-        "category": category_of(document, category),
-        "match": match,
-    }
+    key, answers = query_key(question), []
+    for document, match in zip(documents, matches_of(question, documents, calibrated=calibrated), strict=True):
+        source, found = source_of(document), query_data(document, key)
+        answer, stored = str(document.meta.get("answer") or document.content or ""), document.meta.get("question") or ""
+        answers.append(
+            {
+                "id": document.id,
+                "score": document.score,
+                "question": stored,
+                "answer": answer,
+                "html": to_html(answer),
+                "words": shared_words(question, f"{stored} {answer}", found.get(BM25_LANGUAGE)),
+                "bm25_rank": found.get(BM25_RANK),
+                MATCHED: found.get(MATCHED),
+                "source": None if source is None else asdict(source),
+                "category": category_of(document, category),
+                "match": match,
+            }
+        )
+    return answers
 
 
 def weighed(tokens: Sequence[Token]) -> list[dict[str, float]] | None:
