@@ -83,16 +83,15 @@ class BehindProxies:
 
     X-Forwarded-For and X-Forwarded-Proto have the client's address and scheme; of several addresses, the last one
     counts that is no web server's, since a client can send any before it. What others send is ignored. The identity is
-    in the request's state, empty without one that can be believed.
-        header: that has the identity of a visitor, such as `X-Remote-User`; empty if none has.
-        proxies: addresses or networks, separated by commas, or `*` for whoever connects; else InputError. By default
-            those of the environment variable FORWARDED_ALLOW_IPS, or else this machine.
+    in the request's state, empty without one that can be believed. `header` has it, such as `X-Remote-User`.
+
+    The environment variable FORWARDED_ALLOW_IPS has the trusted addresses or networks, separated by commas, or `*` for
+    whoever connects (InputError: anything else); without it, this machine is trusted.
     """
 
-    def __init__(self, app: ASGIApp, header: str = "", proxies: str | None = None) -> None:
+    def __init__(self, app: ASGIApp, header: str = "") -> None:
         self._app, self._header = app, header
-        if proxies is None:
-            proxies = os.environ.get(PROXIES, LOOPBACK)
+        proxies = os.environ.get(PROXIES, LOOPBACK)
         names = [name.strip() for name in proxies.split(",") if name.strip()]
         self._anybody = "*" in names
         try:
