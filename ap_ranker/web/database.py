@@ -267,7 +267,7 @@ def now() -> int:
 
 
 def in_utc(seconds: int) -> datetime:
-    """A time of the tables; what clocks and hands write before 1970 or beyond the calendar is its first or last second."""
+    """A time of the tables; what clocks and hands wrote before 1970 or beyond the calendar is the first or last second."""
     last = datetime.max.replace(tzinfo=UTC, microsecond=0)
     return datetime.fromtimestamp(min(max(0, seconds), int(last.timestamp())), UTC)
 
