@@ -267,7 +267,7 @@ def now() -> int:
 
 
 def in_utc(seconds: int) -> datetime:
-    """A time of the tables; what clocks and hands wrote before 1970 or beyond the calendar is the first or last second."""
+    """A time of the tables; one that a clock or a hand wrote before 1970, or beyond the calendar, is the nearest."""
     last = datetime.max.replace(tzinfo=UTC, microsecond=0)
     return datetime.fromtimestamp(min(max(0, seconds), int(last.timestamp())), UTC)
 

@@ -64,8 +64,7 @@ class Visitors:
         key = {"day": today, "network": network, "kind": kind}
         connection.execute(delete(quotas).where(quotas.c.day < today))
         self._database.upsert(connection, quotas, key | {"used": 1}, list(key), used=quotas.c.used + 1)
-        matches = [quotas.c[name] == value for name, value in key.items()]
-        used: int = connection.scalar(select(quotas.c.used).where(*matches)) or 0
+        used: int = connection.scalar(select(quotas.c.used).filter_by(**key)) or 0
         return used <= QUOTAS[kind]
 
 

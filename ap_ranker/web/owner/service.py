@@ -188,18 +188,15 @@ class OwnerService:
 
         ConflictError is raised if it is decided already, an entry knows it, the judgement is gone, or the entry is.
         """
-        row: dict[str, Any] = {"question_key": question_key, "answer_key": answer_key}
-        row |= {"question": storable(wording), "state": state, "origin": "click", "owner": owner, "time": now()}
+        keys = {"question_key": question_key, "answer_key": answer_key}
+        decided = {"question": storable(wording), "state": state, "origin": "click", "owner": owner, "time": now()}
+        row: dict[str, Any] = keys | decided
         accepted = state == "accepted"
         if accepted:
             self._require_documents()
         with self.database.writing(*(["changes"] if accepted else []), "wordings") as connection:
             known, judged = (
-                connection.scalar(
-                    select(table.c.stored_question)
-                    .where(table.c.question_key == question_key, table.c.answer_key == answer_key)
-                    .limit(1)
-                )
+                connection.scalar(select(table.c.stored_question).filter_by(**keys).limit(1))
                 for table in (wordings, judgements)
             )
             if known is not None:
