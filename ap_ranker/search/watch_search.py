@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from ap_ranker.data.faq import Entry, Match
+from ap_ranker.data.faq import Match
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings
@@ -105,14 +105,9 @@ class SearchWatcher:
             logger.info("The checkpoint has changed, and ranks from now on.")
 
     def _update(self, followed: _Followed) -> None:
-        added, removed = self._write(followed, followed.documents.read())
-        if added or removed:
-            place = followed.documents.path
-            logger.info("%s has changed. New entries: %s; gone: %s.", place, f"{added:,}", f"{removed:,}")
-
-    def _write(self, followed: _Followed, entries: Sequence[Entry]) -> tuple[int, int]:
-        """Let the stores hold these entries; returns the number of new ones, and of those that are gone."""
-        documents = {document.id: document for document in (to_document(entry, followed.match) for entry in entries)}
+        """Let the stores hold the documents as they are now."""
+        read = [to_document(entry, followed.match) for entry in followed.documents.read()]
+        documents = {document.id: document for document in read}
         retrievers = [part for part in components_of(self._search.pipeline) if isinstance(part, HybridRetriever)]
         added = removed = 0
         for store in followed.stores:
@@ -129,7 +124,9 @@ class SearchWatcher:
         if self._encode and not any(retriever.embeds_now for retriever in retrievers):  # which will do it itself
             self._search.pipeline.warm_up()  # encodes new wordings
             flush_encodings()
-        return added, removed
+        if added or removed:
+            place = followed.documents.path
+            logger.info("%s has changed. New entries: %s; gone: %s.", place, f"{added:,}", f"{removed:,}")
 
 
 def _followed(search: DeclaredPipeline, setup: SearchSetup) -> list[_Followed]:

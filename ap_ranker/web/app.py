@@ -115,6 +115,7 @@ def build_app(
         key=api_key,
         public=public,
         rate=None if rate is None else Rate(rate),
+        uncounted={*files, *owner_pages.ASSETS, "/health"},  # all else is made anew for each request
         apart=["/api/suggest"],  # who types much can still search
         larger={"/api/feedback": MAX_BYTES + MAX_RECEIPT, **owner_pages.LARGER},
         forms=owner_pages.FORMS,

@@ -267,9 +267,9 @@ def now() -> int:
 
 
 def in_utc(seconds: int) -> datetime:
-    """A time of the tables; clocks and hands may write later ones than a calendar has, which are its last second."""
+    """A time of the tables; one that a clock or a hand wrote before 1970, or beyond the calendar, is the nearest."""
     last = datetime.max.replace(tzinfo=UTC, microsecond=0)
-    return datetime.fromtimestamp(min(seconds, int(last.timestamp())), UTC)
+    return datetime.fromtimestamp(min(max(0, seconds), int(last.timestamp())), UTC)
 
 
 def _sqlite(path: Path) -> tuple[sa.Engine, str]:

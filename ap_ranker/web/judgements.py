@@ -62,9 +62,8 @@ def key_of_answer(answer: str) -> str:
 class Judgements:
     """The judgements in a database. Threads may share it."""
 
-    def __init__(self, database: Database, visitors: Visitors | None = None) -> None:
-        self.database = database
-        self.visitors = visitors or Visitors(database)
+    def __init__(self, database: Database) -> None:
+        self.database, self.visitors = database, Visitors(database)
 
     def keep(
         self,

@@ -89,8 +89,8 @@ AGAIN, CLOSED = {"Retry-After": "1"}, {"Connection": "close"}
 
 
 class Guard:
-    """ASGI middleware that refuses requests of another host's name, without the key, and POST requests that are too
-    many, too large or too slow; those that take too long it ends.
+    """ASGI middleware that refuses requests of another host's name, without the key, or too many, and POST requests
+    that are too large or too slow; those that take too long it ends.
 
     A site whose name resolves to this machine (DNS rebinding) could otherwise read, in a visitor's browser, what only
     this machine may read. IP addresses are always accepted: requests of such a site carry its name.
@@ -102,7 +102,8 @@ class Guard:
         names: Collection[str] = (),  # accepted host names, in addition to `localhost`
         key: str | None = None,  # what all but the `public` paths require
         public: Collection[str] = (),
-        rate: Rate | None = None,  # of each client's POST requests
+        rate: Rate | None = None,  # of each client's requests
+        uncounted: Collection[str] = (),  # paths that may be read at any rate, as whoever has the key may read all
         apart: Collection[str] = (),  # paths whose requests are counted apart from the others, with the same limit
         larger: Mapping[str, int] = MappingProxyType({}),  # path -> maximum size in bytes, instead of `MAX_BYTES`
         forms: Collection[str] = (),  # paths that take a form, not JSON, and check themselves which site sends it
@@ -110,7 +111,7 @@ class Guard:
         self.app, self.rate, self.apart, self.larger = app, rate, apart, larger
         self.names = {"localhost", *(name.lower() for name in names)}
         self.key = None if key is None else key.encode()
-        self.public, self.forms = frozenset(public), frozenset(forms)
+        self.public, self.forms, self.uncounted = frozenset(public), frozenset(forms), frozenset(uncounted)
         self.in_progress = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,9 +124,12 @@ class Guard:
                 # A web server in front may have believed the other one, and what follows is no request of its client.
                 raise HTTPException(400, "Expected a length or an encoding of the transfer, found both.", CLOSED)
             self._check_host(request.headers.get("host", ""))
-            if posts:
+            has_key = self._has_key(request)
+            if posts or not (has_key or request.scope["path"] in self.uncounted):
                 self._check_rate(request)
-            self._check_key(request)
+            if not has_key and self.key is not None and request.scope["path"] not in self.public:
+                sentence = "Expected the server's key in the header 'Authorization: Bearer KEY', found none or another."
+                raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
             if posts:
                 await self._answer(scope, await self._body(request), receive, send)
             else:
@@ -150,16 +154,12 @@ class Guard:
         if self.rate is not None and not self.rate.allows(client):
             sentence = f"Too many requests: expected at most {self.rate.per_second:g} per second. Wait a moment."
             raise HTTPException(429, sentence, AGAIN)
-        if self.in_progress >= MAX_IN_PROGRESS:
+        if request.method == "POST" and self.in_progress >= MAX_IN_PROGRESS:
             raise HTTPException(503, "Too many requests are being answered. Wait a moment.", AGAIN)
 
-    def _check_key(self, request: Request) -> None:
-        if self.key is None or request.scope["path"] in self.public:
-            return
-        key = bearer_key(request.headers)
-        if key is None or not hmac.compare_digest(key.encode("latin-1"), self.key):
-            sentence = "Expected the server's key in the header 'Authorization: Bearer KEY', found none or another."
-            raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
+    def _has_key(self, request: Request) -> bool:
+        key = bearer_key(request.headers) or ""
+        return self.key is not None and hmac.compare_digest(key.encode("latin-1"), self.key)
 
     async def _body(self, request: Request) -> bytes:
         # Another site's page can send a form without a preflight request, but not JSON.

@@ -11,9 +11,10 @@ from pydantic import BaseModel
 from ap_ranker.data.column_names import CATEGORIES, plain
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_RANK, shared_words
 from ap_ranker.ranking.explanation import Token, pieces
-from ap_ranker.ranking.wordings import MATCHED, WORDINGS, is_exact_match
+from ap_ranker.ranking.wordings import MATCHED, is_exact_match
 from ap_ranker.search.sources import source_of
 from ap_ranker.web.page.markdown import to_html
+from haystack_integrations.common.ap_ranker.entries import own_wordings
 from haystack_integrations.common.ap_ranker.query_data import query_data, query_key
 
 if TYPE_CHECKING:
@@ -44,28 +45,26 @@ def presented(
     question: str, documents: Sequence[Document], *, calibrated: bool, category: str = ""
 ) -> list[dict[str, Any]]:
     """Answers as the page shows them; arguments as for `matches_of` and `category_of`."""
-    key, matches = query_key(question), matches_of(question, documents, calibrated=calibrated)
-    return [_presented(question, key, *one, category) for one in zip(documents, matches, strict=True)]
-
-
-def _presented(question: str, key: str, document: Document, match: str | None, category: str) -> dict[str, Any]:
-    source = source_of(document)
-    answer = str(document.meta.get("answer") or document.content or "")
-    stored = document.meta.get("question") or ""
-    found = query_data(document, key)
-    return {
-        "id": document.id,
-        "score": document.score,
-        "question": stored,
-        "answer": answer,
-        "html": to_html(answer),
-        "words": shared_words(question, f"{stored} {answer}", found.get(BM25_LANGUAGE)),
-        "bm25_rank": found.get(BM25_RANK),
-        MATCHED: found.get(MATCHED),
-        "source": None if source is None else asdict(source),
-        "category": category_of(document, category),
-        "match": match,
-    }
+    key, answers = query_key(question), []
+    for document, match in zip(documents, matches_of(question, documents, calibrated=calibrated), strict=True):
+        source, found = source_of(document), query_data(document, key)
+        answer, stored = str(document.meta.get("answer") or document.content or ""), document.meta.get("question") or ""
+        answers.append(
+            {
+                "id": document.id,
+                "score": document.score,
+                "question": stored,
+                "answer": answer,
+                "html": to_html(answer),
+                "words": shared_words(question, f"{stored} {answer}", found.get(BM25_LANGUAGE)),
+                "bm25_rank": found.get(BM25_RANK),
+                MATCHED: found.get(MATCHED),
+                "source": None if source is None else asdict(source),
+                "category": category_of(document, category),
+                "match": match,
+            }
+        )
+    return answers
 
 
 def weighed(tokens: Sequence[Token]) -> list[dict[str, float]] | None:
@@ -93,13 +92,8 @@ def matches_of(question: str, documents: Sequence[Document], *, calibrated: bool
 def are_known(question: str, documents: Sequence[Document]) -> list[bool]:
     """Whether a question is one that is known to ask for each of these answers, word for word."""
     key = query_key(question)
-
-    def known(document: Document) -> list[str]:
-        further, matched = document.meta.get(WORDINGS), query_data(document, key).get(MATCHED)
-        texts = [document.meta.get("question"), matched, *(further if isinstance(further, list) else ())]
-        return [text for text in texts if isinstance(text, str)]
-
-    return is_exact_match(question, list(map(known, documents)))
+    found = ([*own_wordings(each), *filter(None, [query_data(each, key).get(MATCHED)])] for each in documents)
+    return is_exact_match(question, list(found))
 
 
 def category_of(document: Document, column: str = "") -> str:

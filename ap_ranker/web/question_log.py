@@ -6,9 +6,9 @@ Nothing that goes wrong here reaches an answer.
 from __future__ import annotations
 
 import logging
-import queue
-import threading
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, delete, func, insert, or_, select
@@ -66,48 +66,41 @@ class QuestionLog:
 
     def __init__(self, database: Database) -> None:
         self._database, self._visitors = database, Visitors(database)
-        self._waiting: queue.Queue[tuple[dict[str, Any], str] | None] = queue.Queue(MOST_WAITING)
+        self._waiting: deque[tuple[dict[str, Any], str]] = deque()
         self._warned: set[str] = set()
-        self._thread = threading.Thread(target=self._work, name="question log", daemon=True)
-        self._thread.start()
+        self._thread = ThreadPoolExecutor(1, "question log")
 
     def add(self, question: str, network: str, outcome: Outcome, found: Sequence[Document]) -> None:
         """Log a question without waiting, with what was found for it, best first, whether it was shown or not."""
         asked = storable(clean_question(question))
         row = {"time": now(), "question": asked, "question_key": key_of_question(asked), "outcome": outcome}
         score, entry = (found[0].score, found[0].id) if found else (None, "")
-        try:
-            self._waiting.put_nowait((row | {"score": score, "entry": storable(entry)}, network))
-        except queue.Full:
+        if len(self._waiting) >= MOST_WAITING:
             self._warn("Questions come faster than they can be logged; some are left out.")
+            return
+        self._waiting.append((row | {"score": score, "entry": storable(entry)}, network))
+        self._thread.submit(self._write)
 
     def close(self) -> None:
         """Write what is waiting, and end."""
-        if self._thread.is_alive():
-            self._waiting.put(None)
-            self._thread.join()
+        self._thread.shutdown()
 
-    def _work(self) -> None:
-        ended = False
-        while not ended:
-            waiting = [self._waiting.get()]
-            while not self._waiting.empty():
-                waiting.append(self._waiting.get())
-            ended = None in waiting
-            try:
-                self._write([item for item in waiting if item])
-            except InputError as error:
-                self._warn(f"Questions cannot be logged. {error}")
-            except Exception:  # a defect of ours must not end the thread
-                logger.exception("A question was not logged.")
-
-    def _write(self, batch: Sequence[tuple[dict[str, Any], str]]) -> None:
-        with self._database.writing("questions") as connection:
-            rows = [row for row, network in batch if self._visitors.takes(connection, network, "question")]
-            if rows:
-                connection.execute(insert(questions), rows)
-                newest = select(func.max(questions.c.id)).scalar_subquery()
-                connection.execute(delete(questions).where(questions.c.id <= newest - MOST))
+    def _write(self) -> None:
+        """Write all that wait together; nothing is left for those that were added with them."""
+        batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        if not batch:
+            return
+        try:
+            with self._database.writing("questions") as connection:
+                rows = [row for row, network in batch if self._visitors.takes(connection, network, "question")]
+                if rows:
+                    connection.execute(insert(questions), rows)
+                    newest = select(func.max(questions.c.id)).scalar_subquery()
+                    connection.execute(delete(questions).where(questions.c.id <= newest - MOST))
+        except InputError as error:
+            self._warn(f"Questions cannot be logged. {error}")
+        except Exception:  # a defect of ours: the thread would keep it to itself
+            logger.exception("A question was not logged.")
 
     def _warn(self, sentence: str) -> None:
         if sentence not in self._warned:

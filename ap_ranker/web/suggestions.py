@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise
 
-from haystack import Document
-
 from ap_ranker.data.wordings import WordingFiles, Wordings
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import find_stores
@@ -108,9 +106,14 @@ class LiveSuggestions:
         wordings = self._files.now([*map(str, ranker.wordings or ())] if ranker else [])
         version = [store.revision() for store in stores], wordings
         if version != self._version:
-            documents = [*_documents_of(stores)]
+            small = [store for store in stores if store.count_documents() <= MAX_TEXTS]
+            if len(small) < len(stores):
+                logger.info("No suggestions from a store of more than %s documents.", MAX_TEXTS)
+            documents = [document for store in small for document in store.filter_documents()]
+            known = [own_wordings(document) for document in documents]
+            stored, further = [each[:1] for each in known], [each[1:] for each in known]
             self.catalogue = Catalogue(documents, self._category)
-            self.current = Suggestions(chain(_texts_of(documents), texts_of(wordings)))
+            self.current = Suggestions(chain(*stored, *further, texts_of(wordings)))
             self._version = version
 
     def _try_to_refresh(self) -> None:
@@ -124,21 +127,3 @@ def texts_of(wordings: Wordings) -> Iterator[str]:
     """All known wordings of a file."""
     for texts in (*wordings.by_id.values(), *wordings.by_text.values()):
         yield from texts
-
-
-def _documents_of(stores: Iterable[BM25SDocumentStore]) -> Iterator[Document]:
-    for store in stores:
-        if (documents := store.count_documents()) > MAX_TEXTS:
-            logger.info("No suggestions from %s documents: expected at most %s.", documents, MAX_TEXTS)
-            continue
-        yield from store.filter_documents()
-
-
-def _texts_of(documents: Iterable[Document]) -> Iterator[str]:
-    """Stored questions first, then further wordings."""
-    further: list[str] = []
-    for document in documents:
-        first, *others = [*own_wordings(document)] or [""]
-        yield first
-        further += others
-    yield from further

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, not_, select, update
 
 from ap_ranker.errors import InputError
 from ap_ranker.files import csv_text, write_private_text
-from ap_ranker.web.database import Database, changes, judgements, now, questions, quotas, storable, wordings
+from ap_ranker.web.database import Database, changes, judgements, now, questions, quotas, sessions, storable, wordings
 from ap_ranker.web.judgements import Judgements, key_of_question
 from ap_ranker.web.question_log import clean_question
 from ap_ranker.web.visitors import DAY, Visitors
@@ -113,11 +113,15 @@ def _keys(sentence: str) -> set[str]:
 
 
 def delete_older(database: Database, days: int) -> None:
-    """Delete what visitors said, what was asked, and what the owner decided about it, from before so many days."""
+    """Delete what visitors said, what was asked, and what the owner decided about it, from before so many days.
+
+    What was used of other days' quotas, and sessions that have ended, go at any age.
+    """
     with database.writing(*PARTS) as connection:
         for table in PARTS.values():
             connection.execute(delete(table).where(table.c.time < now() - days * DAY))
         connection.execute(delete(quotas).where(quotas.c.day < now() // DAY))
+        connection.execute(delete(sessions).where(sessions.c.ends <= now()))
 
 
 def delete_daily(database: Database, days: int, closed: threading.Event) -> None:

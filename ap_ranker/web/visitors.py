@@ -64,8 +64,7 @@ class Visitors:
         key = {"day": today, "network": network, "kind": kind}
         connection.execute(delete(quotas).where(quotas.c.day < today))
         self._database.upsert(connection, quotas, key | {"used": 1}, list(key), used=quotas.c.used + 1)
-        matches = [quotas.c[name] == value for name, value in key.items()]
-        used: int = connection.scalar(select(quotas.c.used).where(*matches)) or 0
+        used: int = connection.scalar(select(quotas.c.used).filter_by(**key)) or 0
         return used <= QUOTAS[kind]
 
 
@@ -83,16 +82,15 @@ class BehindProxies:
 
     X-Forwarded-For and X-Forwarded-Proto have the client's address and scheme; of several addresses, the last one
     counts that is no web server's, since a client can send any before it. What others send is ignored. The identity is
-    in the request's state, empty without one that can be believed.
-        header: that has the identity of a visitor, such as `X-Remote-User`; empty if none has.
-        proxies: addresses or networks, separated by commas, or `*` for whoever connects; else InputError. By default
-            those of the environment variable FORWARDED_ALLOW_IPS, or else this machine.
+    in the request's state, empty without one that can be believed. `header` has it, such as `X-Remote-User`.
+
+    The environment variable FORWARDED_ALLOW_IPS has the trusted addresses or networks, separated by commas, or `*` for
+    whoever connects (InputError: anything else); without it, this machine is trusted.
     """
 
-    def __init__(self, app: ASGIApp, header: str = "", proxies: str | None = None) -> None:
+    def __init__(self, app: ASGIApp, header: str = "") -> None:
         self._app, self._header = app, header
-        if proxies is None:
-            proxies = os.environ.get(PROXIES, LOOPBACK)
+        proxies = os.environ.get(PROXIES, LOOPBACK)
         names = [name.strip() for name in proxies.split(",") if name.strip()]
         self._anybody = "*" in names
         try:

@@ -94,6 +94,18 @@ def ask(split: str, model: str) -> list[Asked]:
     ]
 
 
+def questions_of(split: str, model: str | None = None) -> list[Asked]:
+    """As `ask`, by default with an untrained checkpoint, calibrated on dev."""
+    if model is not None:
+        return ask(split, model)
+    with tempfile.TemporaryDirectory() as temporary:
+        checkpoint = Path(temporary) / "untrained"
+        entries = read_entries(FAQ / "answers.csv")
+        write_untrained(checkpoint, [entry.text(DEFAULT_MATCH) for entry in entries], "english")
+        calibrate(checkpoint, FAQ)
+        return ask(split, str(checkpoint))
+
+
 def honest(asked: Sequence[Asked], drawing: random.Random, questions: int) -> Clicks:
     """The clicks of somebody who asks some questions, and mostly clicks at the right answer, if it is shown."""
     clicks: Clicks = {}
@@ -280,14 +292,8 @@ def command(
     output: Annotated[Path | None, typer.Option(help="The tables, in Markdown.")] = None,
 ) -> None:
     """Simulate honest and hostile visitors on the example FAQ's questions."""
-    with report_user_errors(), tempfile.TemporaryDirectory() as temporary:
-        if model is None:
-            checkpoint = Path(temporary) / "untrained"
-            entries = read_entries(FAQ / "answers.csv")
-            write_untrained(checkpoint, [entry.text(DEFAULT_MATCH) for entry in entries], "english")
-            calibrate(checkpoint, FAQ)
-            model = str(checkpoint)
-        asked = ask(split, model)
+    with report_user_errors():
+        asked = questions_of(split, model)
         text = render({who: simulate(asked, *who) for who in HONEST})
         if output is not None:
             write_text_atomically(output, text)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+from types import ModuleType
 
 import pytest
 from conftest import ROOT, imported
@@ -46,3 +48,35 @@ def test_what_visitors_click() -> None:
         assert {number for number, vote in clicks.items() if vote.answer in asked[number].right} <= {0, 1, 2, 3}
         votes = run.votes_on([{number: run.Vote("a", True) for number in range(30)}])
         assert list(votes) == list(range(10, 30))  # the latest of one network
+
+
+def test_rules_that_were_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what contradicts three who agreed, so many votes of a network count; all, as `Judgements` counts them."""
+    with imported(HERE / "run.py") as run:
+        monkeypatch.setitem(sys.modules, "run", run)  # the script beside it, as if it had been started there
+        with imported(HERE / "tried.py") as tried:
+            check_rules(tried)
+
+
+def check_rules(tried: ModuleType) -> None:
+    right, wrong, no = tried.Vote("a", True), tried.Vote("b", True), tried.Vote("a", False)
+    people = [dict.fromkeys(range(4), right) for _ in range(3)]
+    hostile = {0: wrong, 1: no, 2: no, 9: wrong}
+    assert tried.votes_on([*people, hostile], 20) == {
+        0: [right] * 3 + [wrong],
+        1: [right] * 3 + [no],
+        2: [right] * 3 + [no],
+        3: [right] * 3,
+        9: [wrong],
+    }
+    for most in (0, 1, 2):
+        found = tried.votes_on([*people, hostile], most)
+        assert [len(found[number]) for number in range(4)] == [3, 3 + (most > 1), 3 + (most > 0), 3]
+        assert found[9] == [wrong]  # nobody had agreed there
+    asked = [tried.Asked(frozenset("a"), ("b", "a"), (0.6, 0.5)) for _ in range(4)]
+    votes = tried.votes_on(people, 20)
+    assert {order[0] for order in tried.learnt(asked, votes)} == {"a"}
+    undone = [tried.undone_by_spreading(asked, votes, total) for total in (0, 2, 4, 8, 80)]
+    assert undone[0] == 0
+    assert undone[-1] == 4
+    assert undone == sorted(undone)

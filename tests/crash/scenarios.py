@@ -11,12 +11,15 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+from uuid import uuid4
 
 from conftest import ROOT, settings_of
 from disks import fill
+from postgres import programs, running_postgres
 
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
@@ -85,7 +88,7 @@ class Scenario:
         name: of the command.
         argv: the command.
         dangerous: patterns of what appears at dangerous steps.
-        room: kilobytes that it may find on a full disk, at most.
+        room: kilobytes that it may find on a full disk, at most; 0 if it is not tried on one.
         seconds: how long it takes unbroken.
     """
 
@@ -105,6 +108,17 @@ class Scenario:
         expect(ended.code == 0, f"{self.name} succeeds unbroken: {ended}")
         self.seconds = ended.seconds
         self.after: Any = self.look()
+
+    @classmethod
+    def missing(cls) -> str:
+        """What it needs that is not on this machine; empty if all is there."""
+        return ""
+
+    @classmethod
+    @contextmanager
+    def opened(cls, run: Commands, template: Path, scratch: Path) -> Iterator[Self]:
+        """The scenario, with what must run beside its commands."""
+        yield cls(run, template, scratch)
 
     def begin(self) -> None:
         """A folder as it is before the command."""
@@ -316,8 +330,12 @@ class Serve(Scenario):
 
     def check(self) -> None:
         for table, kept in (("judgements", self.kept), ("changes", self.edited)):
-            lost = kept - oracle.questions_in(self.folder / "old.db", table)
+            lost = kept - self.questions_in(table)
             expect(not lost, f"serve: {len(lost)} of {len(kept)} {table} that it said it has kept are not there")
+
+    def questions_in(self, table: str) -> set[str]:
+        """The questions in a table of the server's database, which is whole."""
+        return oracle.questions_in(self.folder / "old.db", table)
 
     def kill(self, moment: Moment, rng: random.Random) -> bool:
         """Two servers one after another, the first one killed while four visitors click."""
@@ -390,6 +408,40 @@ class Serve(Scenario):
         return refused
 
 
+class ServeWithPostgres(Serve):
+    """The same with a database of PostgreSQL, which lives on when the server is killed."""
+
+    name = "serve-postgres"
+    room = 0
+    url = ""  # of the databases' server, with the place {name}
+
+    @classmethod
+    def missing(cls) -> str:
+        return "" if programs() else "PostgreSQL is not installed"
+
+    @classmethod
+    @contextmanager
+    def opened(cls, run: Commands, template: Path, scratch: Path) -> Iterator[Self]:
+        with running_postgres() as cls.url:
+            yield cls(run, template, scratch)
+
+    def begin(self) -> None:
+        import psycopg
+
+        super().begin()
+        name = f"crash_{uuid4().hex[:12]}"
+        self.database = self.url.format(name=name)
+        with psycopg.connect(self.url.format(name="postgres"), autocommit=True) as connection:
+            connection.execute(f"create database {name}")
+        self.argv = (*Serve.argv, "--database", self.database)
+
+    def questions_in(self, table: str) -> set[str]:
+        import psycopg
+
+        with psycopg.connect(self.database) as connection:
+            return {question for (question,) in connection.execute(f"select question from ap_ranker_{table}")}
+
+
 def _told(answer: dict[str, Any]) -> dict[str, Any]:
     """What the page sends back of an answer."""
     return {name: answer[name] for name in ("id", "receipt") if name in answer}
@@ -402,7 +454,7 @@ def _post(url: str, content: dict[str, Any], headers: dict[str, str]) -> Any:
         return json.load(response)
 
 
-SCENARIOS: list[type[Scenario]] = [Train, Retrain, Index, Encode, Calibrate, Serve]
+SCENARIOS: list[type[Scenario]] = [Train, Retrain, Index, Encode, Calibrate, Serve, ServeWithPostgres]
 
 
 def prepare(run: Commands, folder: Path) -> None:

@@ -274,6 +274,14 @@ def test_rate(search: DeclaredPipeline) -> None:
     assert client.get("/health").status_code == 200
 
 
+@pytest.mark.parametrize("path", ["/metrics", "/openapi.json", "/nowhere"])
+def test_rate_of_what_is_made_anew(search: DeclaredPipeline, path: str) -> None:
+    """Whoever asks for it without a pause keeps the server from searching; the page's files cost nothing."""
+    client = client_of(search, rate=1)
+    assert [client.get(path).status_code == 429 for _ in range(3)] == [False, False, True]
+    assert {client.get(free).status_code for free in ("/", "/page/main.js", "/health") for _ in range(5)} == {200}
+
+
 @pytest.mark.parametrize(
     ("clients", "expected"),
     [

@@ -149,6 +149,7 @@ def test_the_days_of_bad_rows(client: TestClient, spoiled: Database) -> None:
 def test_exports_go_on(spoiled: Database, tmp_path: Path, ending: str) -> None:
     assert export_judgements(spoiled, tmp_path / f"clicks{ending}") == 3
     assert in_utc(LATE) == in_utc(10 * LATE) > in_utc(now())
+    assert in_utc(-LATE) == in_utc(-1) == in_utc(0)
 
 
 def test_deletion_goes_on(spoiled: Database) -> None:

@@ -272,7 +272,9 @@ def test_a_signal_is_no_failure(tmp_path: Path, signal: str) -> None:
         ("10.0.0.2", {"x-forwarded-for": " , 10.0.0.2,"}, ("10.0.0.2", "http")),
     ],
 )
-async def test_who_asks(proxies: str, headers: dict[str, str], expected: tuple[str, str]) -> None:
+async def test_who_asks(
+    monkeypatch: pytest.MonkeyPatch, proxies: str, headers: dict[str, str], expected: tuple[str, str]
+) -> None:
     """What a client says of itself counts only if a trusted web server sends it on."""
     found: list[tuple[str, str]] = []
 
@@ -281,10 +283,12 @@ async def test_who_asks(proxies: str, headers: dict[str, str], expected: tuple[s
 
     sent = [(name.encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "client": ("10.0.0.2", 5), "scheme": "http", "headers": sent}
-    await BehindProxies(app, proxies=proxies)(scope, None, None)  # type: ignore[arg-type]
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", proxies)
+    await BehindProxies(app)(scope, None, None)  # type: ignore[arg-type]
     assert found == [expected]
 
 
-def test_proxies_that_are_none() -> None:
+def test_proxies_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "nginx")
     with pytest.raises(InputError, match="FORWARDED_ALLOW_IPS"):
-        BehindProxies(App(), proxies="nginx")
+        BehindProxies(App())

@@ -161,6 +161,7 @@ def test_without_logging_in_every_route_answers_401(client: TestClient, database
             assert response.status_code == 401 or (response.status_code == 429 and options is wrong[-1]), path
             assert TEXTS[0] not in response.text
         assert client.post("/owner/logout", data={"x": "1"}, **options).status_code in (401, 429)
+    assert client.get(TABLE, params={"first": "no day"}).status_code == 401
     page = client.get(PAGE)
     assert 'type="password"' in page.text
     assert "<script" not in page.text
@@ -688,6 +689,29 @@ def test_requests_that_are_refused(owner: TestClient, database: Database) -> Non
     last = {"action": "delete entry", "entry": entries[-1]["key"], "version": entries[-1]["version"]}
     response = owner.post("/owner/api/change", json=last)
     assert (response.status_code, response.json()["error"]) == (409, "The last entry cannot be deleted.")
+
+
+def test_undoing_leaves_an_entry_too(owner: TestClient, folder: Path, database: Database) -> None:
+    """A FAQ whose changes delete all of it would stop the next start."""
+    added = post(owner, "change", action="add entry", question="added", answer="An answer.")
+    for entry in post(owner, "entries")["entries"]:
+        if entry["key"] != added["id"]:
+            post(owner, "change", action="delete entry", entry=entry["key"], version=entry["version"])
+    assert owner.post("/owner/api/undo", json={"change": added["id"]}).status_code == 409
+    assert [entry["question"] for entry in post(owner, "entries")["entries"]] == ["added"]
+    assert owners_changes(database.place).lay(read_faq(folder / "faq.csv"))
+
+
+def test_what_an_entry_knows_is_offered_to_no_other(owner: TestClient, database: Database) -> None:
+    """Many clicks at a wrong answer to a stored question are no wording of that answer: one click would make it two."""
+    judged(database, TEXTS[2].upper(), networks=9)
+    [row] = post(owner, "feedback")
+    assert (row["key"], row["entry"]) == ("", TEXTS[0])
+    first = post(owner, "entries", words=TEXTS[0])["entries"][0]
+    refused = owner.post("/owner/api/decide", json=decision(row, "accepted") | {"entry": first["key"]})
+    assert refused.status_code == 409
+    assert read_changes(database) == []
+    post(owner, "decide", **decision(row, "rejected"))
 
 
 def test_a_database_that_fails(

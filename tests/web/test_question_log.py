@@ -126,7 +126,7 @@ def test_a_database_that_cannot_be_written_is_said_once(
         log = QuestionLog(database)
         for question in "abc":
             log.add(question, "n", Outcome.ANSWER, [BEST])
-            while not log._waiting.empty():
+            while log._waiting:
                 pass
         log.close()
     assert logged(database) == []
@@ -139,7 +139,7 @@ def test_too_many_at_once_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 2)
-    monkeypatch.setattr(module.QuestionLog, "_work", lambda log: None)
+    monkeypatch.setattr(module.QuestionLog, "_write", lambda log: None)
     log = QuestionLog(open_database(tmp_path / "faq.db"))
     for question in "abcd":
         log.add(question, "n", Outcome.ANSWER, [BEST])

@@ -27,7 +27,17 @@ from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.web import database as database_module
 from ap_ranker.web import traces
 from ap_ranker.web.changes import Action, Change, read_changes
-from ap_ranker.web.database import Database, judgements, metadata, now, open_database, questions, wordings
+from ap_ranker.web.database import (
+    Database,
+    judgements,
+    metadata,
+    now,
+    open_database,
+    questions,
+    quotas,
+    sessions,
+    wordings,
+)
 from ap_ranker.web.judgements import Judgements, key_of_answer, key_of_question
 from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.traces import delete_daily, delete_older, delete_traces, export_judgements
@@ -268,6 +278,21 @@ def test_what_is_older_goes(website: Database, monkeypatch: pytest.MonkeyPatch) 
     delete_older(website, 30)
     assert left(website) == [{"almost", "today"}] * 3
     assert [change.question for change in read_changes(website)] == ["the owner's"]
+
+
+def test_what_ended_is_not_kept(website: Database) -> None:
+    """Sessions of owners and quotas of earlier days, though nobody logs in or clicks any more."""
+    day = now() // DAY
+    with website.writing("sessions") as connection:
+        connection.execute(
+            insert(sessions), [{"token": str(end), "owner": "o", "ends": end} for end in (1, now() + 99)]
+        )
+        used = [{"day": one, "network": "n", "kind": "judgement", "used": 1} for one in (day - 1, day)]
+        connection.execute(insert(quotas), used)
+    delete_older(website, 365)
+    with website.reading() as connection:
+        assert [end > 1 for end in connection.scalars(select(sessions.c.ends))] == [True]
+        assert [*connection.scalars(select(quotas.c.day))] == [day]
 
 
 def test_several_servers_delete_while_visitors_click(website: Database, monkeypatch: pytest.MonkeyPatch) -> None:

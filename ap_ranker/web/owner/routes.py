@@ -10,7 +10,6 @@ from dataclasses import asdict
 from datetime import date
 from functools import partial
 from importlib.resources import files
-from string import Template
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qs
 
@@ -20,6 +19,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ap_ranker.errors import InputError
+from ap_ranker.files import html_text
 from ap_ranker.web.changes import Action
 from ap_ranker.web.limits import bearer_key
 from ap_ranker.web.owner.service import ConflictError, OwnerService
@@ -151,11 +151,9 @@ class OwnersPage:
         @app.post(f"/owner/api/{name}")
         async def route(request: Request) -> Any:
             owner = await self._require(request)  # first, so that nobody without a key learns what is expected
+            asked = _checked(model.model_validate_json, await request.body() or b"{}", "body")
             try:
-                return await self._run(work, model.model_validate_json(await request.body() or b"{}"), owner)
-            except ValidationError as error:  # answered as FastAPI's own
-                faults = [one | {"loc": ("body", *one["loc"])} for one in error.errors()]
-                raise RequestValidationError(faults) from error
+                return await self._run(work, asked, owner)
             except ConflictError as error:
                 raise HTTPException(409, str(error)) from error
 
@@ -193,9 +191,10 @@ class OwnersPage:
 
     def _add_table(self, app: FastAPI) -> None:
         @app.get(TABLE)
-        async def table(request: Request, first: date | None = None, last: date | None = None) -> Response:
+        async def table(request: Request) -> Response:
             await self._require(request)
-            period = PeriodRequest(first=first, last=last).period
+            given = {name: request.query_params.get(name) for name in PeriodRequest.model_fields}
+            period = _checked(PeriodRequest.model_validate, given, "query").period
             delimiter = TEXTS[language_of(request.headers.get("accept-language", ""))]["writing"]["delimiter"]
             text = await self._run(usage_table, self._service.database, period, delimiter)
             name = f"questions_{period.first}_{period.last}.csv"
@@ -208,11 +207,11 @@ class OwnersPage:
 
         def login_page(request: Request, note: str = "", refusal: HTTPException | None = None) -> Response:
             language = language_of(request.headers.get("accept-language", ""))
-            said = TEXTS[language]["login"]
-            texts = said | {"language": language, "note": f'<p role="alert">{said[note]}</p>' if note else ""}
-            texts["root"] = "" if request.url.path.endswith(PAGE) else "../"  # links hold behind any address's path
+            texts = TEXTS[language]["login"]
+            root = "" if request.url.path.endswith(PAGE) else "../"  # links hold behind any address's path
+            text = html_text(login, {"language": language, "texts": texts, "note": texts.get(note), "root": root})
             refusal = refusal or HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
-            return HTMLResponse(Template(login).substitute(texts), refusal.status_code, refusal.headers)
+            return HTMLResponse(text, refusal.status_code, refusal.headers)
 
         @app.get(PAGE)
         async def owner(request: Request) -> Response:
@@ -241,6 +240,14 @@ class OwnersPage:
             response = RedirectResponse("../owner", 303)
             await self._run(self._sessions.end, request, response)
             return response
+
+
+def _checked(check: Callable[[Any], R], given: Any, place: str) -> R:
+    """What `check` makes of what was given; status 422, as FastAPI answers, if it cannot be that."""
+    try:
+        return check(given)
+    except ValidationError as error:
+        raise RequestValidationError([one | {"loc": (place, *one["loc"])} for one in error.errors()]) from error
 
 
 def language_of(accepted: str) -> str:

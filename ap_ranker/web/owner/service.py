@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from ap_ranker.data.faq import Match
 from ap_ranker.documents.watched_folder import WatchedFolder
@@ -52,6 +52,7 @@ class _Found:
     by_id: dict[str, KeyedEntry]  # of the document
     by_answer: dict[str, KeyedEntry]  # by the hash of the text that is matched
     by_question: dict[str, KeyedEntry]  # of questions that one entry alone has
+    known: set[str]  # the keys of all that entries know
 
 
 class OwnerService:
@@ -75,7 +76,7 @@ class OwnerService:
         self._judgements = Judgements(database)
         self._lock = threading.Lock()
         self._found_at: tuple[object, int] = (None, -1)
-        self._found = _Found([], {}, {}, {})
+        self._found = _Found([], {}, {}, {}, set())
         self._finder = GapFinder(search, pause)
         self._groups = BackgroundGroups()
 
@@ -106,8 +107,8 @@ class OwnerService:
     def feedback_rows(self) -> list[dict[str, Any]]:
         """Visitors' sentences that the owner has not decided about, and the entries that were judged for them.
 
-        Those of most networks come first. `key` is that of the entry; empty if it is not there any more, or if it knows
-        the sentence.
+        Those of most networks come first. `key` is that of the entry; empty if it is not there any more, or if it or
+        another one knows the sentence.
         """
         found = self._current()
         return [self._judged(votes, found) for votes in self._judgements.votes(SHOWN, undecided=True)]
@@ -115,7 +116,7 @@ class OwnerService:
     def _judged(self, votes: Votes, found: _Found) -> dict[str, Any]:
         keyed = found.by_answer.get(votes.answer_key) or found.by_question.get(votes.stored_question)
         sentence = clean_question(votes.question)
-        known = keyed is not None and question_key(sentence) in ["", *map(question_key, keyed.entry.questions)]
+        known = _is_known(sentence, found.known)
         names = ("question_key", "answer_key", "helped", "did_not_help", "networks")
         return {name: getattr(votes, name) for name in names} | {
             "question": sentence,
@@ -149,15 +150,19 @@ class OwnerService:
         """
         self._require_documents()
         with self.database.writing("changes") as connection:  # of all servers, one at a time looks and writes
+            known = changes_in(connection)
             if action != Action.add_entry:
-                entries = self._changed(changes_in(connection)).entries
-                keyed = _named(fields["entry"], entries)
+                keyed = _named(fields["entry"], self._changed(known).entries)
                 if action in (Action.change_entry, Action.delete_entry) and version != keyed.version:
                     raise ConflictError("This entry has been changed since. Load the page again.")
-                if action == Action.delete_entry and len(entries) == 1:
-                    raise ConflictError("The last entry cannot be deleted.")
                 fields["of"] = keyed.entry.question
-            insert_change(connection, change := Change.make(action, **fields))
+            return self._keep(connection, known, Change.make(action, **fields))
+
+    def _keep(self, connection: Connection, known: Sequence[Change], change: Change) -> Change:
+        """Append a change to the `known` ones; ConflictError if no entry would be left, with which no server starts."""
+        if not self._changed([*known, change]).entries:
+            raise ConflictError("The last entry cannot be deleted.")
+        insert_change(connection, change)
         return change
 
     def undo(self, change: str, owner: str = "") -> Change:
@@ -172,8 +177,7 @@ class OwnerService:
                 raise ConflictError("There is no such change.")
             if change in {one.undone for one in known}:
                 raise ConflictError("This change is undone already.")
-            made = Change.make(Action.undo, undone=change, owner=owner)
-            insert_change(connection, made)
+            made = self._keep(connection, known, Change.make(Action.undo, undone=change, owner=owner))
             connection.execute(delete(wordings).where(wordings.c.change == change))
         return made
 
@@ -182,20 +186,17 @@ class OwnerService:
     ) -> dict[str, str]:
         """Keep that a visitor's sentence is `accepted`, as a wording of an entry, or `rejected`.
 
-        ConflictError is raised if it is decided already, the judgement is gone, or the entry is.
+        ConflictError is raised if it is decided already, an entry knows it, the judgement is gone, or the entry is.
         """
-        row: dict[str, Any] = {"question_key": question_key, "answer_key": answer_key}
-        row |= {"question": storable(wording), "state": state, "origin": "click", "owner": owner, "time": now()}
+        keys = {"question_key": question_key, "answer_key": answer_key}
+        decided = {"question": storable(wording), "state": state, "origin": "click", "owner": owner, "time": now()}
+        row: dict[str, Any] = keys | decided
         accepted = state == "accepted"
         if accepted:
             self._require_documents()
         with self.database.writing(*(["changes"] if accepted else []), "wordings") as connection:
             known, judged = (
-                connection.scalar(
-                    select(table.c.stored_question)
-                    .where(table.c.question_key == question_key, table.c.answer_key == answer_key)
-                    .limit(1)
-                )
+                connection.scalar(select(table.c.stored_question).filter_by(**keys).limit(1))
                 for table in (wordings, judgements)
             )
             if known is not None:
@@ -204,7 +205,10 @@ class OwnerService:
                 raise ConflictError("This sentence is not there any more. Load the page again.")
             row["stored_question"] = judged
             if accepted:
-                of = _named(entry, self._changed(changes_in(connection)).entries).entry.question
+                entries = self._changed(changes_in(connection)).entries
+                of = _named(entry, entries).entry.question
+                if _is_known(wording, _known(entries)):
+                    raise ConflictError("An entry knows this sentence already. Load the page again.")
                 change = Change.make(Action.add_wordings, owner=owner, entry=entry, of=of, wordings=(wording,))
                 insert_change(connection, change)
                 row |= {"change": change.id, "stored_question": storable(of)}
@@ -232,6 +236,7 @@ class OwnerService:
                     {to_document(keyed.entry, self._match).id: keyed for keyed in entries},
                     {key_of_answer(keyed.entry.text(self._match)): keyed for keyed in entries},
                     {text: keyed for keyed in entries if (text := keyed.entry.question) and counts[text] == 1},
+                    _known(entries),
                 )
                 self._found_at = unchanged, revision
             return self._found
@@ -254,6 +259,15 @@ def _named(key: str, entries: Iterable[KeyedEntry]) -> KeyedEntry:
     if keyed is None:
         raise ConflictError("This entry is not in the FAQ any more. Load the page again.")
     return keyed
+
+
+def _known(entries: Iterable[KeyedEntry]) -> set[str]:
+    """The keys of all questions that entries know, and that of a sentence without words."""
+    return {"", *(question_key(text) for keyed in entries for text in keyed.entry.questions)}
+
+
+def _is_known(sentence: str, keys: set[str]) -> bool:
+    return question_key(sentence) in keys
 
 
 def _shown(keyed: KeyedEntry) -> dict[str, Any]:

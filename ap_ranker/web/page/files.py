@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from html import escape
 from importlib.resources import files
-from string import Template
 from types import MappingProxyType
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ap_ranker.files import html_text
 from ap_ranker.web.page.markdown import to_html
 from ap_ranker.web.page.settings import SVG, PageSettings
-
-TITLE = "Questions and answers"
 
 MEDIA_TYPES = {"html": "text/html", "js": "text/javascript", "json": "application/json", "css": "text/css", "svg": SVG}
 
@@ -45,16 +42,9 @@ def page_files(settings: PageSettings) -> dict[str, PageFile]:
     package = files("ap_ranker.web.page")
     folder = package / "static"
     texts = {entry.name: entry.read_text(encoding="utf-8") for entry in folder.iterdir() if entry.is_file()}
-    modules = (f'<link rel="modulepreload" href="page/{name}">' for name in sorted(texts) if name.endswith(".js"))
-    index = Template(texts.pop("index.html")).substitute(
-        title=escape(settings.name or TITLE),
-        icon="page/icon.svg" if settings.logo is None else "page/logo",
-        modules="\n".join(modules),
-        heading=_heading(settings),
-        introduction=to_html(settings.introduction),
-        advice=to_html(settings.nothing_found),
-        contact=escape(settings.contact),
-    )
+    modules = [name for name in sorted(texts) if name.endswith(".js")]
+    values = {"page": settings, "modules": modules, "to_html": to_html}
+    index = html_text(texts.pop("index.html"), values)
     accents = {"brand": settings.accent, "brand-dark": settings.accent_dark or settings.accent}
     colours = " ".join(f"--{name}: {colour};" for name, colour in accents.items() if colour)
     texts["colours.css"] += f":root {{ {colours} }}\n"
@@ -67,11 +57,3 @@ def page_files(settings: PageSettings) -> dict[str, PageFile]:
         headers = {"Content-Security-Policy": LOGO_POLICY}
         served["/page/logo"] = PageFile(settings.logo.content, settings.logo.media_type, headers)
     return served
-
-
-def _heading(settings: PageSettings) -> str:
-    """Logo and name, which lead where the settings say; without a name, the page's own in the reader's language."""
-    logo = "" if settings.logo is None else '<img src="page/logo" alt="">'
-    name = escape(settings.name) or '<span data-text="title"></span>'
-    link = f'<a href="{escape(settings.link)}" rel="noopener noreferrer">{logo}{name}</a>'
-    return link if settings.link else logo + name
