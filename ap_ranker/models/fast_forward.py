@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ap_ranker.models import bert
@@ -49,39 +48,9 @@ LEAST_COSINE = 0.999
 """Of a token's state and what transformers computes; with bfloat16, those of all-MiniLM-L6-v2 have 0.9999."""
 
 
-@dataclass(frozen=True)
-class LayerNames:
-    """Where a transformer keeps its layers, and a layer its modules."""
-
-    query: str
-    key: str
-    value: str
-    join: str
-    attention_norm: str
-    widen: str = "intermediate.dense"
-    narrow: str = "output.dense"
-    norm: str = "output.LayerNorm"
-    layers: str = "encoder.layer"
-
-
-_BERT = LayerNames(
-    *(f"attention.{name}" for name in ("self.query", "self.key", "self.value", "output.dense", "output.LayerNorm"))
-)
-_MPNET = LayerNames(*(f"attention.{name}" for name in ("attn.q", "attn.k", "attn.v", "attn.o", "LayerNorm")))
-_DISTILBERT = LayerNames(
-    "attention.q_lin",
-    "attention.k_lin",
-    "attention.v_lin",
-    "attention.out_lin",
-    "sa_layer_norm",
-    "ffn.lin1",
-    "ffn.lin2",
-    "output_layer_norm",
-    "transformer.layer",
-)
-
-FAMILIES = dict.fromkeys(bert.FAMILIES, _BERT) | {"mpnet": _MPNET, "distilbert": _DISTILBERT}
-"""By transformers' `model_type`. Their embeddings have the same names."""
+FAMILIES = (*bert.FAMILIES, "mpnet", "distilbert")
+"""By transformers' `model_type`. Their embeddings have the same names, and their layers the same modules in the same
+order, whatever these are called."""
 
 
 class FastTransformer:
@@ -92,8 +61,7 @@ class FastTransformer:
 
     def __init__(self, backbone: Any, dtype: torch.dtype) -> None:
         config, table = backbone.config, backbone.embeddings
-        names, heads, self._dtype = FAMILIES[config.model_type], int(config.num_attention_heads), dtype
-        self._words, self._norm = table.word_embeddings, table.LayerNorm
+        self._words, self._norm, self._dtype = table.word_embeddings, table.LayerNorm, dtype
         # Positions of the others begin after the padding's, as in fairseq.
         first = 0 if config.model_type in ("bert", "distilbert") else self._words.padding_idx + 1
         places = table.position_embeddings.weight.detach()[first:]
@@ -103,7 +71,8 @@ class FastTransformer:
         self._bias = None  # (heads, T, T), which attention adds for the distance of two tokens
         if config.model_type == "mpnet":
             self._bias = backbone.encoder.compute_position_bias(self._places[None, :, 0]).detach()[0]
-        self._layers = [_packed_layer(layer, names, heads, dtype) for layer in backbone.get_submodule(names.layers)]
+        layers = next(module for module in backbone.modules() if isinstance(module, nn.ModuleList))
+        self._layers = [_packed_layer(layer, int(config.num_attention_heads), dtype) for layer in layers]
         has_amx = dtype == torch.bfloat16 and torch.cpu.get_capabilities().get("amx_bf16", False)
         self._rows: tuple[int, ...] = AMX_ROWS if has_amx else (MOST_ROWS,)
 
@@ -134,7 +103,7 @@ class FastTransformer:
             cosine = F.cosine_similarity(fast(ids, mask), expected, dim=2)[mask].min().item()
             fast.reads_apart = all(fast._reads_apart(part) for part in (ids[1:, :9], ids[:1]))
             reason = f"its states have a cosine of {cosine:.4f} with theirs"
-        except (AttributeError, IndexError, NotImplementedError, RuntimeError, TypeError) as error:  # of this torch
+        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:  # of this torch
             cosine, reason = 0.0, repr(error)
         if cosine >= LEAST_COSINE:
             return fast
@@ -177,14 +146,16 @@ class FastTransformer:
 
 
 def _packed_layer(
-    layer: Any, names: LayerNames, heads: int, dtype: torch.dtype
+    layer: nn.Module, heads: int, dtype: torch.dtype
 ) -> Callable[[Sequence[Tensor], _Texts], Sequence[Tensor]]:
     """The layer, of states of tokens in chunks (at most `MOST_ROWS`, H)."""
-    module = layer.get_submodule
-    project = packed_linear(*map(module, (names.query, names.key, names.value)), dtype=dtype)
-    join, narrow = (packed_linear(module(name), dtype=dtype, activation="add") for name in (names.join, names.narrow))
-    widen = packed_linear(module(names.widen), dtype=dtype, activation="gelu")
-    attention_norm, norm = module(names.attention_norm), module(names.norm)
+    query, key, value, *others = (module for module in layer.modules() if isinstance(module, nn.Linear))
+    attention_norm, norm = (module for module in layer.modules() if isinstance(module, nn.LayerNorm))
+    project = packed_linear(query, key, value, dtype=dtype)
+    join, widen, narrow = (
+        packed_linear(module, dtype=dtype, activation=activation)
+        for module, activation in zip(others, ("add", "gelu", "add"), strict=True)
+    )
 
     def forward(chunks: Sequence[Tensor], texts: _Texts) -> Sequence[Tensor]:
         attended = texts.attend(torch.cat([project(chunk) for chunk in chunks]), heads)
