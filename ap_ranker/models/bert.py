@@ -62,14 +62,6 @@ class Bert(nn.Module):
             and config["hidden_size"] % config["num_attention_heads"] == 0
         )
 
-    @property
-    def device(self) -> torch.device:
-        return self.embeddings.word_embeddings.weight.device
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.embeddings.word_embeddings.weight.dtype
-
     def set_attn_implementation(self, name: str) -> None:
         """Compute attention by torch's fused operator, `sdpa`, or step by step, `eager`."""
         self.config._attn_implementation = name

@@ -113,7 +113,7 @@ class LastLayers:
         def see(_layer: nn.Module, _arguments: tuple[Any, ...], output: Any) -> None:
             self._in_tuple = isinstance(output, tuple)
 
-        ids = torch.arange(10, 22, device=self._backbone.device).reshape(2, 6) % self._backbone.config.vocab_size
+        ids = torch.arange(10, 22, device=self.parameters()[0].device).reshape(2, 6) % self._backbone.config.vocab_size
         with self._layers[0].register_forward_hook(see):
             whole = self._read(ids, torch.ones_like(ids))
         mask = torch.ones_like(ids, dtype=torch.bool)

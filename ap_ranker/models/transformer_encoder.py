@@ -87,7 +87,7 @@ class TransformerEncoder(nn.Module):
         if mode:
             self._fast = None, None  # fused optimisers do not count what they change
         # Fused attention is the faster one forwards, but its gradient on a CPU costs half a training step more.
-        plain = mode and self.backbone.device.type == "cpu"
+        plain = mode and self._weights[0].device.type == "cpu"
         self.backbone.set_attn_implementation("eager" if plain else self._attention)
         self._recomputes = plain and self._learning_layers * self.hidden_size > KEPT_NUMBERS
         return self
@@ -204,7 +204,7 @@ class TransformerEncoder(nn.Module):
         """As `_read`, from the states that frozen layers have of whole texts; what stands on padding is undefined."""
         lengths = whole.sum(dim=1).tolist()
         texts = [row[:length].numpy().tobytes() for row, length in zip(batch.ids.cpu(), lengths, strict=True)]
-        hidden = torch.zeros(*batch.ids.shape, self.hidden_size, dtype=self.backbone.dtype, device=batch.ids.device)
+        hidden = self._weights[0].new_zeros(*batch.ids.shape, self.hidden_size)
         new = []
         for row, text in enumerate(texts):
             if (known := store.find(text)) is None:

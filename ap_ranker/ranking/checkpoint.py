@@ -334,7 +334,7 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
         raise InputError(f"{folder}: expected a card, {CARD}, that describes the model; found none. Write one.")
 
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HTTPError
+    from huggingface_hub.errors import HTTPError
 
     api = HfApi()
     try:
@@ -342,16 +342,10 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
         api.upload_folder(
             repo_id=url.repo_id, folder_path=folder, allow_patterns=HUB_FILES, commit_message="Pushed by ap-ranker"
         )
-    except HfHubHTTPError as error:
-        reason = f"status {error.response.status_code}: {one_line(error.server_message or error)}"
-        raise InputError(
-            f"The hub rejected {repo!r} ({reason}). Nothing was uploaded: name a REPO that you may write to, and set "
-            "HF_TOKEN to a token that may write, or: hf auth login."
-        ) from error
-    except (HTTPError, OSError, ValueError) as error:  # no network, offline mode, a refused name or card
+    except (HTTPError, OSError, ValueError) as error:  # no network, no right to write, a refused name or card
         raise InputError(
             f"Could not push to {repo!r} at {api.endpoint}: {one_line(str(error) or type(error).__name__)}. Nothing "
-            f"was uploaded: name REPO as NAMESPACE/NAME, check the metadata of {CARD} and the network, HF_ENDPOINT and "
-            "HF_HUB_OFFLINE, and try again."
+            "was uploaded: name REPO as NAMESPACE/NAME that you may write to, set HF_TOKEN to a token that may write "
+            f"(or: hf auth login), check the metadata of {CARD} and the network, HF_ENDPOINT and HF_HUB_OFFLINE."
         ) from error
     return str(url)

@@ -9,7 +9,6 @@ numbers. `examples/no_answer` fits a prior for each encoder that it is given, an
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from ap_ranker.models.pretrained import BACKBONE
@@ -99,12 +99,7 @@ def encoder_key(weights: Mapping[str, Tensor]) -> str:
 
 @cache
 def _priors() -> Mapping[str, EncoderPriors]:
-    found = json.loads((files("ap_ranker.ranking") / FILE).read_text(encoding="utf-8"))
-    kinds = ("stored", "documents", "foreign")
-    return {
-        key: EncoderPriors(**{**values, **{kind: values[kind] and Prior(**values[kind]) for kind in kinds}})
-        for key, values in found.items()
-    }
+    return TypeAdapter(dict[str, EncoderPriors]).validate_json((files("ap_ranker.ranking") / FILE).read_bytes())
 
 
 RANDOM_QUESTIONS = tuple(Path(__file__).with_name("random_questions.txt").read_text(encoding="utf-8").splitlines())

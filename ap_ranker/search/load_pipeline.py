@@ -16,7 +16,7 @@ from haystack.core.errors import PipelineRuntimeError
 from haystack.document_stores.errors import DocumentStoreError
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.safe_open import parse_yaml, read_yaml_text, what_is_at
+from ap_ranker.safe_open import parse_yaml, read_yaml_text
 from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
 
 logger = logging.getLogger(__name__)
@@ -37,10 +37,6 @@ _PATTERNS = [
 
 def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
     """Load a pipeline, and its file as a dictionary: Haystack ignores `inputs` and `outputs`, which Hayhooks reads."""
-    if what_is_at(path) == "nothing":
-        raise InputError(
-            f"No pipeline at {str(path)!r}. Name a YAML file; to have some: ap-ranker pipelines --output pipelines"
-        )
     text = read_yaml_text(path)
     logging.getLogger("elastic_transport").setLevel(logging.ERROR)  # it would log each attempt
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from haystack import Document
 
 from ap_ranker.data.dataset import Answer, Dataset
-from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, have_questions
+from ap_ranker.data.faq import DEFAULT_MATCH, Match, have_questions
 from ap_ranker.data.wordings import read_wordings, wordings_of
 from ap_ranker.documents.watched_folder import Overlay, WatchedFolder
 from ap_ranker.errors import InputError
@@ -137,44 +137,40 @@ def set_up(
             "store `ap-ranker index` has filled with --pipeline."
         )
     watched = None if documents is None else WatchedFolder(documents, columns, overlay)
-    entries = [] if watched is None else watched.read()
+    if watched is not None:
+        watched.read()
+    setup = SearchSetup(pipeline or BY_WORDS, watched, match, wordings, limits, synonyms=synonyms, keep=keep)
     with ExitStack() as stack:
         stack.callback(keep_encodings, False)
         stack.callback(flush_encodings)
-        checkpoint, untrained = None, False
         if pipeline is None:
             restore(CHECKPOINT)
             untrained = model is None and not CHECKPOINT.exists()
             if untrained:
                 folder = stack.enter_context(TemporaryDirectory(prefix="ap-ranker-"))
-                model = _write_untrained(Path(folder) / "untrained", entries, match, wordings, language, limits)
+                model = _write_untrained(Path(folder) / "untrained", setup, language)
             ranker = Ranker.from_pretrained(model or CHECKPOINT)  # kept until the pipeline shares it
             if language not in (None, ranker.bm25_language):
                 raise InputError(
                     f"{ranker.source}: expected the language that it was trained with ({ranker.bm25_language or 'none'}"
                     f"), found --language {language}. Leave --language out, or train again with it."
                 )
-            pipeline = BY_MEANING if ranker.has_vectors else BY_WORDS
             checkpoint = CheckpointOf(ranker.source, ranker.bm25_language)
-        yield SearchSetup(pipeline, watched, match, wordings, limits, checkpoint, synonyms, keep, untrained)
+            packaged = BY_MEANING if ranker.has_vectors else BY_WORDS
+            setup = replace(setup, pipeline=packaged, checkpoint=checkpoint, untrained=untrained)
+        yield setup
 
 
-def _write_untrained(
-    folder: Path,
-    entries: Sequence[Entry],
-    match: Match,
-    wordings: Sequence[Path],
-    language: str | None,
-    limits: Limits,
-) -> str:
+def _write_untrained(folder: Path, setup: SearchSetup, language: str | None) -> str:
     from ap_ranker.training.untrained import write_untrained  # most searches have a trained checkpoint
 
     advice = f"Train it on questions and answers of your own: ap-ranker train FAQ.csv --output {CHECKPOINT}"
-    texts, stored = [entry.text(match) for entry in entries], have_questions(entries)
-    asked = wordings_of(entries, texts, list(map(read_wordings, wordings)))
-    config = write_untrained(folder, texts, language, stored=stored, wordings=asked)
+    assert setup.documents is not None
+    answers, stored = setup.faq().answers, have_questions(setup.documents.entries)
+    asked = [answer.wordings for answer in answers]
+    config = write_untrained(folder, [answer.text for answer in answers], language, stored=stored, wordings=asked)
     known = {target for each in config.calibration.values() for target in each.thresholds}
-    if (wanted := limits.get("precision")) is not None and key(wanted) not in known:
+    if (wanted := setup.limits.get("precision")) is not None and key(wanted) not in known:
         raise InputError(
             f"Expected --precision as one that is known before training ({', '.join(sorted(known)) or 'none is'}), "
             f"found {key(wanted)}. {advice}; then run: ap-ranker calibrate {CHECKPOINT} DEV.csv"

@@ -124,7 +124,7 @@ def test_weights_are_allocated_once(untrained: Path, monkeypatch: pytest.MonkeyP
 
     def counted(self: Bert, config: Any) -> None:
         init(self, config)
-        built.append(self.device.type)
+        built.append(next(self.parameters()).device.type)
 
     monkeypatch.setattr(transformer_encoder.Bert, "__init__", counted)
     load_checkpoint(untrained)
