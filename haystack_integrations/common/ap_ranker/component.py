@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from enum import Enum
@@ -13,10 +13,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from haystack import Document, Pipeline, default_from_dict, default_to_dict, logging, tracing
+from haystack import Document, default_from_dict, default_to_dict, logging
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.errors import InputError, check_known
+from ap_ranker.errors import InputError, check_known, one_line
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import LazyRanker, Ranker
 from ap_ranker.settings import checked_arguments
@@ -91,9 +91,8 @@ class CopiedByParameters:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         twin = memo[id(self)] = type(self)(**deepcopy(self._values(), memo))
-        haystacks = {name: value for name, value in vars(self).items() if name.startswith("__")}
-        if any(isinstance(value, Pipeline) and id(value) in memo for value in haystacks.values()):
-            vars(twin).update(deepcopy(haystacks, memo))
+        if id(vars(self).get("__haystack_added_to_pipeline__")) in memo:  # the pipeline itself is being copied
+            vars(twin).update(deepcopy({name: value for name, value in vars(self).items() if name[:2] == "__"}, memo))
         return twin
 
     def _values(self) -> dict[str, Any]:
@@ -106,6 +105,14 @@ class Composed(CopiedByParameters):
 
     uses: ClassVar[tuple[str, ...]]
     """The names of the attributes that are these, in the order in which they are warmed up."""
+
+    run_async: Callable[..., Coroutine[Any, Any, dict[str, Any]]]
+    """`run` in a thread, with its parameters and results: a component of ours waits for no client."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if run := vars(cls).get("run"):
+            cls.run_async = in_thread(run)
 
     def warm_up(self) -> None:
         """Load what it needs unless this is done already."""
@@ -172,6 +179,8 @@ class CheckpointComponent(Composed):
     def _name_checkpoint(self, model: str | Path, device: ComponentDevice | None, token: Secret | None) -> None:
         self.model = str(model)
         self.device = ComponentDevice.resolve_device(device)
+        if self.device.has_multiple_devices:
+            raise InputError(f"Expected one device, found several: {one_line(self.device.to_dict(), 80)}.")
         self.token = token
         self.loaded = LazyRanker(self._load)
 
@@ -225,14 +234,3 @@ class DocumentTexts:
             return ranker.fingerprint
         settings = json.dumps([self.prefix, self.suffix, *self.meta_fields, self.separator])
         return f"{ranker.fingerprint}-{blake2b(settings.encode(), digest_size=4).hexdigest()}"
-
-
-def trace_run(model: str, ranker: Ranker, question: str, texts: Sequence[str]) -> None:
-    """Tell the trace of a run, if there is one, what is ranked."""
-    if (span := tracing.tracer.current_span()) is None:
-        return
-    tags = {"model": model, "architecture": ranker.name, "candidates": len(texts)}
-    if ranker.cache is not None:
-        tags["cache_hits"] = ranker.cache.count(texts)
-    span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})
-    span.set_content_tag("ap_ranker.question", question)

@@ -12,7 +12,7 @@ no new query.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -236,8 +236,22 @@ class CandidateReader:
 
         All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
         """
-        scores, languages = _told(copies, key)
-        return self.complete(ranker, [scores.get(document.id) for document in documents], languages)
+        scores: dict[str, float] = {}
+        languages: dict[str | None, None] = {}
+        for copy in copies:
+            data = query_data(copy, key)
+            if (score := data.get(BM25_SCORE)) is None:
+                continue
+            if not (isinstance(score, int | float) and math.isfinite(score)):
+                place = f"meta[{QUERY_DATA!r}][{BM25_SCORE!r}]"
+                raise InputError(
+                    f"Document {copy.id!r}: expected a retriever's number in {place}, found {score!r}. "
+                    "Remove that field of the documents, or set fuse_scores to false."
+                )
+            scores[copy.id] = float(score)
+            if BM25_LANGUAGE in data:
+                languages[data[BM25_LANGUAGE]] = None
+        return self.complete(ranker, [scores.get(document.id) for document in documents], list(languages))
 
     def complete(
         self, ranker: Ranker, scores: list[float | None], languages: Sequence[str | None]
@@ -265,26 +279,7 @@ def different(documents: Sequence[Document]) -> list[Document]:
     """The documents by id: of several with the same one, that with the highest score, the first of equal ones."""
     best = {document.id: document for document in documents}
     if len(best) < len(documents):
-        falling = sorted(documents, key=lambda one: math.inf if one.score is None else -one.score)
+        # Those without a score come last; so do those with NaN, which is not below infinity.
+        falling = sorted(documents, key=lambda one: min(math.inf, math.inf if one.score is None else -one.score))
         best |= {document.id: document for document in reversed(falling)}
     return list(best.values())
-
-
-def _told(copies: Iterable[Document], key: str) -> tuple[dict[str, float], list[str | None]]:
-    """BM25's scores for a query by id, and the languages of their stemmers; InputError if one is no number."""
-    scores: dict[str, float] = {}
-    languages: dict[str | None, None] = {}
-    for copy in copies:
-        data = query_data(copy, key)
-        if (score := data.get(BM25_SCORE)) is None:
-            continue
-        if not (isinstance(score, int | float) and math.isfinite(score)):
-            place = f"meta[{QUERY_DATA!r}][{BM25_SCORE!r}]"
-            raise InputError(
-                f"Document {copy.id!r}: expected a retriever's number in {place}, found {score!r}. "
-                "Remove that field of the documents, or set fuse_scores to false."
-            )
-        scores[copy.id] = float(score)
-        if BM25_LANGUAGE in data:
-            languages[data[BM25_LANGUAGE]] = None
-    return scores, list(languages)

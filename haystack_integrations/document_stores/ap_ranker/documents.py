@@ -248,7 +248,6 @@ def to_array(embedding: Sequence[float] | np.ndarray) -> np.ndarray:
 
 def find(
     stored: Documents,
-    revision: object,
     meta: Mapping[str, Any],
     legs: Sequence[Leg],
     filters: dict[str, Any] | None,
@@ -267,6 +266,7 @@ def find(
     come last. `wordings` are a further leg, older than this query: only documents that the others know count. `meta`
     and `key` are as of `Found`.
     """
+    revision = legs[-1].rows  # of an index, which is built anew after every change
     if wordings is not None:
         known = np.isin(wordings.rows, np.concatenate([leg.rows for leg in legs]))
         legs = [*legs, replace(wordings, rows=wordings.rows[known], scores=wordings.scores[known])]

@@ -65,11 +65,12 @@ class StoredDocuments(ABC):
         :param documents: The documents to write.
         :param policy: What to do with a document whose id exists already, or occurs twice: `OVERWRITE` keeps the later
             one, `SKIP` the earlier one; `FAIL` and `NONE` raise a `DuplicateDocumentError`.
-        :raises ValueError: `documents` is not a list of documents, or one of them cannot be stored.
+        :raises ValueError: `documents` is not a list of documents, one of them cannot be stored, or there is no such
+            policy.
         """
         if not isinstance(documents, Iterable):
             raise ValueError(f"Please provide a list of Documents, not {type(documents).__name__}.")
-        documents = list(map(checked, documents))
+        documents, policy = list(map(checked, documents)), DuplicatePolicy(policy)
         with self._transaction(write=True) as stored:
             if policy != DuplicatePolicy.OVERWRITE:
                 new: dict[str, Document] = {}

@@ -11,7 +11,6 @@ from tqdm import tqdm
 
 from ap_ranker.ranking.ranker import BATCH_SIZE
 from ap_ranker.ranking.wordings import EMBEDDED_BY
-from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import (
     FIELDS,
     SENTENCE_TRANSFORMERS_EMBEDDER,
@@ -103,8 +102,6 @@ class APDocumentEmbedder(CheckpointComponent):
         origin = {EMBEDDED_BY: self._texts.origin(ranker)}
         pairs = zip(documents, vectors, strict=True)
         return {"documents": [changed(one, one.meta | origin, one.score, vector) for one, vector in pairs]}
-
-    run_async = in_thread(run)
 
     @property
     def embedded_by(self) -> str:

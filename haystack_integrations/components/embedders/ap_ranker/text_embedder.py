@@ -8,7 +8,6 @@ from pathlib import Path
 from haystack import component
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import SENTENCE_TRANSFORMERS_EMBEDDER, CheckpointComponent
 
 
@@ -67,5 +66,3 @@ class APTextEmbedder(CheckpointComponent):
             raise TypeError("APTextEmbedder expects a string as input. To embed Documents, use APDocumentEmbedder.")
         embedding: list[float] = self.loaded().embed_questions([self.prefix + text + self.suffix])[0].tolist()
         return {"embedding": embedding}
-
-    run_async = in_thread(run)

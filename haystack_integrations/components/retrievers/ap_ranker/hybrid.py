@@ -19,7 +19,6 @@ from haystack.utils import ComponentDevice, Secret
 from ap_ranker.data.wordings import WordingRows
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.wordings import EMBEDDED_BY, KnownWordings
-from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import (
     READING,
     CheckpointComponent,
@@ -222,8 +221,6 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         :raises InputError: The query is empty, or the checkpoint cannot be loaded; and as of `StoreRetriever`.
         """
         return {"documents": self.find(query, filters, top_k).copies()}
-
-    run_async = in_thread(run)
 
     def find(self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None) -> Found:
         """As `run`, before any document is copied."""
