@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ap_ranker.data.dataset import without_question
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError, check_number, one_line
 from ap_ranker.models.registry import MODELS
 from ap_ranker.processes import number_on_machine
 from ap_ranker.ranking.cache import EncodingCache
@@ -23,7 +23,7 @@ from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.rule import Signals, Weights
 from ap_ranker.ranking.stored_encodings import Encodings
-from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_batch_size
+from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder
 from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.tokenizer import TokenBatch
@@ -138,8 +138,8 @@ class Ranker(TextEncoder):
                 both `precision` and `score_threshold` are given.
             InputError: the checkpoint was not calibrated for `precision`, or a score is not finite.
         """
-        if top_k is not None and top_k <= 0:
-            raise ValueError(f"top_k must be > 0, but got {top_k}")
+        if top_k is not None:
+            check_number("top_k", top_k, 1)
         signals = self.score_entries(question, answers, wordings, bm25_scores)
         selected, _ = self.decider().answer(
             signals, top_k=top_k, scale_score=scale_score, score_threshold=score_threshold, precision=precision
@@ -229,7 +229,7 @@ class Ranker(TextEncoder):
         bm25 = None if bm25_scores is None else np.asarray(bm25_scores, dtype=np.float64)
         if bm25 is not None and (bm25.shape != (len(answers),) or not np.isfinite(bm25).all()):
             raise ValueError(f"BM25's scores must be {len(answers)} finite numbers, but got {bm25_scores}")
-        check_batch_size(batch_size)
+        check_number("batch_size", batch_size, 1)
         known = [tuple(each) for each in wordings or [()] * len(answers)]
         signals = Signals(
             np.empty(0),

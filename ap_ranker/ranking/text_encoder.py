@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from numbers import Integral
 from operator import is_
 from typing import Any, cast
 
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, check_number
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig
@@ -94,7 +93,7 @@ class TextEncoder:
         if possible and are computed otherwise; with a cache, only one thread computes those of a text. With `rounded`,
         what is encoded now is rounded as a cache would store it: so a checkpoint ranks.
         """
-        check_batch_size(batch_size)
+        check_number("batch_size", batch_size, 1)
         kept_states = self._kept_states(answers, batch_size, rounded=rounded)
         return ((rows, kept.dequantize(self.device)) for rows, kept in kept_states)
 
@@ -215,7 +214,7 @@ class TextEncoder:
     @torch.inference_mode()
     def embed_answers(self, texts: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
         """(N, C) vectors of N answers, as `embed_questions`."""
-        check_batch_size(batch_size)
+        check_number("batch_size", batch_size, 1)
 
         def embed(new: Sequence[str]) -> Tensor:
             order: list[int] = []
@@ -330,12 +329,6 @@ class TextEncoder:
 def _inverse(order: Sequence[int]) -> Tensor:
     """What brings rows in this order back into theirs."""
     return torch.tensor(order, dtype=torch.long).argsort()
-
-
-def check_batch_size(batch_size: int) -> None:
-    """Raise InputError unless it is a number of texts."""
-    if not isinstance(batch_size, Integral) or isinstance(batch_size, bool) or batch_size < 1:
-        raise InputError(f"Expected batch_size as a whole number above 0, found {batch_size!r}.")
 
 
 def _by_length(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int]]:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 from haystack import Document, default_from_dict, default_to_dict, logging
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.errors import InputError, check_known, one_line
+from ap_ranker.errors import InputError, check_known, check_number, one_line
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import LazyRanker, Ranker
 from ap_ranker.settings import checked_arguments
@@ -135,12 +135,6 @@ class Composed(CopiedByParameters):
 def file_list(paths: str | Path | Sequence[str | Path] | None) -> list[str]:
     """The paths of no file, one or several, as a component's parameter names them."""
     return [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths or [])]
-
-
-def check_number(name: str, value: object, minimum: int) -> None:
-    """Raise InputError unless it is a whole number, and not too small."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-        raise InputError(f"{name} must be a whole number >= {minimum}, but got {value!r}")
 
 
 def read_cache(cache: Mapping[str, Any] | None) -> dict[str, Any]:

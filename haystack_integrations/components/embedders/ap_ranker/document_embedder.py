@@ -9,6 +9,7 @@ from haystack import Document, component
 from haystack.utils import ComponentDevice, Secret
 from tqdm import tqdm
 
+from ap_ranker.errors import check_number
 from ap_ranker.ranking.ranker import BATCH_SIZE
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from haystack_integrations.common.ap_ranker.component import (
@@ -16,7 +17,6 @@ from haystack_integrations.common.ap_ranker.component import (
     SENTENCE_TRANSFORMERS_EMBEDDER,
     CheckpointComponent,
     DocumentTexts,
-    check_number,
 )
 from haystack_integrations.common.ap_ranker.query_data import changed
 

@@ -13,7 +13,7 @@ import numpy as np
 from haystack import Document, component, tracing
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, check_number
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
@@ -30,7 +30,6 @@ from haystack_integrations.common.ap_ranker.component import (
     THRESHOLDS,
     CheckpointComponent,
     DocumentTexts,
-    check_number,
     file_list,
     read_cache,
 )

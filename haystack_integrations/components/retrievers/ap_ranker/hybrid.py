@@ -17,6 +17,7 @@ from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.data.wordings import WordingRows
+from ap_ranker.errors import check_number
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.wordings import EMBEDDED_BY, KnownWordings
 from haystack_integrations.common.ap_ranker.component import (
@@ -25,7 +26,6 @@ from haystack_integrations.common.ap_ranker.component import (
     Composed,
     DocumentTexts,
     WarnOnce,
-    check_number,
     file_list,
 )
 from haystack_integrations.common.ap_ranker.entries import names_in_files, own_wordings
