@@ -177,7 +177,7 @@ class Ranker(TextEncoder):
 
         Args:
             first_texts: returns texts of what is searched, at most as many as it is asked for.
-            warn: takes a message and its values, as of a logger.
+            warn: takes a message and the values that it names in braces, as of Haystack's logger.
         """
         if self.config is None or (trained := self.config.faq) is None or self.knows_faq is not None:
             return
@@ -190,10 +190,11 @@ class Ranker(TextEncoder):
         if language and trained.language and language != trained.language:
             languages = f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}."
         warn(
-            "%s was made for another FAQ than the one that is searched.%s%s Train it on this one, or calibrate it on "
-            "questions to this one: ap-ranker calibrate %s DEV.",
-            *(self.source, languages, " Its calibration is not applied." if self.config.calibration else ""),
-            self.source,
+            "{checkpoint} was made for another FAQ than the one that is searched.{languages}{calibration} Train it on "
+            "this one, or calibrate it on questions to this one: ap-ranker calibrate {checkpoint} DEV.",
+            checkpoint=self.source,
+            languages=languages,
+            calibration=" Its calibration is not applied." if self.config.calibration else "",
         )
 
     def decider(self, *, fuse_scores: bool = True, other_faq: bool = False) -> Decider:

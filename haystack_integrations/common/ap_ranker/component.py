@@ -45,12 +45,11 @@ class WarnOnce:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def __call__(self, message: str, *values: object) -> None:
-        """Log the message with these values unless it was logged before."""
+    def __call__(self, message: str, **values: object) -> None:
+        """Log the message with these values, which it names in braces, unless it was logged before."""
         if message not in self._told:
             self._told.add(message)
-            text = message % values if values else message
-            logger.warning("{text} This warning is not repeated.", text=text)
+            logger.warning(f"{message} This warning is not repeated.", **values)
 
 
 class CopiedByParameters:

@@ -260,16 +260,20 @@ class CandidateReader:
         expected = ranker.bm25_language
         for language in (one for one in languages if one != expected):
             self.warn_once(
-                "fuse_scores is on, but BM25's scores are those of language: %s, and %s was trained with language: "
-                "%s. Set the document store's language to that.",
-                *(language or "null", ranker.source, expected or "null"),
+                "fuse_scores is on, but BM25's scores are those of language: {language}, and {checkpoint} was trained "
+                "with language: {expected}. Set the document store's language to that.",
+                language=language or "null",
+                checkpoint=ranker.source,
+                expected=expected or "null",
             )
         if missing := scores.count(None):
             self.warn_once(
-                "fuse_scores is on, but %d of %d documents have no meta[%r][%r] of this query: BM25's score is not "
-                "added, and probabilities and thresholds are those of the model alone. Retrieve with BM25SRetriever, "
-                "put LuceneScores behind Elasticsearch, or set fuse_scores to false.",
-                *(missing, len(scores), QUERY_DATA, BM25_SCORE),
+                "fuse_scores is on, but {missing} of {count} documents have no {field} of this query: BM25's score is "
+                "not added, and probabilities and thresholds are those of the model alone. Retrieve with "
+                "BM25SRetriever, put LuceneScores behind Elasticsearch, or set fuse_scores to false.",
+                missing=missing,
+                count=len(scores),
+                field=f"meta[{QUERY_DATA!r}][{BM25_SCORE!r}]",
             )
             return None
         return cast(list[float], scores)

@@ -77,9 +77,9 @@ class StoreRetriever(Composed):
         """Tell a trace how many documents were found, and once the user of an empty store that it is empty."""
         if not found and not self.document_store.count_documents():
             self.warn_once(
-                "Expected documents in the store (%s), found none, so nothing can be found. Write some into it; a "
+                "Expected documents in the store ({place}), found none, so nothing can be found. Write some into it; a "
                 "pipeline's file may name documents, or a path, which `ap-ranker index` fills.",
-                self.document_store.path or "in memory",
+                place=self.document_store.path or "in memory",
             )
         if (span := tracing.tracer.current_span()) is not None:
             span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": found})
