@@ -12,7 +12,7 @@ no new query.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -54,11 +54,19 @@ def check_query(query: object) -> None:
         raise InputError(f"Expected query as a text, found {one_line(repr(query), 80)}.")
 
 
-def check_documents(documents: object) -> None:
+def check_documents(documents: Any) -> None:
     """Raise InputError unless they are a list of Haystack's documents."""
     wrong = [one for one in documents if not isinstance(one, Document)] if isinstance(documents, list) else [documents]
     if wrong:
         raise InputError(f"Expected documents as a list of Documents, found {one_line(repr(wrong[0]), 80)}.")
+    check_meta(documents)
+
+
+def check_meta(documents: Iterable[Document]) -> None:
+    """Raise InputError if the meta of a document is no dictionary, which Haystack does not check."""
+    if wrong := [one for one in documents if not isinstance(one.meta, dict)]:
+        found = one_line(repr(wrong[0].meta), 80)
+        raise InputError(f"Document {wrong[0].id!r}: expected meta as a dictionary, found {found}.")
 
 
 def query_key(query: str) -> str:

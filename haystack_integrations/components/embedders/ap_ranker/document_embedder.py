@@ -18,7 +18,7 @@ from haystack_integrations.common.ap_ranker.component import (
     CheckpointComponent,
     DocumentTexts,
 )
-from haystack_integrations.common.ap_ranker.query_data import changed
+from haystack_integrations.common.ap_ranker.query_data import changed, check_meta
 
 _TOGETHER = 4  # batches between two steps of the progress bar: texts of similar length are encoded together
 
@@ -86,7 +86,8 @@ class APDocumentEmbedder(CheckpointComponent):
         :returns: `documents`: copies, in the same order and with the same ids, with their embeddings, of length 1. In
             the meta of each, `embedded_by` is the fingerprint of the checkpoint, by which a changed one is recognised.
         :raises TypeError: `documents` is not a list of documents.
-        :raises InputError: The checkpoint cannot be loaded, or its model has no vectors of whole texts.
+        :raises InputError: The checkpoint cannot be loaded, its model has no vectors of whole texts, or the meta of a
+            document is no dictionary.
         """
         if not isinstance(documents, list) or any(not isinstance(document, Document) for document in documents):
             raise TypeError(
@@ -94,6 +95,7 @@ class APDocumentEmbedder(CheckpointComponent):
             )
         if not documents:
             return {"documents": []}
+        check_meta(documents)
         ranker, texts, together = self.loaded(), self._texts.texts(documents), _TOGETHER * self.batch_size
         vectors: list[list[float]] = []
         is_silent = not self.progress_bar or len(texts) <= together
