@@ -14,7 +14,7 @@ CHECKPOINT := checkpoints/faq
 # What `make benchmark` measures: a folder of data. InsuranceQA is large enough for all of it.
 DATA ?= examples/faq
 
-# The lowest Python and the lowest versions of everything: an environment of its own, and what it must pass in ten minutes.
+# The lowest Python and the lowest versions of everything: an environment of its own, and what it must pass in 20 minutes.
 OLDEST := .venv-oldest
 OLDEST_PIP := $(OLDEST)/bin/pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/constraints.txt
 OLDEST_TESTS := $(addprefix tests/,test_packaging.py text data ranking evaluation components pipelines search web elastic faults \

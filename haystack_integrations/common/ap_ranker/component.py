@@ -147,17 +147,13 @@ def read_cache(cache: Mapping[str, Any] | None) -> dict[str, Any]:
     return {**known, "encodings": None if known["encodings"] is None else str(known["encodings"])}
 
 
-SENTENCE_TRANSFORMERS = {"trust_remote_code": False, "backend": "torch"} | dict.fromkeys(
-    ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
+SENTENCE_TRANSFORMERS = (
+    dict.fromkeys(("model_kwargs", "tokenizer_kwargs", "config_kwargs", "encode_kwargs", "truncate_dim", "revision"))
+    | {"backend": "torch", "precision": "float32", "batch_size": 32, "progress_bar": True, "normalize_embeddings": True}
+    | {"trust_remote_code": False, "local_files_only": False, "quantization_ranges": None}
 )
-"""Parameters of Haystack's components for Sentence Transformers that do not apply here, and their defaults."""
-
-SENTENCE_TRANSFORMERS_EMBEDDER = (
-    SENTENCE_TRANSFORMERS
-    | {"normalize_embeddings": True, "local_files_only": False, "precision": "float32"}
-    | dict.fromkeys(("truncate_dim", "encode_kwargs", "revision", "quantization_ranges"))
-)
-"""The same of its embedders. Ours always make vectors of length 1."""
+"""Parameters of Haystack's components for Sentence Transformers, and their defaults. `from_dict` ignores those that a
+component of ours lacks if they are so, or empty; our vectors always have length 1."""
 
 
 class CheckpointComponent(Composed):
@@ -165,9 +161,6 @@ class CheckpointComponent(Composed):
 
     parameters: ClassVar[tuple[str, ...]] = ("model", "device", "token")
     uses: ClassVar[tuple[str, ...]] = ("loaded",)
-
-    left_out: ClassVar[Mapping[str, Any]] = SENTENCE_TRANSFORMERS
-    """Parameters of the component that this one replaces, which `from_dict` ignores if they are so, or empty."""
 
     def _name_checkpoint(self, model: str | Path, device: ComponentDevice | None, token: Secret | None) -> None:
         self.model = str(model)
@@ -185,9 +178,9 @@ class CheckpointComponent(Composed):
         A dictionary of Haystack's component for Sentence Transformers works once it names this class and a checkpoint.
         """
         parameters = dict(data.get("init_parameters", {}))
-        for name, default in cls.left_out.items():
-            if not parameters.get(name) or parameters[name] == default:
-                parameters.pop(name, None)
+        for name in SENTENCE_TRANSFORMERS.keys() & parameters.keys() - set(cls.parameters):
+            if not parameters[name] or parameters[name] == SENTENCE_TRANSFORMERS[name]:
+                del parameters[name]
         return default_from_dict(cls, {**data, "init_parameters": parameters})
 
     def _load(self) -> Ranker:

@@ -167,11 +167,6 @@ def is_told(documents: Sequence[Document], key: str | None, name: str) -> bool:
     return any(query_data(one, key).get(name) for one in documents)
 
 
-def has_stored_question(document: Document, key: str | None) -> bool:
-    """Whether the question in a document's meta is known to ask for it: by a retriever, or as an entry of an index."""
-    return MARK in document.meta or bool(query_data(document, key).get(STORED_QUESTION))
-
-
 class Parts(Sequence[tuple[str, str]]):
     """The content and the answer of documents, each read when it is asked for: the rule asks for the best ones'."""
 
@@ -193,7 +188,7 @@ class CandidateReader:
     """
     Reads documents as candidates, with the known wordings of files, which are followed, and those in their meta.
 
-    Those in the meta are known if `paths`, the files, are not `None`, or else as `has_stored_question` says.
+    Those in the meta are known if `paths`, the files, are not `None`, or else if a retriever or an index says so.
     """
 
     def __init__(self, texts: DocumentTexts, as_question: Callable[[str], str]) -> None:
@@ -210,7 +205,7 @@ class CandidateReader:
         self, documents: Sequence[Document], copies: Sequence[Document], key: str | None, paths: Sequence[str] | None
     ) -> Candidates:
         """The candidates for the query of a key; all copies of a document are asked what a retriever has told."""
-        stored = {one.id for one in copies if has_stored_question(one, key)}
+        stored = {one.id for one in copies if MARK in one.meta or query_data(one, key).get(STORED_QUESTION)}
         wordings: list[tuple[str, ...]] = [()] * len(documents)
         if stored or paths is not None:
             files = self.wordings(paths)

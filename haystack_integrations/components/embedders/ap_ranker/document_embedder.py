@@ -14,7 +14,6 @@ from ap_ranker.ranking.ranker import BATCH_SIZE
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from haystack_integrations.common.ap_ranker.component import (
     FIELDS,
-    SENTENCE_TRANSFORMERS_EMBEDDER,
     CheckpointComponent,
     DocumentTexts,
 )
@@ -39,8 +38,6 @@ class APDocumentEmbedder(CheckpointComponent):
     print(len(documents[0].embedding))
     ```
     """
-
-    left_out = SENTENCE_TRANSFORMERS_EMBEDDER
 
     parameters = (*CheckpointComponent.parameters, "prefix", "suffix", "batch_size", "progress_bar", *FIELDS)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from haystack import component
 from haystack.utils import ComponentDevice, Secret
 
-from haystack_integrations.common.ap_ranker.component import SENTENCE_TRANSFORMERS_EMBEDDER, CheckpointComponent
+from haystack_integrations.common.ap_ranker.component import CheckpointComponent
 
 
 @component
@@ -27,8 +27,6 @@ class APTextEmbedder(CheckpointComponent):
     print(len(embedder.run("Where is my parcel?")["embedding"]))
     ```
     """
-
-    left_out = SENTENCE_TRANSFORMERS_EMBEDDER | {"batch_size": 32, "progress_bar": True}
 
     parameters = (*CheckpointComponent.parameters, "prefix", "suffix")
 
