@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from numbers import Integral
 
 
 class InputError(ValueError):
@@ -37,12 +36,6 @@ def check_known(what: str, name: object, known: Iterable[str]) -> None:
         listed = ", ".join(names) or "none at all"
         found = f"{one_line(repr(name))}.{did_you_mean(name, names)}"
         raise InputError(f"Expected {what} to be one of {listed}, found {found}")
-
-
-def check_number(what: str, value: object, minimum: int) -> None:
-    """Refuse (InputError) what is no whole number, or too small a one."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
-        raise InputError(f"Expected {what} as a whole number of {minimum} or more, found {one_line(repr(value), 80)}.")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ap_ranker.data.dataset import without_question
-from ap_ranker.errors import InputError, check_number, one_line
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.registry import MODELS
 from ap_ranker.processes import number_on_machine
 from ap_ranker.ranking.cache import EncodingCache
@@ -23,7 +23,7 @@ from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.rule import Signals, Weights
 from ap_ranker.ranking.stored_encodings import Encodings
-from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder
+from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number
 from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.tokenizer import TokenBatch

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from numbers import Integral
 from operator import is_
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ap_ranker.errors import InputError, check_number
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig
@@ -329,6 +330,12 @@ class TextEncoder:
 def _inverse(order: Sequence[int]) -> Tensor:
     """What brings rows in this order back into theirs."""
     return torch.tensor(order, dtype=torch.long).argsort()
+
+
+def check_number(what: str, value: object, minimum: int) -> None:
+    """Refuse (InputError) what is no whole number, or too small a one."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
+        raise InputError(f"Expected {what} as a whole number of {minimum} or more, found {one_line(repr(value), 80)}.")
 
 
 def _by_length(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int]]:

@@ -16,9 +16,10 @@ from typing import Any, ClassVar, Self
 from haystack import Document, default_from_dict, default_to_dict, logging
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.errors import InputError, check_known, check_number, one_line
+from ap_ranker.errors import InputError, check_known, one_line
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import LazyRanker, Ranker
+from ap_ranker.ranking.text_encoder import check_number
 from ap_ranker.settings import checked_arguments
 from ap_ranker.threads import in_thread
 

@@ -9,8 +9,7 @@ from haystack import Document, component
 from haystack.utils import ComponentDevice, Secret
 from tqdm import tqdm
 
-from ap_ranker.errors import check_number
-from ap_ranker.ranking.ranker import BATCH_SIZE
+from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from haystack_integrations.common.ap_ranker.component import (
     FIELDS,

@@ -13,7 +13,7 @@ import numpy as np
 from haystack import Document, component, tracing
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.errors import InputError, check_number
+from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.models.spec import Family
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
@@ -21,8 +21,9 @@ from ap_ranker.ranking.cache import CacheInfo
 from ap_ranker.ranking.decision import Decision, check_limits
 from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.ranking.quantization import StateDtype
-from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Signals
+from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
 from ap_ranker.ranking.wordings import MATCHED, is_exact_match
 from haystack_integrations.common.ap_ranker.component import (
     LIMITS,

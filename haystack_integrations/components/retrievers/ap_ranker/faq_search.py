@@ -11,9 +11,10 @@ from haystack import Document, component
 from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
-from ap_ranker.errors import InputError, check_number
+from ap_ranker.errors import InputError
 from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.text_encoder import check_number
 from ap_ranker.ranking.wordings import Leg
 from haystack_integrations.common.ap_ranker.component import THRESHOLDS, Composed, file_list
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker

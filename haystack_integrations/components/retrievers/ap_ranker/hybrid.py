@@ -17,8 +17,8 @@ from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.data.wordings import WordingRows
-from ap_ranker.errors import check_number
-from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
 from ap_ranker.ranking.wordings import EMBEDDED_BY, KnownWordings
 from haystack_integrations.common.ap_ranker.component import (
     READING,
