@@ -11,11 +11,7 @@ from tqdm import tqdm
 
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
 from ap_ranker.ranking.wordings import EMBEDDED_BY
-from haystack_integrations.common.ap_ranker.component import (
-    FIELDS,
-    CheckpointComponent,
-    DocumentTexts,
-)
+from haystack_integrations.common.ap_ranker.component import FIELDS, CheckpointComponent, DocumentTexts
 from haystack_integrations.common.ap_ranker.query_data import changed, check_meta
 
 _TOGETHER = 4  # batches between two steps of the progress bar: texts of similar length are encoded together
