@@ -138,12 +138,6 @@ class Decider:
         return (0.5 + scores.atan() / math.pi if fused else self.scale(scores)).numpy()
 
     @property
-    def basis(self) -> Basis:
-        """What decisions rest on; of fused scores if BM25's are added."""
-        calibration = self.served
-        return Basis.NOTHING if calibration is None else calibration.basis
-
-    @property
     def served(self) -> Calibration | None:
         """The calibration of the scores that answers are ranked by: of fused ones if BM25's are added."""
         return self.calibration(fused=self.weights.bm25 != 0)
