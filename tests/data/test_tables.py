@@ -303,3 +303,11 @@ def test_texts_come_back_as_they_were(tmp_path: Path) -> None:
     texts += [text[1:] + "x" for text in texts]
     (tmp_path / "a.csv").write_bytes(csv_text(["n", "text"], [("1", text) for text in texts]).encode())
     assert [row.fields["text"] for row in read_table(tmp_path / "a.csv").rows] == texts
+
+
+def test_a_space_before_quotation_marks(tmp_path: Path) -> None:
+    """As people type it; and the name that Windows shows as FAQ.csv."""
+    (tmp_path / "FAQ.csv.txt").write_text('question, answer\nWhere?, "Here, there."\n')
+    assert [row.fields for row in read_table(tmp_path / "FAQ.csv.txt").rows] == [
+        {"question": "Where?", "answer": "Here, there."}
+    ]
