@@ -108,7 +108,6 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
     reader = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=delimiter,
-        skipinitialspace=True,  # else quotation marks after one are text
         quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL,
         strict=not plain,
     )
