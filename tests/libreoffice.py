@@ -59,15 +59,16 @@ def sheet(name: str, rows: Iterable[str], options: str = "") -> str:
     return f'<table:table table:name="{name}" {options}>{"".join(lines)}</table:table>'
 
 
-def answer_of(name: str) -> str:
-    """Of the question that only this file is asked: Wo ist das Päckchen?"""
-    return f"Öffne\nden Link {Path(name).suffix[1:]} {Path(name).stem.removeprefix('FAQ_').removeprefix('office_')}."
+def entry_of(name: str) -> tuple[str, str]:
+    """The question and the answer of a file that no other one has."""
+    kind = f"{Path(name).suffix[1:]} {Path(name).stem.rpartition('_')[2]}"
+    return f"Wo ist das Päckchen {kind}?", f"Öffne\nden Link {kind}."
 
 
 def document(name: str) -> str:
     """Flat OpenDocument, of which LibreOffice makes all else."""
     header, empty = cells("Frage", "Antwort", "Stand", "Preis"), "<table:table-cell/>"
-    rows = [cells("Wo ist das Päckchen?", answer_of(name), DATE, PRICE)]
+    rows = [cells(*entry_of(name), DATE, PRICE)]
     rows += [f'<table:table-row table:visibility="collapse">{cells("Versteckt?", "Ja.")}</table:table-row>', empty]
     rows += [cells("Wie lange dauert es?", FORMULA), cells("Was kostet es?", COMMENTED)]
     faq = sheet("Versand", [empty, empty, MERGED, empty, header, *rows])

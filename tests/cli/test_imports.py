@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from command_line import run
 from exported import EXPORTS, IMPORTS
-from libreoffice import FILES, save
+from libreoffice import FILES, entry_of, save
 from refusals import absent
 
 from ap_ranker.data.tables import read_table
@@ -133,8 +133,7 @@ def read(path: Path) -> list[dict[str, str]]:
 def test_what_libreoffice_saves(name: str) -> None:
     pytest.importorskip("python_calamine")
     date = "29.2.24" if name.endswith(".csv") else "2024-02-29"
-    parts = [Path(name).suffix[1:], Path(name).stem.rpartition("_")[2]]
-    rows = [("Wo ist das Päckchen?", f"Öffne\nden Link {' '.join(parts)}.", date, "7.5"), ("Versteckt?", "Ja.", "", "")]
+    rows = [(*entry_of(name), date, "7.5"), ("Versteckt?", "Ja.", "", "")]
     rows += [("Wie lange dauert es?", "Drei Tage.", "", ""), ("Was kostet es?", "Neun Euro.", "", "")]
     if not name.endswith(".csv"):  # which has one sheet
         rows.append(("Wie zahle ich?", "Mit Karte.", "", ""))
