@@ -16,7 +16,7 @@ from ap_ranker.data.tables import FORMATS as TABLES
 from ap_ranker.data.tables import PAIR, file_format, name_columns, read_table
 from ap_ranker.documents.convert import FORMATS, convert_file
 from ap_ranker.documents.exports import is_export
-from ap_ranker.documents.folder import FileReading, LeftOut, find_files, is_checkpoint
+from ap_ranker.documents.folder import FileReading, LeftOut, find_files
 from ap_ranker.documents.html import Converted
 from ap_ranker.documents.passages import passages_of, split
 from ap_ranker.documents.sections import marked_up, of_headings, sections
@@ -97,7 +97,7 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
         InputError: nothing at all could be read, or no table has `columns`.
     """
     is_folder = what_is_at(path) == "a folder"
-    if is_folder and is_checkpoint(path):
+    if (path / "model.safetensors").is_file():
         raise InputError(f"{path}: expected {READABLE}, found a checkpoint. Name it with --model.")
     root = path if is_folder else path.parent
     files, skipped = find_files(path) if is_folder else ([path], [])

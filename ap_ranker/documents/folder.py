@@ -66,11 +66,6 @@ def find_files(root: Path) -> tuple[list[Path], list[LeftOut]]:
     return sorted(files), sorted(left_out, key=lambda left: left.place)
 
 
-def is_checkpoint(folder: Path) -> bool:
-    """Whether a folder is a checkpoint."""
-    return (folder / "config.json").is_file() and (folder / "model.safetensors").is_file()
-
-
 def _reason(path: Path, root: Path, *, is_folder: bool) -> str:
     """Why a file or folder is left out; empty if it is not."""
     if path.name.startswith((".", "~$")):  # Office keeps such a file beside an open document
@@ -79,7 +74,8 @@ def _reason(path: Path, root: Path, *, is_folder: bool) -> str:
         inside = path.exists() and path.resolve().is_relative_to(root.resolve())
         return "a link to what is read anyway." if inside else "a link that leaves the folder, or leads nowhere."
     if is_folder:
-        return "a checkpoint." if is_checkpoint(path) else ""
+        is_checkpoint = all((path / name).is_file() for name in ("config.json", "model.safetensors"))
+        return "a checkpoint." if is_checkpoint else ""
     if (kind := what_is_at(path)) != "a file":
         return f"{kind}, not a file."
     if file_format(path) not in TABLES and path.suffix.lower() not in FORMATS:
