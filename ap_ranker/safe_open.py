@@ -61,7 +61,7 @@ def require_file(path: Path) -> None:
     kind = what_is_at(path)
     if kind == "nothing":
         advice = did_you_mean(path.name, [each.name for each in path.parent.glob("*")]) or " Check the path."
-        if re.match(r"(?i)(https?|ftp|file):", str(path)):
+        if re.match(r"(?i)(https?|ftp|file):|www\.|docs\.google\.", str(path)):
             advice = " That is an address: download what is there, and name the file."
         elif str(path).startswith("~"):
             advice = " The shell reads ~ as your home folder only outside of quotation marks."
@@ -104,6 +104,7 @@ _KINDS_OF_FILES = (
     (rb"PAR1", "a Parquet file", ".parquet"),
     (rb"\s*(?i:<!doctype|<html|<\?xml|<table)", "a web page or XML", ".html"),
     (rb"SQLite format 3", "a database", ""),
+    (rb"version https://git-lfs", "a pointer of Git LFS: fetch what it stands for with `git lfs pull`", ""),
     (rb"\{\\rtf", "a document in RTF, which must be saved as .docx", ""),
     (rb"\x89PNG|\xff\xd8\xff|GIF8|RIFF", "a picture or a recording", ""),
 )

@@ -21,5 +21,13 @@ IMPORTS = {
     "sheets.csv": ("Was kostet ein Zelt?", "mit Heringen.", ""),
     "FAQ.xls": ("Wo ist das Päckchen?", "den Link.", ""),
     "FAQ.ods": ("Wo ist das Päckchen?", "den Link.", ""),
+    "FAQ_office.xls": ("Wo ist das Päckchen xls office?", "den Link xls office.", ""),
+    "FAQ_office.ods": ("Wo ist das Päckchen ods office?", "den Link ods office.", ""),
+    "FAQ_office.xlsx": ("Wo ist das Päckchen xlsx office?", "den Link xlsx office.", ""),
+    "office_cp1252.csv": ("Wo ist das Päckchen csv cp1252?", "den Link csv cp1252.", ""),
+    "office_utf16.csv": ("Wo ist das Päckchen csv utf16?", "den Link csv utf16.", ""),
+    "office.docx": ("Was kostet ein docx Hotel?", "neunzig docx", "Handbuch für alle > Reisen · office.docx"),
+    "office.html": ("Was kostet ein html Hotel?", "html Taler", "Reisen · office.html"),
+    "office.pdf": ("Was kostet ein pdf Hotel?", "neunzig pdf", "office · office.pdf, page 1"),
 }
 """File -> what is asked, what is in the answer, and what its source tells."""

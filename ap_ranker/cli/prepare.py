@@ -10,6 +10,8 @@ from rich.text import Text
 
 from ap_ranker.cli.console import console
 from ap_ranker.cli.options import Columns, Language, Overwrite, argument, option
+from ap_ranker.errors import InputError
+from ap_ranker.safe_open import require_ending
 
 SHOWN = 20
 """Maximum number of questions that are named."""
@@ -25,10 +27,12 @@ def extract(
     These are headings that ask a question, details with a summary, definition lists, and a FAQPage of schema.org.
     """
     from ap_ranker.data.faq import write_entries
-    from ap_ranker.documents.extract import KINDS, check_output
+    from ap_ranker.documents.extract import KINDS
     from ap_ranker.documents.extract import extract as find
 
-    check_output(output, overwrite=overwrite)  # before the documents are read, which may take minutes
+    require_ending(output, ".csv")  # before the documents are read, which may take minutes
+    if output.exists() and not overwrite:
+        raise InputError(f"{output}: expected no file there yet, found one. Choose another --output, or --overwrite.")
     found = find(documents)
     write_entries(found.faq, output)
     lines = [f"{count:,} {KINDS[kind]}" for kind, count in found.kinds.most_common()]

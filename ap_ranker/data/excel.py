@@ -29,8 +29,8 @@ def read_spreadsheet(content: bytes, path: Path) -> Iterator[Row]:
     """Read the rows of the sheets that are shown; errors as `read_table`.
 
     The first one is that whose columns have the names of questions and answers, or else more than one column, as a
-    cover has not; all sheets with its columns are read, and a notice names the others that have rows. Titles above the
-    names of the columns are left out. A formula counts as the value that was stored with it.
+    cover has not; all sheets with its columns, or with its questions and answers, are read, and a notice names the
+    others that have rows. Titles above the names of the columns are left out. A formula counts as its stored value.
     """
     with extra_for(f"{path}: spreadsheets need", "excel"):
         import python_calamine  # noqa: F401  # which reads in the child process
@@ -42,7 +42,9 @@ def read_spreadsheet(content: bytes, path: Path) -> Iterator[Row]:
     tables = {name: found for name, rows in sheets if len(found := _without_titles(rows)) > 1}
     names = {name: _texts(found[0][1]) for name, found in tables.items()}
     first = max(tables, key=lambda name: (hold_pairs(names[name]), len(names[name]) > 1), default="")
-    read = [name for name in tables if set(names[name]) == set(names[first])]
+    shared = {name: {*names[name]} & {*names[first]} for name in tables}
+    read = [name for name in tables if hold_pairs(shared[name]) or {*names[name]} == {*names[first]}]
+    columns = dict.fromkeys(chain.from_iterable(names[name] for name in read))
     if len(tables) > 1:
         others = ", ".join(name for name in tables if name not in read)
         without = f"; left out, as they have other columns: {others}" if others else ""
@@ -51,7 +53,7 @@ def read_spreadsheet(content: bytes, path: Path) -> Iterator[Row]:
         place = f"{path}, sheet {name!r}"
         if (number := tables[name][0][0]) > 1:
             logger.info("%s: the names of the columns are in row %d; what stands above is left out.", place, number)
-        yield from rows_of(_values(tables[name], place), path)
+        yield from rows_of(((at, columns | values) for at, values in _values(tables[name], place)), path)
 
 
 def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
@@ -60,7 +62,7 @@ def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
 
     with open_file(path) as file:
         content = file.read()
-    found = found_instead(content, path) or "a damaged one"
+    found = found_instead(content, path) or "a damaged one, or one with a password"
     with library_errors(f"{path}: expected a spreadsheet without a password, found {found}"):
         book = CalamineWorkbook.from_filelike(io.BytesIO(content))
         shown = [each.name for each in book.sheets_metadata if each.visible == SheetVisibleEnum.Visible]

@@ -75,8 +75,8 @@ class Table:
 
 
 def file_format(path: Path) -> str:
-    """The file's ending without `.gz`: one of `FORMATS` or an unknown one."""
-    return Path(path.name.removesuffix(".gz")).suffix.lower()
+    """The file's ending without `.gz`: one of `FORMATS` or an unknown one; Windows hides that of `FAQ.csv.txt`."""
+    return Path(re.sub(r"(?<=\.[ct]sv)\.txt$|\.gz$", "", path.name)).suffix.lower()
 
 
 def is_table(path: Path) -> bool:

@@ -97,6 +97,8 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
         InputError: nothing at all could be read, or no table has `columns`.
     """
     is_folder = what_is_at(path) == "a folder"
+    if (path / "model.safetensors").is_file():
+        raise InputError(f"{path}: expected {READABLE}, found a checkpoint. Name it with --model.")
     root = path if is_folder else path.parent
     files, skipped = find_files(path) if is_folder else ([path], [])
     known = earlier.by_file if earlier else {}
@@ -135,12 +137,11 @@ def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: Ch
         raise InputError(f"{file}: expected {READABLE}, found another kind of file.{save_as(file)}")
     converted = convert_file(file, child)
     parts = sections(converted)
-    stated = marked_up(converted, parts)
-    entries = passages_of(converted, parts, stated, name)
+    entries = passages_of(converted, parts, name)
     if not entries:
         raise InputError(f"{file}: expected text, found none{converted.advice}.")
     faults = [LeftOut(name, fault) for fault in converted.faults]
-    return FileReading(entries, faults, [*of_headings(parts), *stated])
+    return FileReading(entries, faults, [*of_headings(parts), *marked_up(converted, parts)])
 
 
 TRAINING = ("answer_ids", "candidate_ids", "label")

@@ -13,7 +13,7 @@ from ap_ranker.documents.folder import LeftOut
 from ap_ranker.documents.markup_questions import DEFINITION, DETAILS, JSON_LD, MICRODATA, StatedEntry
 from ap_ranker.documents.sections import HEADING
 from ap_ranker.errors import InputError
-from ap_ranker.safe_open import require_ending, require_file
+from ap_ranker.safe_open import require_file
 from ap_ranker.text.reading import question_key
 
 KINDS = {
@@ -78,10 +78,3 @@ def _without_copies(entries: Sequence[StatedEntry]) -> list[int]:
             same[:] = [each for each in same if each[1] not in letters]
             same.append((i, letters))
     return sorted(i for same in kept.values() for i, _ in same)
-
-
-def check_output(output: Path, *, overwrite: bool) -> None:
-    """Refuse (InputError) a file that exists, unless it is to be replaced, and one that is not a CSV file."""
-    require_ending(output, ".csv")
-    if output.exists() and not overwrite:
-        raise InputError(f"{output}: expected no file there yet, found one. Choose another --output, or --overwrite.")

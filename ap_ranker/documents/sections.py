@@ -17,8 +17,8 @@ HEADING = "heading"
 _CODE = r"^(?P<fence>`{3,}+|~{3,}+)[^\n]*\n.*?^(?P=fence)[ \t]*$"  # its lines are no headings
 _HEADING = re.compile(rf"(?s:{_CODE})|^(?P<level>#{{1,6}}) (?P<title>.+)$", re.MULTILINE)
 
-_UNUSABLE = re.compile(r"[\0\ud800-\udfff]")
-"""Characters of damaged fonts that UTF-8 text cannot or should not hold."""
+_UNUSABLE = re.compile(r"[\0\ud800-\udfff\ue000-\uf8ff]")
+"""Characters of damaged fonts that UTF-8 text cannot or should not hold, and signs of symbol fonts, such as bullets."""
 
 
 @dataclass(frozen=True)

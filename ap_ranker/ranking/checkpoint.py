@@ -265,7 +265,10 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
             stored |= {f"{BACKBONE}{name}": source[name] for name in own}
         model.load_state_dict(stored)
     except (SafetensorError, OSError, RuntimeError) as error:
-        raise InputError(f"{weights}: its weights do not fit {config.model} ({one_line(error)}).") from error
+        raise InputError(
+            f"{weights}: its weights do not fit {config.model} ({one_line(error)}). Copy the whole file; in place of a "
+            "pointer of Git LFS, `git lfs pull` brings it."
+        ) from error
     return config, model.eval(), tokenizer
 
 

@@ -23,7 +23,7 @@ from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.rule import Signals, Weights
 from ap_ranker.ranking.stored_encodings import Encodings
-from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_batch_size
+from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number
 from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.tokenizer import TokenBatch
@@ -138,8 +138,8 @@ class Ranker(TextEncoder):
                 both `precision` and `score_threshold` are given.
             InputError: the checkpoint was not calibrated for `precision`, or a score is not finite.
         """
-        if top_k is not None and top_k <= 0:
-            raise ValueError(f"top_k must be > 0, but got {top_k}")
+        if top_k is not None:
+            check_number("top_k", top_k, 1)
         signals = self.score_entries(question, answers, wordings, bm25_scores)
         selected, _ = self.decider().answer(
             signals, top_k=top_k, scale_score=scale_score, score_threshold=score_threshold, precision=precision
@@ -177,7 +177,7 @@ class Ranker(TextEncoder):
 
         Args:
             first_texts: returns texts of what is searched, at most as many as it is asked for.
-            warn: takes a message and its values, as of a logger.
+            warn: takes a message and the values that it names in braces, as of Haystack's logger.
         """
         if self.config is None or (trained := self.config.faq) is None or self.knows_faq is not None:
             return
@@ -190,10 +190,11 @@ class Ranker(TextEncoder):
         if language and trained.language and language != trained.language:
             languages = f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}."
         warn(
-            "%s was made for another FAQ than the one that is searched.%s%s Train it on this one, or calibrate it on "
-            "questions to this one: ap-ranker calibrate %s DEV.",
-            *(self.source, languages, " Its calibration is not applied." if self.config.calibration else ""),
-            self.source,
+            "{checkpoint} was made for another FAQ than the one that is searched.{languages}{calibration} Train it on "
+            "this one, or calibrate it on questions to this one: ap-ranker calibrate {checkpoint} DEV.",
+            checkpoint=self.source,
+            languages=languages,
+            calibration=" Its calibration is not applied." if self.config.calibration else "",
         )
 
     def decider(self, *, fuse_scores: bool = True, other_faq: bool = False) -> Decider:
@@ -229,7 +230,7 @@ class Ranker(TextEncoder):
         bm25 = None if bm25_scores is None else np.asarray(bm25_scores, dtype=np.float64)
         if bm25 is not None and (bm25.shape != (len(answers),) or not np.isfinite(bm25).all()):
             raise ValueError(f"BM25's scores must be {len(answers)} finite numbers, but got {bm25_scores}")
-        check_batch_size(batch_size)
+        check_number("batch_size", batch_size, 1)
         known = [tuple(each) for each in wordings or [()] * len(answers)]
         signals = Signals(
             np.empty(0),

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig
@@ -94,7 +94,7 @@ class TextEncoder:
         if possible and are computed otherwise; with a cache, only one thread computes those of a text. With `rounded`,
         what is encoded now is rounded as a cache would store it: so a checkpoint ranks.
         """
-        check_batch_size(batch_size)
+        check_number("batch_size", batch_size, 1)
         kept_states = self._kept_states(answers, batch_size, rounded=rounded)
         return ((rows, kept.dequantize(self.device)) for rows, kept in kept_states)
 
@@ -215,7 +215,7 @@ class TextEncoder:
     @torch.inference_mode()
     def embed_answers(self, texts: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
         """(N, C) vectors of N answers, as `embed_questions`."""
-        check_batch_size(batch_size)
+        check_number("batch_size", batch_size, 1)
 
         def embed(new: Sequence[str]) -> Tensor:
             order: list[int] = []
@@ -332,10 +332,10 @@ def _inverse(order: Sequence[int]) -> Tensor:
     return torch.tensor(order, dtype=torch.long).argsort()
 
 
-def check_batch_size(batch_size: int) -> None:
-    """Raise InputError unless it is a number of texts."""
-    if not isinstance(batch_size, Integral) or isinstance(batch_size, bool) or batch_size < 1:
-        raise InputError(f"Expected batch_size as a whole number above 0, found {batch_size!r}.")
+def check_number(what: str, value: object, minimum: int) -> None:
+    """Refuse (InputError) what is no whole number, or too small a one."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
+        raise InputError(f"Expected {what} as a whole number of {minimum} or more, found {one_line(repr(value), 80)}.")
 
 
 def _by_length(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int]]:

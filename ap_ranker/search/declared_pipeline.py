@@ -204,17 +204,14 @@ class DeclaredPipeline:
         if (ranker := self.ranker()) is None:
             return "No ranker of ap-ranker is there to decide, so whatever is found is an answer."
         self._compare_faq(ranker)  # another FAQ than the checkpoint's has no calibration
-        served = ranker.loaded().decider(fuse_scores=ranker.fuse_scores).served
-        chosen = _effective(limits, ranker)
+        served, chosen = ranker.loaded().decider(fuse_scores=ranker.fuse_scores).served, _effective(limits, ranker)
         if (score := chosen.get("score_threshold")) is not None:
             return f"What scores at least {score:g} is an answer, all else a maybe."
         if served is None:
             advice = f"With questions of users: ap-ranker calibrate {ranker.model} DEV.csv"
             return f"Nothing tells how probably an answer is right, so all but known questions get maybes. {advice}"
-        precision = chosen.get("precision", PRECISION)
-        return (
-            f"Target precision of answers: {precision:g}, by {_ORIGINS[served.basis]}; all else is a maybe, or nothing."
-        )
+        precision, origin = chosen.get("precision", PRECISION), _ORIGINS[served.basis]
+        return f"Target precision of answers: {precision:g}, by {origin}; all else is a maybe, or nothing."
 
     def _compare_faq(self, ranker: AnswerRanker) -> None:
         stores = [store for store in find_stores(self.pipeline) if isinstance(store, BM25SDocumentStore)]

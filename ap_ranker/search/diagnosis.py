@@ -82,7 +82,7 @@ def _texts(entries: Sequence[Entry]) -> Iterator[Finding]:
         places = " and ".join(entry.place for entry in copies[0][:2])
         yield Finding(
             f"{len(copies):,} answers are nearly equal to another, such as those of {places}.",
-            "Merge them: give one entry the other's question as a further wording.",
+            "Merge nearly equal answers: give one entry the other's question as a further wording.",
         )
     if not torn and not copies:
         yield Finding(f"{len(entries):,} entries, none of which contradicts or repeats another.")

@@ -42,6 +42,7 @@ def archive() -> bytes:
 TABLE = b"question,answer\nWhere?,Here.\n"
 HEADER, DAY = ("question", "answer"), datetime.datetime(2026, 5, 4)
 PROTECTED = (EXPORTS / "protected.xlsx").read_bytes()
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
 MISTAKES: dict[str, tuple[bytes, str]] = {
     # Another kind of file than its name says
     "ask Where? --documents pdf.csv": (pdf([["a"]]), "pdf.csv … PDF … pdf.pdf"),
@@ -55,6 +56,11 @@ MISTAKES: dict[str, tuple[bytes, str]] = {
     "ask Where? --documents photo.png": (b"\x89PNG\r\n\x1a\n", "photo.png … .csv … .xlsx … .pdf"),
     "ask Where? --documents notes.txt": (rb"{\rtf1 Where?}", "notes.txt … RTF … .docx"),
     "check log.csv": (b"SQLite format 3\0 and more", "log.csv … database"),
+    "check pointer.csv": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n",
+        "pointer.csv … git lfs pull",
+    ),
+    "check pointer.xlsx": (POINTER, "git lfs pull"),
     "check cut.csv.gz": (b"\x1f\x8b\x08\0", "cut.csv.gz … gzip"),
     # Another kind of file than can be read
     "extract all.zip --output new.csv": (archive(), "all.zip … .csv … Unpack"),
@@ -67,6 +73,8 @@ MISTAKES: dict[str, tuple[bytes, str]] = {
     "split manual.md --output new": (b"# Where?\n\nHere.\n", "manual.md … .csv … ap-ranker extract manual.md"),
     # Files that must be opened before
     "ask Where? --documents protected.xlsx": (PROTECTED, "protected.xlsx … password"),
+    "check protected.ods": ((EXPORTS / "protected.ods").read_bytes(), "protected.ods … password … password"),
+    "check protected.xls": ((EXPORTS / "protected.xls").read_bytes(), "protected.xls … password … password"),
     "ask Where? --documents protected.docx": (PROTECTED, "protected.docx … password"),
     "check '~$FAQ.xlsx'": (b"\x04owner" + bytes(50), "~$FAQ.xlsx … damaged"),
     "check cut.xlsx": (workbook(HEADER, ("Where?", "Here."))[:900], "cut.xlsx … damaged"),
@@ -91,6 +99,11 @@ MISTAKES: dict[str, tuple[bytes, str]] = {
     "ask Where? --documents one.csv": (b"question\nWhere?\n", "one.csv … 'answer' … question … answers"),
     "check index.csv": (b",question,answer\n0,Where?,Here.\n", "index.csv, line 1 … column 1 … index=False"),
     "check twice.csv": (b"question,answer,answer\nWhere?,Here.,There.\n", "twice.csv, line 1 … 'answer' … column 3"),
+    "check fenced.csv": (b"```csv\nquestion,answer\nWhere?,Here.\n```\n", "fenced.csv, line 2 … ```csv … Line 1"),
+    "check merge.csv": (b"question,answer\n<<<<<<< HEAD\nWhere?,Here.\n=======\n", "merge.csv, line 2 … 2 … 1"),
+    "check smart.csv": ("“question”,“answer”\n“Where, to?”,“Here.”\n".encode(), "smart.csv, line 2 … 2 … 3"),
+    "check spaced.csv": (b'question, answer\nWhere?, "Here, there."\n', "spaced.csv, line 2 … 2 … 3"),
+    "check commas.tsv": (b"question,answer\nWhere?,Here.\n", "commas.tsv … question,answer"),
     "check mixed.csv": (b"question;answer,topic\nWhere?;Here.\n", "mixed.csv, line 1 … commas … semicolons"),
     "ask Where? --documents FAQ.csv --columns question,reply": (TABLE, "'reply' … question, answer"),
     # Encodings

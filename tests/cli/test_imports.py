@@ -7,6 +7,8 @@ openpyxl, encrypted by msoffcrypto-tool 6.1 with the password "secret"; all have
     Frage, Antwort, Thema, Preis, Stand
     Wo ist das Päckchen?, Öffne\\nden Link., Versand, 7.0, 2024-02-29
     Wie lange dauert es?, Drei Tage., Versand, 1.5,
+
+What LibreOffice saved, which has `office` in its name, is described in `tests/libreoffice.py`.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from pathlib import Path
 import pytest
 from command_line import run
 from exported import EXPORTS, IMPORTS
+from libreoffice import FILES, entry_of, save
 from refusals import absent
 
+from ap_ranker.data.tables import read_table
 from ap_ranker.documents import read_documents
 
 
@@ -118,7 +122,31 @@ def test_all_at_once(folder: Path) -> None:
     ended = run("check", ".", folder=folder)
     assert ended.code == 0, ended.errors
     assert not absent("protected.xlsx: left out … password … confluence/index.html: left out", ended.output)
-    assert ended.output.count("left out:") == 2 + 4
+    assert ended.output.count("left out:") == 4 + 4
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    return [row.fields for row in read_table(path).rows]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_libreoffice_saves(name: str) -> None:
+    pytest.importorskip("python_calamine")
+    date = "29.2.24" if name.endswith(".csv") else "2024-02-29"
+    rows = [(*entry_of(name), date, "7.5"), ("Versteckt?", "Ja.", "", "")]
+    rows += [("Wie lange dauert es?", "Drei Tage.", "", ""), ("Was kostet es?", "Neun Euro.", "", "")]
+    if not name.endswith(".csv"):  # which has one sheet
+        rows.append(("Wie zahle ich?", "Mit Karte.", "", ""))
+    columns = ("Frage", "Antwort", "Stand", "Preis")
+    assert read(EXPORTS / name) == [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+@pytest.mark.slow
+def test_the_libreoffice_that_is_here_saves_the_same(tmp_path: Path) -> None:
+    if shutil.which("soffice") is None:
+        pytest.skip("no LibreOffice here (Debian: apt-get install libreoffice-calc)")
+    save(tmp_path)
+    assert {name: read(tmp_path / name) for name in FILES} == {name: read(EXPORTS / name) for name in FILES}
 
 
 @pytest.mark.parametrize(

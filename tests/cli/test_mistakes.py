@@ -38,7 +38,16 @@ FILES = {
     "settings.yaml": "model: ap-cnn\noptions: {filters: 8}\n",
     "broken.yaml": "components: [",
     "not_a_pipeline.yaml": "model: ap-cnn\n",
+    "onerow.csv": "question,answer\nWhere is it?,Here.\n",
+    "FAQ.url": "[InternetShortcut]\nURL=https://docs.google.com/spreadsheets/d/1/edit\n",
+    "checkpoint.zip": "PK",
+    "page.yaml": "nmae: Shop\n",
+    "call.yaml": "contact: call us\n",
+    "tab.yaml": "name: Shop\n\tcontact: help@shop.example\n",
+    "typo.yaml": "model: ap-cnn\nepcohs: 3\n",
+    "ten.yaml": "model: ap-cnn\nepochs: ten\n",
 }
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0\nsize 12345\n"
 MISTAKES = {
     # Files
     "ask Where? --documents FQA.csv": "'FQA.csv' … 'FAQ.csv'",
@@ -86,7 +95,45 @@ MISTAKES = {
     "report FAQ.csv --output week.txt": ".html … 'week.txt'",
     "report FAQ.csv --from 02.11.2026": "--from … '02.11.2026' … ap-ranker report --help",
     "retrain --back": "checkpoints/faq",
+    "check “FAQ.csv”": "'FAQ.csv'",
+    "check docs.google.com/spreadsheets/d/1": "address … download",
+    "check FAQ.url": "FAQ.url … .csv",
+    "check 'FAQ.csv;other.csv'": "'FAQ.csv;other.csv'",
+    "check '*.csv'": "'*.csv'",
+    "check FAQ.csv other.csv": "other.csv … ap-ranker check --help",
+    "check FAQ.csv --columns question": "two … 'question' … Question,Answer",
+    "train onerow.csv --output new": "onerow.csv … two … 1",
+    "split onerow.csv --output new": "onerow.csv … three",
+    "gaps FAQ.csv --output gaps.csv": "FAQ.db … ap-ranker serve … --database",
+    "owners FAQ.csv": "FAQ.db … ap-ranker serve",
+    "changes FAQ.csv --output FAQ.csv": "FAQ.csv … --output",
+    # Settings
+    "serve FAQ.csv --page page.yaml": "page.yaml … 'nmae' … 'name'",
+    "serve FAQ.csv --page call.yaml": "call.yaml … contact … e-mail … 'call us'",
+    "serve FAQ.csv --page tab.yaml": "tab.yaml … line 2",
+    "serve FAQ.csv --page FAQ.csv": "FAQ.csv … names",
+    "train FAQ.csv --output new --config typo.yaml": "typo.yaml … 'epcohs' … 'epochs'",
+    "train FAQ.csv --output new --config ten.yaml": "ten.yaml … epochs … integer … 'ten'",
+    # Checkpoints moved, copied in part, or in the wrong place
+    "ask Where? --documents FAQ.csv --model half": "half … model.safetensors … ap-ranker train",
+    "ask Where? --documents FAQ.csv --model pointer": "pointer/model.safetensors … git lfs pull",
+    "ask Where? --documents FAQ.csv --model cut": "cut/model.safetensors … ap-cnn",
+    "ask Where? --documents FAQ.csv --model around": "around … folder … checkpoint",
+    "ask Where? --documents FAQ.csv --model checkpoint.zip": "checkpoint.zip … folder … a file",
+    "ask Where? --documents FAQ.csv --model FAQ.csv": "FAQ.csv … folder … ap-ranker train",
+    "ask Where? --documents FAQ.csv --pipeline moved.yaml": "'gone/checkpoint' … ap-ranker train",
+    "ask Where? --documents checkpoint": "checkpoint … --model",
+    "calibrate FAQ.csv checkpoint": "'FAQ.csv' … checkpoint",
+    "calibrate checkpoint half": "half … dev.*",
+    "rollback --pipeline search.yaml": "search.yaml … path",
+    "index FAQ.csv": "'--pipeline' … ap-ranker index --help",
     # Names and numbers
+    "help": "'help' … ap-ranker --help",
+    "ask Where? —documents FAQ.csv": "FAQ.csv … --documents",
+    "ask Where? --documents FAQ.csv --top-k ten": "--top-k … integer",
+    "serve FAQ.csv --port 99999": "--port … 65535",
+    "serve FAQ.csv --host http://0.0.0.0": "http://0.0.0.0 … --host",
+    "retrain FAQ.csv --precision 80": "--precision … 0.99",
     "nonsense": "nonsense",
     "models bert": "'bert'",
     "train FAQ.csv --output new --resume": "new.training",
@@ -144,7 +191,14 @@ def place(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
     (folder / "empty").mkdir()
     os.mkfifo(folder / "pipe.csv")
     write_pipeline(folder, Path("checkpoint"))
-    shutil.copytree(checkpoint, folder / "checkpoint")
+    moved = (folder / "search.yaml").read_text().replace("model: checkpoint", "model: gone/checkpoint")
+    (folder / "moved.yaml").write_text(moved)
+    for name in ("checkpoint", "half", "pointer", "cut", "around/checkpoint"):
+        shutil.copytree(checkpoint, folder / name)
+    (folder / "half" / "model.safetensors").unlink()
+    (folder / "pointer" / "model.safetensors").write_text(POINTER)
+    with (folder / "cut" / "model.safetensors").open("r+b") as file:
+        file.truncate(1_000)
     return folder
 
 

@@ -199,6 +199,14 @@ def test_a_refused_batch_leaves_no_trace(store: BM25SDocumentStore, policy: Dupl
         assert store.filter_documents() == DOCUMENTS
 
 
+def test_a_policy_by_its_name(document_store: BM25SDocumentStore) -> None:
+    """As people write it; another text is not taken for no policy."""
+    batch = [Document(id="1", content="first"), Document(id="1", content="second")]
+    assert document_store.write_documents(batch, "skip") == 1  # type: ignore[arg-type]
+    with refused("sometimes", by=ValueError):
+        document_store.write_documents(batch, "sometimes")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("policy", "count", "kept"), [("SKIP", 1, "first"), ("OVERWRITE", 2, "second")])
 def test_duplicates_within_a_batch(document_store: BM25SDocumentStore, policy: str, count: int, kept: str) -> None:
     batch = [Document(id="1", content="first"), Document(id="1", content="second")]

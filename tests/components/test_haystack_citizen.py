@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -391,6 +392,13 @@ def test_wrong_arguments_are_named(store: BM25SDocumentStore, checkpoint: Path) 
         for part in [*rankers, LuceneScores()]:
             with refused("documents"):
                 part.run(query=QUERY, documents=documents)
+    for meta in (None, ["tag"]):
+        odd = [*DOCUMENTS, Document(id="odd", content="x", meta=meta)]  # type: ignore[arg-type]
+        takers: list[Callable[..., Any]] = [partial(part.run, query=QUERY) for part in [*rankers, LuceneScores()]]
+        takers += [APDocumentEmbedder(model=checkpoint, device=CPU).run, BM25SDocumentStore().write_documents]
+        for take in takers:
+            with refused(f"odd … meta … {meta}"):
+                take(documents=odd)
     for part in finders[:2]:
         for top_k in (True, "3", 2.5, -1):
             with refused(f"top_k … {top_k!r}"):

@@ -23,7 +23,7 @@ from conftest import reconfigure, write_checkpoint
 from haystack import Document, Pipeline
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
 from haystack.document_stores.in_memory import InMemoryDocumentStore
-from haystack.utils import ComponentDevice, Secret
+from haystack.utils import ComponentDevice, DeviceMap, Secret
 from refusals import absent, refused
 
 import ap_ranker
@@ -276,12 +276,26 @@ def test_run_single_document(ranker: AnswerRanker) -> None:
 def test_run_deduplicates_documents(ranker: AnswerRanker) -> None:
     documents = [
         Document(id="duplicate", content="drop me", score=0.1),
+        Document(id="duplicate", content="no number", score=math.nan),
         Document(id="duplicate", content="keep me", score=0.9),
         Document(id="duplicate", content="drop me too"),
         Document(id="unique", content="unique"),
     ]
     ranked = ranker.run(query=QUERY, documents=documents)["documents"]
     assert {d.content for d in ranked} == {"keep me", "unique"}
+
+
+@pytest.mark.parametrize("scores", [(math.nan, 0.5, 0.1), (math.nan, None, 0.5), (0.5, math.nan, None), (0.5, 0.5)])
+def test_the_best_of_equal_ids_has_a_number(ranker: AnswerRanker, scores: tuple[float | None, ...]) -> None:
+    documents = [Document(id="one", content=str(score), score=score) for score in scores]
+    [ranked] = ranker.run(query=QUERY, documents=documents)["documents"]
+    assert ranked.content == "0.5"
+
+
+def test_one_device(component: Component) -> None:
+    several = ComponentDevice.from_multiple(DeviceMap.from_dict({"encoder": "cpu", "matcher": "cpu"}))
+    with refused("one device … encoder"):
+        component(model="m", device=several)
 
 
 def test_absent_content_is_empty_text(ranker: AnswerRanker, checkpoint: Path) -> None:

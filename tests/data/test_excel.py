@@ -87,6 +87,17 @@ def test_all_sheets_with_the_same_columns(tmp_path: Path, caplog: pytest.LogCapt
     assert not absent("Sheet 2, Sheet 4 … Sheet 1", caplog.text)
 
 
+def test_sheets_with_the_same_questions_and_further_columns(tmp_path: Path) -> None:
+    """Of two departments, of which one dates its answers; a sheet in another language is no part of the same table."""
+    dated = [["Stand", "Frage", "Antwort"], [2024, "Wo?", "Hier."]]
+    other = [["Antwort", "Thema", "Frage"], ["Jetzt.", "Zeit", "Wann?"]]
+    path = save(tmp_path / "a.xlsx", dated, other, [["Question", "Answer"], ["Who?", "We."]])
+    assert [row.fields for row in read_table(path).rows] == [
+        {"Stand": "2024", "Frage": "Wo?", "Antwort": "Hier.", "Thema": ""},
+        {"Stand": "", "Frage": "Wann?", "Antwort": "Jetzt.", "Thema": "Zeit"},
+    ]
+
+
 def test_one_column_is_a_table_if_there_is_no_other(tmp_path: Path) -> None:
     path = save(tmp_path / "a.xlsx", [["Cover"]], [["answer"], ["a"], ["b"], ["c"], ["d"]])
     assert [row.fields["answer"] for row in read_table(path).rows] == ["a", "b", "c", "d"]

@@ -303,3 +303,10 @@ def test_texts_come_back_as_they_were(tmp_path: Path) -> None:
     texts += [text[1:] + "x" for text in texts]
     (tmp_path / "a.csv").write_bytes(csv_text(["n", "text"], [("1", text) for text in texts]).encode())
     assert [row.fields["text"] for row in read_table(tmp_path / "a.csv").rows] == texts
+
+
+def test_the_ending_that_windows_hides(tmp_path: Path) -> None:
+    (tmp_path / "FAQ.csv.txt").write_text("question,answer\nWhere?,Here.\n")
+    assert [row.fields for row in read_table(tmp_path / "FAQ.csv.txt").rows] == [
+        {"question": "Where?", "answer": "Here."}
+    ]

@@ -57,7 +57,7 @@ def test_scores_that_are_no_numbers_are_never_ranked(checkpoint: Path, number: f
 def test_a_batch_holds_a_positive_number_of_texts(checkpoint: Path, batch_size: Any) -> None:
     ranker = Ranker.from_pretrained(checkpoint, "cpu")
     for ask in (lambda: ranker.score("q", TEXTS, batch_size), lambda: ranker.answer_states(TEXTS, batch_size)):
-        with refused("batch_size … 0"):
+        with refused("batch_size … 1"):
             ask()
     with refused("batch_size"):
         ranker.score("q", [], batch_size)

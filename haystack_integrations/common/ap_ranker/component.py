@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from enum import Enum
@@ -13,12 +13,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from haystack import Document, Pipeline, default_from_dict, default_to_dict, logging, tracing
+from haystack import Document, default_from_dict, default_to_dict, logging
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.errors import InputError, check_known
+from ap_ranker.errors import InputError, check_known, one_line
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import LazyRanker, Ranker
+from ap_ranker.ranking.text_encoder import check_number
 from ap_ranker.settings import checked_arguments
 from ap_ranker.threads import in_thread
 
@@ -45,12 +46,11 @@ class WarnOnce:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def __call__(self, message: str, *values: object) -> None:
-        """Log the message with these values unless it was logged before."""
+    def __call__(self, message: str, **values: object) -> None:
+        """Log the message with these values, which it names in braces, unless it was logged before."""
         if message not in self._told:
             self._told.add(message)
-            text = message % values if values else message
-            logger.warning("{text} This warning is not repeated.", text=text)
+            logger.warning(f"{message} This warning is not repeated.", **values)
 
 
 class CopiedByParameters:
@@ -91,9 +91,8 @@ class CopiedByParameters:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         twin = memo[id(self)] = type(self)(**deepcopy(self._values(), memo))
-        haystacks = {name: value for name, value in vars(self).items() if name.startswith("__")}
-        if any(isinstance(value, Pipeline) and id(value) in memo for value in haystacks.values()):
-            vars(twin).update(deepcopy(haystacks, memo))
+        if id(vars(self).get("__haystack_added_to_pipeline__")) in memo:  # the pipeline itself is being copied
+            vars(twin).update(deepcopy({name: value for name, value in vars(self).items() if name[:2] == "__"}, memo))
         return twin
 
     def _values(self) -> dict[str, Any]:
@@ -106,6 +105,14 @@ class Composed(CopiedByParameters):
 
     uses: ClassVar[tuple[str, ...]]
     """The names of the attributes that are these, in the order in which they are warmed up."""
+
+    run_async: Callable[..., Coroutine[Any, Any, dict[str, Any]]]
+    """`run` in a thread, with its parameters and results: a component of ours waits for no client."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if run := vars(cls).get("run"):
+            cls.run_async = in_thread(run)
 
     def warm_up(self) -> None:
         """Load what it needs unless this is done already."""
@@ -130,12 +137,6 @@ def file_list(paths: str | Path | Sequence[str | Path] | None) -> list[str]:
     return [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths or [])]
 
 
-def check_number(name: str, value: object, minimum: int) -> None:
-    """Raise InputError unless it is a whole number, and not too small."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-        raise InputError(f"{name} must be a whole number >= {minimum}, but got {value!r}")
-
-
 def read_cache(cache: Mapping[str, Any] | None) -> dict[str, Any]:
     """The settings of a cache, complete; InputError if one is unknown or out of range."""
     for name in cache or ():
@@ -147,17 +148,13 @@ def read_cache(cache: Mapping[str, Any] | None) -> dict[str, Any]:
     return {**known, "encodings": None if known["encodings"] is None else str(known["encodings"])}
 
 
-SENTENCE_TRANSFORMERS = {"trust_remote_code": False, "backend": "torch"} | dict.fromkeys(
-    ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
+SENTENCE_TRANSFORMERS = (
+    dict.fromkeys(("model_kwargs", "tokenizer_kwargs", "config_kwargs", "encode_kwargs", "truncate_dim", "revision"))
+    | {"backend": "torch", "precision": "float32", "batch_size": 32, "progress_bar": True, "normalize_embeddings": True}
+    | {"trust_remote_code": False, "local_files_only": False, "quantization_ranges": None}
 )
-"""Parameters of Haystack's components for Sentence Transformers that do not apply here, and their defaults."""
-
-SENTENCE_TRANSFORMERS_EMBEDDER = (
-    SENTENCE_TRANSFORMERS
-    | {"normalize_embeddings": True, "local_files_only": False, "precision": "float32"}
-    | dict.fromkeys(("truncate_dim", "encode_kwargs", "revision", "quantization_ranges"))
-)
-"""The same of its embedders. Ours always make vectors of length 1."""
+"""Parameters of Haystack's components for Sentence Transformers, and their defaults. `from_dict` ignores those that a
+component of ours lacks if they are so, or empty; our vectors always have length 1."""
 
 
 class CheckpointComponent(Composed):
@@ -166,12 +163,11 @@ class CheckpointComponent(Composed):
     parameters: ClassVar[tuple[str, ...]] = ("model", "device", "token")
     uses: ClassVar[tuple[str, ...]] = ("loaded",)
 
-    left_out: ClassVar[Mapping[str, Any]] = SENTENCE_TRANSFORMERS
-    """Parameters of the component that this one replaces, which `from_dict` ignores if they are so, or empty."""
-
     def _name_checkpoint(self, model: str | Path, device: ComponentDevice | None, token: Secret | None) -> None:
         self.model = str(model)
         self.device = ComponentDevice.resolve_device(device)
+        if self.device.has_multiple_devices:
+            raise InputError(f"Expected one device, found several: {one_line(self.device.to_dict(), 80)}.")
         self.token = token
         self.loaded = LazyRanker(self._load)
 
@@ -183,9 +179,9 @@ class CheckpointComponent(Composed):
         A dictionary of Haystack's component for Sentence Transformers works once it names this class and a checkpoint.
         """
         parameters = dict(data.get("init_parameters", {}))
-        for name, default in cls.left_out.items():
-            if not parameters.get(name) or parameters[name] == default:
-                parameters.pop(name, None)
+        for name in SENTENCE_TRANSFORMERS.keys() & parameters.keys() - set(cls.parameters):
+            if not parameters[name] or parameters[name] == SENTENCE_TRANSFORMERS[name]:
+                del parameters[name]
         return default_from_dict(cls, {**data, "init_parameters": parameters})
 
     def _load(self) -> Ranker:
@@ -225,14 +221,3 @@ class DocumentTexts:
             return ranker.fingerprint
         settings = json.dumps([self.prefix, self.suffix, *self.meta_fields, self.separator])
         return f"{ranker.fingerprint}-{blake2b(settings.encode(), digest_size=4).hexdigest()}"
-
-
-def trace_run(model: str, ranker: Ranker, question: str, texts: Sequence[str]) -> None:
-    """Tell the trace of a run, if there is one, what is ranked."""
-    if (span := tracing.tracer.current_span()) is None:
-        return
-    tags = {"model": model, "architecture": ranker.name, "candidates": len(texts)}
-    if ranker.cache is not None:
-        tags["cache_hits"] = ranker.cache.count(texts)
-    span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})
-    span.set_content_tag("ap_ranker.question", question)

@@ -54,11 +54,19 @@ def check_query(query: object) -> None:
         raise InputError(f"Expected query as a text, found {one_line(repr(query), 80)}.")
 
 
-def check_documents(documents: object) -> None:
+def check_documents(documents: Any) -> None:
     """Raise InputError unless they are a list of Haystack's documents."""
     wrong = [one for one in documents if not isinstance(one, Document)] if isinstance(documents, list) else [documents]
     if wrong:
         raise InputError(f"Expected documents as a list of Documents, found {one_line(repr(wrong[0]), 80)}.")
+    check_meta(documents)
+
+
+def check_meta(documents: Iterable[Document]) -> None:
+    """Raise InputError if the meta of a document is no dictionary, which Haystack does not check."""
+    if wrong := [one for one in documents if not isinstance(one.meta, dict)]:
+        found = one_line(repr(wrong[0].meta), 80)
+        raise InputError(f"Document {wrong[0].id!r}: expected meta as a dictionary, found {found}.")
 
 
 def query_key(query: str) -> str:
@@ -159,11 +167,6 @@ def is_told(documents: Sequence[Document], key: str | None, name: str) -> bool:
     return any(query_data(one, key).get(name) for one in documents)
 
 
-def has_stored_question(document: Document, key: str | None) -> bool:
-    """Whether the question in a document's meta is known to ask for it: by a retriever, or as an entry of an index."""
-    return MARK in document.meta or bool(query_data(document, key).get(STORED_QUESTION))
-
-
 class Parts(Sequence[tuple[str, str]]):
     """The content and the answer of documents, each read when it is asked for: the rule asks for the best ones'."""
 
@@ -185,7 +188,7 @@ class CandidateReader:
     """
     Reads documents as candidates, with the known wordings of files, which are followed, and those in their meta.
 
-    Those in the meta are known if `paths`, the files, are not `None`, or else as `has_stored_question` says.
+    Those in the meta are known if `paths`, the files, are not `None`, or else if a retriever or an index says so.
     """
 
     def __init__(self, texts: DocumentTexts, as_question: Callable[[str], str]) -> None:
@@ -202,7 +205,7 @@ class CandidateReader:
         self, documents: Sequence[Document], copies: Sequence[Document], key: str | None, paths: Sequence[str] | None
     ) -> Candidates:
         """The candidates for the query of a key; all copies of a document are asked what a retriever has told."""
-        stored = {one.id for one in copies if has_stored_question(one, key)}
+        stored = {one.id for one in copies if MARK in one.meta or query_data(one, key).get(STORED_QUESTION)}
         wordings: list[tuple[str, ...]] = [()] * len(documents)
         if stored or paths is not None:
             files = self.wordings(paths)
@@ -236,8 +239,22 @@ class CandidateReader:
 
         All copies of a document are searched for its score: a joiner may keep the copy of another retriever.
         """
-        scores, languages = _told(copies, key)
-        return self.complete(ranker, [scores.get(document.id) for document in documents], languages)
+        scores: dict[str, float] = {}
+        languages: dict[str | None, None] = {}
+        for copy in copies:
+            data = query_data(copy, key)
+            if (score := data.get(BM25_SCORE)) is None:
+                continue
+            if not (isinstance(score, int | float) and math.isfinite(score)):
+                place = f"meta[{QUERY_DATA!r}][{BM25_SCORE!r}]"
+                raise InputError(
+                    f"Document {copy.id!r}: expected a retriever's number in {place}, found {score!r}. "
+                    "Remove that field of the documents, or set fuse_scores to false."
+                )
+            scores[copy.id] = float(score)
+            if BM25_LANGUAGE in data:
+                languages[data[BM25_LANGUAGE]] = None
+        return self.complete(ranker, [scores.get(document.id) for document in documents], list(languages))
 
     def complete(
         self, ranker: Ranker, scores: list[float | None], languages: Sequence[str | None]
@@ -246,16 +263,20 @@ class CandidateReader:
         expected = ranker.bm25_language
         for language in (one for one in languages if one != expected):
             self.warn_once(
-                "fuse_scores is on, but BM25's scores are those of language: %s, and %s was trained with language: "
-                "%s. Set the document store's language to that.",
-                *(language or "null", ranker.source, expected or "null"),
+                "fuse_scores is on, but BM25's scores are those of language: {language}, and {checkpoint} was trained "
+                "with language: {expected}. Set the document store's language to that.",
+                language=language or "null",
+                checkpoint=ranker.source,
+                expected=expected or "null",
             )
         if missing := scores.count(None):
             self.warn_once(
-                "fuse_scores is on, but %d of %d documents have no meta[%r][%r] of this query: BM25's score is not "
-                "added, and probabilities and thresholds are those of the model alone. Retrieve with BM25SRetriever, "
-                "put LuceneScores behind Elasticsearch, or set fuse_scores to false.",
-                *(missing, len(scores), QUERY_DATA, BM25_SCORE),
+                "fuse_scores is on, but {missing} of {count} documents have no {field} of this query: BM25's score is "
+                "not added, and probabilities and thresholds are those of the model alone. Retrieve with "
+                "BM25SRetriever, put LuceneScores behind Elasticsearch, or set fuse_scores to false.",
+                missing=missing,
+                count=len(scores),
+                field=f"meta[{QUERY_DATA!r}][{BM25_SCORE!r}]",
             )
             return None
         return cast(list[float], scores)
@@ -265,26 +286,7 @@ def different(documents: Sequence[Document]) -> list[Document]:
     """The documents by id: of several with the same one, that with the highest score, the first of equal ones."""
     best = {document.id: document for document in documents}
     if len(best) < len(documents):
-        falling = sorted(documents, key=lambda one: math.inf if one.score is None else -one.score)
+        # Those without a score come last; so do those with NaN, which is not below infinity.
+        falling = sorted(documents, key=lambda one: min(math.inf, math.inf if one.score is None else -one.score))
         best |= {document.id: document for document in reversed(falling)}
     return list(best.values())
-
-
-def _told(copies: Iterable[Document], key: str) -> tuple[dict[str, float], list[str | None]]:
-    """BM25's scores for a query by id, and the languages of their stemmers; InputError if one is no number."""
-    scores: dict[str, float] = {}
-    languages: dict[str | None, None] = {}
-    for copy in copies:
-        data = query_data(copy, key)
-        if (score := data.get(BM25_SCORE)) is None:
-            continue
-        if not (isinstance(score, int | float) and math.isfinite(score)):
-            place = f"meta[{QUERY_DATA!r}][{BM25_SCORE!r}]"
-            raise InputError(
-                f"Document {copy.id!r}: expected a retriever's number in {place}, found {score!r}. "
-                "Remove that field of the documents, or set fuse_scores to false."
-            )
-        scores[copy.id] = float(score)
-        if BM25_LANGUAGE in data:
-            languages[data[BM25_LANGUAGE]] = None
-    return scores, list(languages)

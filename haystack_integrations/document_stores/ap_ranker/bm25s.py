@@ -48,11 +48,6 @@ _SCALE = 8  # InMemoryDocumentStore's: a score of 8 becomes 0.73
 T = TypeVar("T")
 
 
-def _mark(documents: Documents) -> object:
-    """Another object for each revision of each store."""
-    return object()
-
-
 @cache
 def _words(k1: float, b: float, language: str | None) -> Callable[[Documents], Index[BM25]]:
     """What makes the BM25 index of documents; the same for the same settings."""
@@ -85,14 +80,12 @@ class SharedDocuments:
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self.lock:
-            return _copied, (self.documents.read(), self.source)
+            return _copied, (self.documents.copy(), self.source)
 
 
-def _copied(documents: list[Document], source: str | None) -> SharedDocuments:
+def _copied(documents: Documents, source: str | None) -> SharedDocuments:
     shared = SharedDocuments.named(None)
-    for document in documents:
-        shared.documents.put(document)
-    shared.source = source
+    shared.documents, shared.source = documents, source
     return shared
 
 
@@ -274,7 +267,7 @@ class BM25SDocumentStore(StoredDocuments):
         meta = {STORED_QUESTION: True} if told or self.documents is not None else {}
         if (wordings := options.get("wordings")) is not None and len(wordings.rows):
             meta[WORDINGS_COUNT] = True
-        return find(self._shared.documents, self._latest(_mark), meta, legs, *limits, **options)
+        return find(self._shared.documents, meta, legs, *limits, **options)
 
     def _by_words(self, query: str) -> Leg:
         if not isinstance(query, str) or not query:

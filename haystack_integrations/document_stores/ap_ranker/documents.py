@@ -92,7 +92,7 @@ class Documents:
 
     def contents(self) -> Iterator[tuple[int, str]]:
         """The rows, ascending, of the documents that have content, and this."""
-        return ((row, each.content) for row, each in self._documents.items() if each.content is not None)
+        return ((row, each.content) for row, each in self.by_row() if each.content is not None)
 
     def embeddings(self, rows: Iterable[int] | None = None) -> Iterator[tuple[int, str, np.ndarray]]:
         """The rows, of these or of all, ascending, whose documents have an embedding, their ids, and this."""
@@ -159,11 +159,8 @@ class Documents:
     def index(self, k1: float, b: float, language: str | None) -> Index[BM25]:
         """The BM25 index of the current revision, of the documents that have content."""
         name = "-".join([f"words{READING_VERSION}", str(float(k1)), str(float(b)), *filter(None, [language])])
-
-        def build(texts: Iterator[str]) -> BM25:
-            return BM25(texts, k1=k1, b=b, language=language)
-
-        return self._kept(name, lambda folder: BM25.load(folder, language), lambda: _index(build, self.contents()))
+        build = partial(BM25, k1=k1, b=b, language=language)
+        return self._kept(name, partial(BM25.load, language=language), lambda: _index(build, self.contents()))
 
     def vectors(self) -> Index[Vectors]:
         """
@@ -248,7 +245,6 @@ def to_array(embedding: Sequence[float] | np.ndarray) -> np.ndarray:
 
 def find(
     stored: Documents,
-    revision: object,
     meta: Mapping[str, Any],
     legs: Sequence[Leg],
     filters: dict[str, Any] | None,
@@ -267,6 +263,7 @@ def find(
     come last. `wordings` are a further leg, older than this query: only documents that the others know count. `meta`
     and `key` are as of `Found`.
     """
+    revision = legs[-1].rows  # of an index, which is built anew after every change
     if wordings is not None:
         known = np.isin(wordings.rows, np.concatenate([leg.rows for leg in legs]))
         legs = [*legs, replace(wordings, rows=wordings.rows[known], scores=wordings.scores[known])]

@@ -19,7 +19,7 @@ from haystack.document_stores.types import DuplicatePolicy
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.query_data import QUERY_DATA, changed, own_meta
+from haystack_integrations.common.ap_ranker.query_data import QUERY_DATA, changed, check_meta, own_meta
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, to_array
 
 _BATCH = 512  # documents embedded before they are written: an interrupted run loses as many
@@ -65,11 +65,12 @@ class StoredDocuments(ABC):
         :param documents: The documents to write.
         :param policy: What to do with a document whose id exists already, or occurs twice: `OVERWRITE` keeps the later
             one, `SKIP` the earlier one; `FAIL` and `NONE` raise a `DuplicateDocumentError`.
-        :raises ValueError: `documents` is not a list of documents, or one of them cannot be stored.
+        :raises ValueError: `documents` is not a list of documents, one of them cannot be stored, or there is no such
+            policy.
         """
         if not isinstance(documents, Iterable):
             raise ValueError(f"Please provide a list of Documents, not {type(documents).__name__}.")
-        documents = list(map(checked, documents))
+        documents, policy = list(map(checked, documents)), DuplicatePolicy(policy)
         with self._transaction(write=True) as stored:
             if policy != DuplicatePolicy.OVERWRITE:
                 new: dict[str, Document] = {}
@@ -186,6 +187,7 @@ def checked(document: object) -> Document:
     """A copy of a document to be stored: of one that cannot be, every query would fail."""
     if not isinstance(document, Document):
         raise ValueError(f"Please provide a list of Documents, not of {type(document).__name__}.")
+    check_meta([document])
     try:
         f"{document.id}{document.content}".encode()
         to_array([] if document.embedding is None else document.embedding)

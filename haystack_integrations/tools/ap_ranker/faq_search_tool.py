@@ -11,7 +11,6 @@ from haystack import Document, component
 from haystack.tools import ComponentTool
 
 from ap_ranker.errors import InputError, check_known, one_line
-from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import Composed
 from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
 
@@ -64,8 +63,6 @@ class AgentSearch(Composed):
             self._check_fields(filters)
         told = {"outcome": found["decision"]["outcome"], "entries": list(map(_entry, documents))}
         return {"documents": documents, "text": json.dumps(told, ensure_ascii=False)}
-
-    run_async = in_thread(run)
 
     def _check_fields(self, filters: Mapping[str, Any]) -> None:
         """Refuse fields that no document has: a model would take it that there is no answer."""

@@ -9,17 +9,10 @@ from haystack import Document, component
 from haystack.utils import ComponentDevice, Secret
 from tqdm import tqdm
 
-from ap_ranker.ranking.ranker import BATCH_SIZE
+from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
 from ap_ranker.ranking.wordings import EMBEDDED_BY
-from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.component import (
-    FIELDS,
-    SENTENCE_TRANSFORMERS_EMBEDDER,
-    CheckpointComponent,
-    DocumentTexts,
-    check_number,
-)
-from haystack_integrations.common.ap_ranker.query_data import changed
+from haystack_integrations.common.ap_ranker.component import FIELDS, CheckpointComponent, DocumentTexts
+from haystack_integrations.common.ap_ranker.query_data import changed, check_meta
 
 _TOGETHER = 4  # batches between two steps of the progress bar: texts of similar length are encoded together
 
@@ -40,8 +33,6 @@ class APDocumentEmbedder(CheckpointComponent):
     print(len(documents[0].embedding))
     ```
     """
-
-    left_out = SENTENCE_TRANSFORMERS_EMBEDDER
 
     parameters = (*CheckpointComponent.parameters, "prefix", "suffix", "batch_size", "progress_bar", *FIELDS)
 
@@ -87,7 +78,8 @@ class APDocumentEmbedder(CheckpointComponent):
         :returns: `documents`: copies, in the same order and with the same ids, with their embeddings, of length 1. In
             the meta of each, `embedded_by` is the fingerprint of the checkpoint, by which a changed one is recognised.
         :raises TypeError: `documents` is not a list of documents.
-        :raises InputError: The checkpoint cannot be loaded, or its model has no vectors of whole texts.
+        :raises InputError: The checkpoint cannot be loaded, its model has no vectors of whole texts, or the meta of a
+            document is no dictionary.
         """
         if not isinstance(documents, list) or any(not isinstance(document, Document) for document in documents):
             raise TypeError(
@@ -95,6 +87,7 @@ class APDocumentEmbedder(CheckpointComponent):
             )
         if not documents:
             return {"documents": []}
+        check_meta(documents)
         ranker, texts, together = self.loaded(), self._texts.texts(documents), _TOGETHER * self.batch_size
         vectors: list[list[float]] = []
         is_silent = not self.progress_bar or len(texts) <= together
@@ -103,8 +96,6 @@ class APDocumentEmbedder(CheckpointComponent):
         origin = {EMBEDDED_BY: self._texts.origin(ranker)}
         pairs = zip(documents, vectors, strict=True)
         return {"documents": [changed(one, one.meta | origin, one.score, vector) for one, vector in pairs]}
-
-    run_async = in_thread(run)
 
     @property
     def embedded_by(self) -> str:

@@ -8,8 +8,7 @@ from pathlib import Path
 from haystack import component
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.component import SENTENCE_TRANSFORMERS_EMBEDDER, CheckpointComponent
+from haystack_integrations.common.ap_ranker.component import CheckpointComponent
 
 
 @component
@@ -28,8 +27,6 @@ class APTextEmbedder(CheckpointComponent):
     print(len(embedder.run("Where is my parcel?")["embedding"]))
     ```
     """
-
-    left_out = SENTENCE_TRANSFORMERS_EMBEDDER | {"batch_size": 32, "progress_bar": True}
 
     parameters = (*CheckpointComponent.parameters, "prefix", "suffix")
 
@@ -67,5 +64,3 @@ class APTextEmbedder(CheckpointComponent):
             raise TypeError("APTextEmbedder expects a string as input. To embed Documents, use APDocumentEmbedder.")
         embedding: list[float] = self.loaded().embed_questions([self.prefix + text + self.suffix])[0].tolist()
         return {"embedding": embedding}
-
-    run_async = in_thread(run)

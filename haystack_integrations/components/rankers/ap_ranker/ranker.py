@@ -21,20 +21,18 @@ from ap_ranker.ranking.cache import CacheInfo
 from ap_ranker.ranking.decision import Decision, check_limits
 from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.ranking.quantization import StateDtype
-from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Signals
+from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
 from ap_ranker.ranking.wordings import MATCHED, is_exact_match
-from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import (
     LIMITS,
     READING,
     THRESHOLDS,
     CheckpointComponent,
     DocumentTexts,
-    check_number,
     file_list,
     read_cache,
-    trace_run,
 )
 from haystack_integrations.common.ap_ranker.entries import MARK
 from haystack_integrations.common.ap_ranker.query_data import (
@@ -235,8 +233,6 @@ class AnswerRanker(CheckpointComponent):
         found = [copies[place] for place, _ in best]
         return {"documents": self.explained(query, found) if explain else found}
 
-    run_async = in_thread(run)
-
     def decide(
         self,
         query: str,
@@ -309,8 +305,12 @@ class AnswerRanker(CheckpointComponent):
     ) -> Signals:
         question, (texts, parts, wordings) = self._question(query), entries
         counts = counted or bool(self.wordings) or any(wordings)
-        if tracing.is_tracing_enabled():
-            trace_run(self.model, ranker, question, texts)
+        if tracing.is_tracing_enabled() and (span := tracing.tracer.current_span()) is not None:
+            tags = {"model": self.model, "architecture": ranker.name, "candidates": len(texts)}
+            if ranker.cache is not None:
+                tags["cache_hits"] = ranker.cache.count(texts)
+            span.set_tags({f"ap_ranker.{name}": value for name, value in tags.items()})
+            span.set_content_tag("ap_ranker.question", question)
         return ranker.score_entries(
             question,
             texts,

@@ -9,7 +9,6 @@ from pydantic import SkipValidation
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_RANK, BM25_SCORE, K1, check_parameters
-from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import Composed
 from haystack_integrations.common.ap_ranker.query_data import (
     check_documents,
@@ -88,5 +87,3 @@ class BM25Scores(Composed):
             return with_query_data(one, key, {BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None}, one.score)
 
         return {"documents": list(map(completed, documents))}
-
-    run_async = in_thread(run)

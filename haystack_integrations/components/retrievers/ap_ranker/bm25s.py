@@ -11,7 +11,6 @@ from haystack import Document, component
 from haystack.document_stores.types import FilterPolicy
 
 from ap_ranker.ranking.wordings import KnownWordings, Leg
-from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import file_list
 from haystack_integrations.common.ap_ranker.query_data import Found, check_query
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import StoreRetriever
@@ -99,8 +98,6 @@ class BM25SRetriever(StoreRetriever):
         :raises InputError: The query is empty; and as of `StoreRetriever`.
         """
         return {"documents": self.find(query, filters, top_k, scale_score).copies()}
-
-    run_async = in_thread(run)
 
     def find(
         self,
@@ -202,5 +199,3 @@ class BM25SEmbeddingRetriever(StoreRetriever):
         documents = find(query_embedding, filters, top_k, scale_score, return_embedding)
         self._note(len(documents), top_k)
         return {"documents": documents}
-
-    run_async = in_thread(run)

@@ -14,9 +14,9 @@ from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.text_encoder import check_number
 from ap_ranker.ranking.wordings import Leg
-from ap_ranker.threads import in_thread
-from haystack_integrations.common.ap_ranker.component import THRESHOLDS, Composed, check_number, file_list
+from haystack_integrations.common.ap_ranker.component import THRESHOLDS, Composed, file_list
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
@@ -85,8 +85,6 @@ class AnswerSearch(Composed):
         documents, decision = self.search(query, filters, **limits)
         documents = self.ranker.explained(query, documents) if explain else documents
         return {"documents": documents, "decision": decision.as_json()}
-
-    run_async = in_thread(run)
 
     def search(
         self, query: str, filters: dict[str, Any] | None = None, *, offer: bool = False, **limits: Any

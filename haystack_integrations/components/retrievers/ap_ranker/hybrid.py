@@ -17,16 +17,15 @@ from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.data.wordings import WordingRows
-from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
 from ap_ranker.ranking.wordings import EMBEDDED_BY, KnownWordings
-from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import (
     READING,
     CheckpointComponent,
     Composed,
     DocumentTexts,
     WarnOnce,
-    check_number,
     file_list,
 )
 from haystack_integrations.common.ap_ranker.entries import names_in_files, own_wordings
@@ -78,9 +77,9 @@ class StoreRetriever(Composed):
         """Tell a trace how many documents were found, and once the user of an empty store that it is empty."""
         if not found and not self.document_store.count_documents():
             self.warn_once(
-                "Expected documents in the store (%s), found none, so nothing can be found. Write some into it; a "
+                "Expected documents in the store ({place}), found none, so nothing can be found. Write some into it; a "
                 "pipeline's file may name documents, or a path, which `ap-ranker index` fills.",
-                self.document_store.path or "in memory",
+                place=self.document_store.path or "in memory",
             )
         if (span := tracing.tracer.current_span()) is not None:
             span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": found})
@@ -222,8 +221,6 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         :raises InputError: The query is empty, or the checkpoint cannot be loaded; and as of `StoreRetriever`.
         """
         return {"documents": self.find(query, filters, top_k).copies()}
-
-    run_async = in_thread(run)
 
     def find(self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None) -> Found:
         """As `run`, before any document is copied."""

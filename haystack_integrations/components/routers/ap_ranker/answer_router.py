@@ -11,7 +11,6 @@ from haystack import Document, component
 from haystack.utils import ComponentDevice, Secret
 
 from ap_ranker.ranking.outcome import Outcome
-from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.component import Composed, file_list
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 
@@ -75,5 +74,3 @@ class AnswerRouter(Composed):
         """
         outcome = self._ranker.decide(query, documents).outcome
         return {str(outcome): query if outcome is Outcome.NONE else documents}
-
-    run_async = in_thread(run)

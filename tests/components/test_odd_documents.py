@@ -1,0 +1,132 @@
+"""Documents as other components leave them: without content, of bytes alone, empty, with an embedding alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import TEXTS, write_checkpoint
+from haystack import Document, Pipeline, SuperComponent
+from haystack.dataclasses import ByteStream
+from haystack.document_stores.in_memory import InMemoryDocumentStore
+from haystack.utils import ComponentDevice
+
+from ap_ranker import (
+    AnswerRanker,
+    AnswerRouter,
+    AnswerSearch,
+    APDocumentEmbedder,
+    BM25Scores,
+    BM25SEmbeddingRetriever,
+    BM25SRetriever,
+    FAQSearch,
+    HybridRetriever,
+)
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+
+QUERY = TEXTS[0]
+BLOB = ByteStream(b"\xff\x00", mime_type="image/png")
+ODD = [
+    Document(id="blob", blob=BLOB),
+    Document(id="none", meta={"n": 1}),
+    Document(id="empty", content=""),
+    Document(id="blank", content=" \n"),
+    Document(id="vector", embedding=[0.5] * 8),
+]
+DOCUMENTS = [*ODD, *(Document(id=str(n), content=text, meta={"n": n, "in": {"n": n}}) for n, text in enumerate(TEXTS))]
+
+
+def ids(documents: list[Document]) -> list[str]:
+    return [document.id for document in documents]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = write_checkpoint("ap-transformer", tmp_path_factory.mktemp("odd") / "c")
+    return {"model": folder, "device": ComponentDevice.from_str("cpu")}
+
+
+@pytest.fixture(params=[False, True], ids=["memory", "folder"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> BM25SDocumentStore:
+    filled = BM25SDocumentStore(tmp_path / "store" if request.param else None)
+    filled.write_documents(DOCUMENTS)
+    return filled
+
+
+def test_a_store_keeps_them(store: BM25SDocumentStore) -> None:
+    assert store.filter_documents() == DOCUMENTS
+    assert set(ids(BM25SRetriever(store).run(QUERY)["documents"])).isdisjoint(ids(ODD))
+    [found] = BM25SEmbeddingRetriever(store, return_embedding=True).run([0.5] * 8)["documents"]
+    assert (found.id, found.embedding) == ("vector", [0.5] * 8)
+
+
+def test_every_component_takes_them(store: BM25SDocumentStore, model: dict[str, Any]) -> None:
+    ranker, scores = AnswerRanker(**model, top_k=100), BM25Scores(BM25SRetriever(store))
+    ranked = ranker.run(query=QUERY, documents=DOCUMENTS)["documents"]
+    assert sorted(ids(ranked)) == sorted(ids(DOCUMENTS))
+    assert next(one for one in ranked if one.id == "blob").blob == BLOB
+    embedded = APDocumentEmbedder(**model).run(DOCUMENTS)["documents"]
+    assert ids(embedded) == ids(DOCUMENTS)
+    assert all(len(one.embedding or []) == 8 for one in embedded)
+    completed = scores.run(query=QUERY, documents=ODD)["documents"]
+    assert [one.meta["ap_ranker"]["bm25_score"] for one in completed] == [0.0] * len(ODD)
+    assert len(AnswerRouter(**model).run(query=QUERY, documents=DOCUMENTS)) == 1
+    hybrid = HybridRetriever(store, **model)
+    for found in (hybrid.run(QUERY), AnswerSearch(hybrid, ranker).run(query=QUERY)):
+        assert sorted(ids(found["documents"])) == sorted(ids(DOCUMENTS))
+    assert set(ids(FAQSearch(**model, document_store=store).run(query=QUERY)["documents"])).isdisjoint(ids(ODD))
+
+
+FILTERS: list[dict[str, Any]] = [
+    *({"field": "meta.n", "operator": operator, "value": 1} for operator in ("==", "!=", ">", ">=", "<", "<=")),
+    *({"field": "meta.in.n", "operator": operator, "value": [1, None]} for operator in ("in", "not in")),
+    {"field": "content", "operator": "==", "value": ""},
+    {"field": "blob", "operator": "==", "value": None},
+    {"field": "embedding", "operator": "!=", "value": None},
+    {"operator": "NOT", "conditions": [{"field": "meta.n", "operator": "==", "value": 1}]},
+    {
+        "operator": "OR",
+        "conditions": [
+            {"field": "id", "operator": "in", "value": ["blob", "0"]},
+            {"operator": "AND", "conditions": [{"field": "meta.n", "operator": ">", "value": 2}]},
+        ],
+    },
+]
+
+
+@pytest.mark.parametrize("filters", FILTERS, ids=str)
+def test_filters_mean_what_they_mean_in_haystacks_store(store: BM25SDocumentStore, filters: dict[str, Any]) -> None:
+    theirs = InMemoryDocumentStore(shared=False)
+    theirs.write_documents(DOCUMENTS)
+    expected = ids(theirs.filter_documents(filters))
+    assert ids(store.filter_documents(filters)) == expected
+    found = ids(BM25SRetriever(store, top_k=100).run(QUERY)["documents"])
+    filtered = ids(BM25SRetriever(store, top_k=100).run(QUERY, filters=filters)["documents"])
+    assert filtered == [each for each in found if each in expected]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda store, model: {"ranker": AnswerRanker(**model), "retriever": BM25SRetriever(store)},
+        lambda store, model: {"ranker": AnswerRanker(**model), "retriever": HybridRetriever(store, **model)},
+    ],
+    ids=["words", "hybrid"],
+)
+async def test_in_a_super_component_from_yaml(
+    make: Callable[..., dict[str, Any]], store: BM25SDocumentStore, model: dict[str, Any]
+) -> None:
+    """Connected by type; run, run in an event loop, and with fewer than all inputs."""
+    inner, outer = Pipeline(), Pipeline()
+    for name, part in make(store, model).items():
+        inner.add_component(name, part)
+    inner.connect("retriever", "ranker")
+    expected = inner.run({"retriever": {"query": QUERY}, "ranker": {"query": QUERY}})["ranker"]["documents"]
+    outer.add_component("search", SuperComponent(pipeline=inner))
+    loaded = Pipeline.loads(outer.dumps())
+    assert loaded.run({"search": {"query": QUERY}}) == {"search": {"documents": expected}}
+    assert await loaded.run_async({"search": {"query": QUERY}}) == {"search": {"documents": expected}}
+    with pytest.raises(ValueError, match="query"):
+        loaded.run({"search": {}})
