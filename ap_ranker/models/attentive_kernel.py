@@ -17,11 +17,7 @@ import logging
 from typing import Any
 
 import numpy as np
-
-try:
-    from numba import njit
-except ImportError as error:
-    raise ImportError(f'{error}: compiled loops need numba. Install it: pip install "ap-ranker[fast]"') from error
+from numba import njit
 
 logging.getLogger("numba").setLevel(logging.WARNING)  # at DEBUG it logs every step of a compilation
 

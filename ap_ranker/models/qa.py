@@ -37,7 +37,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -77,18 +76,19 @@ class ConvolvedPooling(nn.Module):
         return torch.tanh(max_pool(self.convolution(states, mask), mask))  # tanh is monotonic, so it may come last
 
 
-def pooling_of(options: Options, state_size: int, cnn: bool) -> Pooling:
+def pooling_of(options: Options, state_size: int) -> Pooling:
     """f, by the options."""
-    return ConvolvedPooling(state_size, options.filters, options.window) if cnn else POOLINGS[options.pooling]
+    convolves = getattr(options, "cnn", hasattr(options, "filters"))
+    return ConvolvedPooling(state_size, options.filters, options.window) if convolves else POOLINGS[options.pooling]
 
 
 class QALSTM(Siamese):
-    """A text's vector is f of its biLSTM states; with the option `cnn`, f is that of QA-LSTM/CNN."""
+    """A text's vector is f of its biLSTM states; with the option `filters`, f is that of QA-LSTM/CNN."""
 
-    def __init__(self, inputs: Inputs, options: Options, *, cnn: bool) -> None:
+    def __init__(self, inputs: Inputs, options: Options) -> None:
         super().__init__(inputs, options)
         self.lstm = BiLSTM(inputs.embedding_size, options.hidden)
-        self.f = pooling_of(options, self.lstm.state_size, cnn)
+        self.f = pooling_of(options, self.lstm.state_size)
 
     def represent(self, batch: TokenBatch) -> Tensor:
         return self.f(self.lstm(self.embedding(batch), batch.mask), batch.mask)
@@ -125,7 +125,7 @@ class AttentionLSTM(CosineModel, PairModel):
         super().__init__(inputs, options)
         self.lstm = BiLSTM(inputs.embedding_size, options.hidden)
         size = self.lstm.state_size  # of the attention layer as well: the paper does not specify it
-        self.f = pooling_of(options, size, options.cnn)
+        self.f = pooling_of(options, size)
         self.W_a = nn.Linear(size, size, bias=False)
         self.W_q = nn.Linear(options.filters if options.cnn else size, size, bias=False)
         self.w = nn.Linear(size, 1, bias=False)
@@ -188,14 +188,13 @@ QA_LSTM = ModelSpec(
     year=2015,
     family="global-local",
     cached="one vector",
-    build=partial(QALSTM, cnn=False),
+    build=QALSTM,
     options={"hidden": HIDDEN, "pooling": _POOLING} | _OTHERS,
     recipe=Recipe("hinge", "sgd", 1.1, batch_size=20, margin=0.2, own_negatives=True),
 )
 QA_LSTM_CNN = replace(
     QA_LSTM,
     name="qa-lstm-cnn",
-    build=partial(QALSTM, cnn=True),
     options={"hidden": HIDDEN} | _CONVOLUTION | _OTHERS,
 )
 ATTENTION_LSTM = replace(

@@ -44,7 +44,7 @@ class EncodingCache:
         self.dtype = dtype
         self._entries: OrderedDict[str, QuantizedStates] = OrderedDict()
         self._bytes = self._hits = self._misses = 0
-        self._lock, self._ended = threading.Lock(), threading.Condition()
+        self._lock = threading.Condition()  # which tells when an encoding has ended
         self._encoding: set[str] = set()  # texts that a thread is encoding
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -86,11 +86,10 @@ class EncodingCache:
 
         Of several threads that need a text, one encodes it: the others then find it, or encode it if that failed.
         """
-        with self._ended:
+        with self._lock:
             while not self._encoding.isdisjoint(texts):
-                self._ended.wait()
-            with self._lock:
-                cached = {index: self._entries[text] for index, text in enumerate(texts) if text in self._entries}
+                self._lock.wait()
+            cached = {index: self._entries[text] for index, text in enumerate(texts) if text in self._entries}
             new = [index for index in range(len(texts)) if index not in cached]
             claimed = {texts[index] for index in new}
             self._encoding |= claimed
@@ -101,9 +100,9 @@ class EncodingCache:
                 self.put([texts[index] for index in new], encoded)
                 parts.append((new, encoded))
         finally:
-            with self._ended:
+            with self._lock:
                 self._encoding -= claimed
-                self._ended.notify_all()
+                self._lock.notify_all()
         return parts
 
     def info(self) -> CacheInfo:
