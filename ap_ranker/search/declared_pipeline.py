@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from haystack import Document, Pipeline, tracing
 from haystack.document_stores.types import DuplicatePolicy
@@ -17,6 +17,7 @@ from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25_SCORE
 from ap_ranker.ranking.cache import CacheInfo
+from ap_ranker.ranking.checkpoint import find_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.decision import PRECISION, Decision
 from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.ranking.outcome import Outcome
@@ -41,13 +42,6 @@ COMPARED = 10  # minimum number of documents to decide by, two different ones of
 BATCH = 64  # number of documents encoded between two looks at the clock
 
 
-class CheckpointOf(NamedTuple):
-    """The checkpoint that a packaged pipeline ranks with, and its stemmer's language, instead of those of its file."""
-
-    model: str
-    language: str | None
-
-
 @dataclass(eq=False)
 class DeclaredPipeline:
     """A YAML pipeline that declares the inputs of its query and the output of its documents, as for Hayhooks.
@@ -64,16 +58,20 @@ class DeclaredPipeline:
     version: object = None  # what differs between its checkpoints before and after a change, as `SearchSetup.look` says
 
     @classmethod
-    def load(cls, path: Path, checkpoint: CheckpointOf | None = None) -> DeclaredPipeline:
-        """Load the pipeline of a file; InputError if it is none that a question can be put to."""
+    def load(cls, path: Path, checkpoint: str | None = None) -> DeclaredPipeline:
+        """Load the pipeline of a file; InputError if it is none that a question can be put to.
+
+        A packaged one ranks with the `checkpoint`, and has the language of its stemmer, instead of those of its file.
+        """
         path = find_pipeline(path)
         pipeline, declared = load_pipeline(path)
         if checkpoint is not None:
+            language = read_checkpoint_config(find_checkpoint(checkpoint)).bm25_language
             for part in components_of(pipeline):
                 if hasattr(part, "model"):
-                    part.model = checkpoint.model  # read on first use
+                    part.model = checkpoint  # read on first use
             for store in find_stores(pipeline):
-                store.language = checkpoint.language
+                store.language = language
         for part in components_of(pipeline):
             if isinstance(part, AnswerRanker) and part.wordings is None:
                 part.wordings = []  # what the command line searches are FAQs: their stored questions count

@@ -51,7 +51,7 @@ def diagnose(setup: SearchSetup) -> list[Finding]:
     if setup.documents is None or setup.checkpoint is None:
         raise InputError("Expected a FAQ or documents with a checkpoint to examine, found a pipeline or a store.")
     entries, data = setup.documents.entries, setup.faq()
-    ranker = Ranker.from_pretrained(setup.checkpoint.model, cache=EncodingCache(CACHE_BYTES))
+    ranker = Ranker.from_pretrained(setup.checkpoint, cache=EncodingCache(CACHE_BYTES))
     source = f"{setup.wordings[0]} --answers {data.name}" if setup.wordings else data.name
     findings = [*_texts(entries), *_checkpoint(ranker, data, f"ap-ranker train {source} --output checkpoints/faq")]
     findings += [*_wordings(entries, data), *_cut(ranker, data), *_calibration(ranker)]

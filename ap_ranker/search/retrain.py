@@ -75,7 +75,7 @@ def retrain(
         WriteError: the disk is full, or the folder cannot be written.
     """
     assert setup.checkpoint is not None, "only a pipeline of the user's own names its checkpoint itself"
-    live, folder = find_checkpoint(setup.checkpoint.model), Path(setup.checkpoint.model)
+    live, folder = find_checkpoint(setup.checkpoint), Path(setup.checkpoint)
     if not folder.is_dir():
         advice = f"Download it, and name the folder: hf download {folder} --local-dir {CHECKPOINT}"
         raise InputError(f"Expected a checkpoint folder, which can be replaced, found {folder} of the hub. {advice}")

@@ -18,13 +18,13 @@ from ap_ranker.data.wordings import read_wordings, wordings_of
 from ap_ranker.documents.watched_folder import Overlay, WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
-from ap_ranker.ranking.checkpoint import is_checkpoint, read_checkpoint_config
+from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.loaded_checkpoints import checkpoint_version, flush_encodings, keep_encodings
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import key
 from ap_ranker.ranking.wordings import MATCHED
-from ap_ranker.search.declared_pipeline import NO_LIMITS, CheckpointOf, DeclaredPipeline, Limits
+from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
 from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
 from ap_ranker.search.load_pipeline import components_of, report_store_errors
 from ap_ranker.search.sources import source_of
@@ -48,17 +48,15 @@ class SearchSetup:
     match: Match
     wordings: Sequence[Path]
     limits: Limits
-    checkpoint: CheckpointOf | None = None
+    checkpoint: str | None = None
     synonyms: Path | None = None
     keep: bool = False
     untrained: bool = False
 
     @property
-    def current(self) -> CheckpointOf | None:
+    def current(self) -> str | None:
         """The checkpoint as it is now: of an untrained search, one that was trained since, if there is one."""
-        if self.untrained and is_checkpoint(CHECKPOINT):
-            return CheckpointOf(str(CHECKPOINT), read_checkpoint_config(CHECKPOINT).bm25_language)
-        return self.checkpoint
+        return str(CHECKPOINT) if self.untrained and is_checkpoint(CHECKPOINT) else self.checkpoint
 
     def faq(self) -> Dataset:
         """What is searched, as data without questions: each entry with its known wordings, its stored question first.
@@ -155,9 +153,8 @@ def set_up(
                     f"{ranker.source}: expected the language that it was trained with ({ranker.bm25_language or 'none'}"
                     f"), found --language {language}. Leave --language out, or train again with it."
                 )
-            checkpoint = CheckpointOf(ranker.source, ranker.bm25_language)
             packaged = BY_MEANING if ranker.has_vectors else BY_WORDS
-            setup = replace(setup, pipeline=packaged, checkpoint=checkpoint, untrained=untrained)
+            setup = replace(setup, pipeline=packaged, checkpoint=ranker.source, untrained=untrained)
         yield setup
 
 

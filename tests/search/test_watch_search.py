@@ -32,7 +32,7 @@ from ap_ranker.models.registry import complete_options
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.rule import Calibration
 from ap_ranker.search import watch_search
-from ap_ranker.search.declared_pipeline import CheckpointOf, DeclaredPipeline
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.default_pipelines import BY_MEANING
 from ap_ranker.search.setup import SearchSetup, set_up
 from ap_ranker.search.watch_search import SearchWatcher
@@ -323,7 +323,7 @@ def test_an_untrained_search_follows_the_first_checkpoint(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     untrained = another(tmp_path / "untrained", 0)
-    checkpoint = CheckpointOf(str(untrained), None)
+    checkpoint = str(untrained)
     watched = WatchedFolder(faq)
     watched.read()
     setup = SearchSetup(BY_MEANING, watched, Match.both, (), {"score_threshold": -1.0}, checkpoint, untrained=True)
