@@ -14,17 +14,73 @@ from ap_ranker import AnswerRouter    # an answer, a maybe, or none
 
 from __future__ import annotations
 
-import ast
 import importlib
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-# The one list of these names, which type checkers read, too.
+if TYPE_CHECKING:
+    from ap_ranker.data.dataset import Dataset as Dataset
+    from ap_ranker.data.reader import read_dataset as read_dataset
+    from ap_ranker.data.split import split_file as split_file
+    from ap_ranker.data.split import split_questions as split_questions
+    from ap_ranker.errors import InputError as InputError
+    from ap_ranker.evaluation.evaluate import evaluate as evaluate
+    from ap_ranker.evaluation.evaluation_report import EvaluationReport as EvaluationReport
+    from ap_ranker.ranking.decision import Decision as Decision
+    from ap_ranker.ranking.explanation import Explanation as Explanation
+    from ap_ranker.ranking.ranker import RankedAnswer as RankedAnswer
+    from ap_ranker.ranking.ranker import Ranker as Ranker
+    from ap_ranker.training.calibrate import CalibrationReport as CalibrationReport
+    from ap_ranker.training.calibrate import calibrate as calibrate
+    from ap_ranker.training.config import TrainingConfig as TrainingConfig
+    from ap_ranker.training.distill import distill as distill
+    from ap_ranker.training.train import TrainingResult as TrainingResult
+    from ap_ranker.training.train import train as train
+    from ap_ranker.training.untrained import write_untrained as write_untrained
+    from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder as APDocumentEmbedder
+    from haystack_integrations.components.embedders.ap_ranker import APTextEmbedder as APTextEmbedder
+    from haystack_integrations.components.rankers.ap_ranker import ABCNNRanker as ABCNNRanker
+    from haystack_integrations.components.rankers.ap_ranker import AnswerRanker as AnswerRanker
+    from haystack_integrations.components.rankers.ap_ranker import APRanker as APRanker
+    from haystack_integrations.components.rankers.ap_ranker import GlobalLocalRanker as GlobalLocalRanker
+    from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch as AnswerSearch
+    from haystack_integrations.components.retrievers.ap_ranker import BM25Scores as BM25Scores
+    from haystack_integrations.components.retrievers.ap_ranker import BM25SEmbeddingRetriever as BM25SEmbeddingRetriever
+    from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever as BM25SRetriever
+    from haystack_integrations.components.retrievers.ap_ranker import FAQSearch as FAQSearch
+    from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever as HybridRetriever
+    from haystack_integrations.components.retrievers.ap_ranker import LuceneScores as LuceneScores
+    from haystack_integrations.components.routers.ap_ranker import AnswerRouter as AnswerRouter
+    from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore as BM25SDocumentStore
+    from haystack_integrations.tools.ap_ranker import faq_search_tool as faq_search_tool
+
+_COMPONENTS = "haystack_integrations.components"
 _HOMES = {
-    name.name: str(line.module)
-    for line in ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body
-    if isinstance(line, ast.ImportFrom)
-    for name in line.names
+    name: module
+    for module, names in {
+        "ap_ranker.data.dataset": "Dataset",
+        "ap_ranker.data.reader": "read_dataset",
+        "ap_ranker.data.split": "split_file split_questions",
+        "ap_ranker.errors": "InputError",
+        "ap_ranker.evaluation.evaluate": "evaluate",
+        "ap_ranker.evaluation.evaluation_report": "EvaluationReport",
+        "ap_ranker.ranking.decision": "Decision",
+        "ap_ranker.ranking.explanation": "Explanation",
+        "ap_ranker.ranking.ranker": "RankedAnswer Ranker",
+        "ap_ranker.training.calibrate": "CalibrationReport calibrate",
+        "ap_ranker.training.config": "TrainingConfig",
+        "ap_ranker.training.distill": "distill",
+        "ap_ranker.training.train": "TrainingResult train",
+        "ap_ranker.training.untrained": "write_untrained",
+        f"{_COMPONENTS}.embedders.ap_ranker": "APDocumentEmbedder APTextEmbedder",
+        f"{_COMPONENTS}.rankers.ap_ranker": "ABCNNRanker AnswerRanker APRanker GlobalLocalRanker",
+        f"{_COMPONENTS}.retrievers.ap_ranker": (
+            "AnswerSearch BM25Scores BM25SEmbeddingRetriever BM25SRetriever FAQSearch HybridRetriever LuceneScores"
+        ),
+        f"{_COMPONENTS}.routers.ap_ranker": "AnswerRouter",
+        "haystack_integrations.document_stores.ap_ranker": "BM25SDocumentStore",
+        "haystack_integrations.tools.ap_ranker": "faq_search_tool",
+    }.items()
+    for name in names.split()
 }
 
 __all__ = list(_HOMES)
