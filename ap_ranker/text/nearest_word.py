@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
+from typing import Any
 
 import regex
 from rapidfuzz import process
@@ -44,6 +45,9 @@ class NearestWords:
     def __init__(self, words: Iterable[str]) -> None:
         self._words = dict.fromkeys(words)  # a set that keeps their order
         self._found = lru_cache(KEPT)(self._find)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NearestWords, (tuple(self._words),)
 
     def read(self, word: str) -> tuple[str, ...]:
         """One or two known words; none if no known word is near."""

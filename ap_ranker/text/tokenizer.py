@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import regex
 import torch
@@ -302,6 +303,9 @@ class WordsOfTexts:
         self._order = {word: place for place, word in enumerate(words)}
         self._nearest = NearestWords(words)
         self._found = lru_cache(KEPT)(self._find)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WordsOfTexts, (self._tokenizer, self._frequency)
 
     def mend(self, text: str) -> str:
         """The text with a known word, or two, for each that is misspelt; most texts are returned as they are."""

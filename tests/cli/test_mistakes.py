@@ -125,7 +125,6 @@ MISTAKES = {
     "ask Where? --documents checkpoint": "checkpoint … --model",
     "calibrate FAQ.csv checkpoint": "'FAQ.csv' … checkpoint",
     "calibrate checkpoint half": "half … dev.*",
-    "rollback --pipeline search.yaml": "search.yaml … path",
     "index FAQ.csv": "'--pipeline' … ap-ranker index --help",
     # Names and numbers
     "help": "'help' … ap-ranker --help",

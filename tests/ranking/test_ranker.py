@@ -48,7 +48,7 @@ def test_odd_texts(ranker: Ranker) -> None:
 
 @pytest.mark.parametrize("top_k", [0, -3])
 def test_top_k_must_be_positive(ranker: Ranker, top_k: int) -> None:
-    with refused(f"top_k … 0 … {top_k}", by=ValueError):
+    with refused(f"top_k … 1 … {top_k}", by=ValueError):
         ranker.rank("q", ["a"], top_k=top_k)
 
 

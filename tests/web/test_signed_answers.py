@@ -32,7 +32,8 @@ def test_what_was_signed_is_read(question: str, key: str, answer: str, stored: s
 def test_no_changed_receipt_is_read(data: st.DataObject) -> None:
     receipt = OURS.sign("q", "k", ShownAnswer("a", "b")) or ""
     place = data.draw(st.integers(0, len(receipt) - 2))  # some of the last character's bits are none of the signature
-    other = data.draw(st.characters(codec="ascii").filter(lambda character: character != receipt[place]))
+    same = {"-": "-+", "_": "_/"}.get(receipt[place], receipt[place])  # as the two alphabets of base64 write it
+    other = data.draw(st.characters(codec="ascii").filter(lambda character: character not in same))
     assert OURS.read("q", "k", receipt[:place] + other + receipt[place + 1 :]) is None
     assert OURS.read("q", "k", receipt[:place]) is None
 
