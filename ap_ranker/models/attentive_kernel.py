@@ -17,7 +17,11 @@ import logging
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+try:
+    from numba import njit
+except ImportError as error:
+    raise ImportError(f'{error}: compiled loops need numba. Install it: pip install "ap-ranker[fast]"') from error
 
 logging.getLogger("numba").setLevel(logging.WARNING)  # at DEBUG it logs every step of a compilation
 
