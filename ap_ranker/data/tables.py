@@ -100,9 +100,9 @@ def read_table(path: Path) -> Table:
 
 
 def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
-    text, told, tabs = decode(content, path), 0, file_format(path) == ".tsv"
-    if line := _SEPARATOR_LINE.match(text):
-        text, told = text[line.end() :], 1
+    text, tabs = decode(content, path), file_format(path) == ".tsv"
+    above = _ABOVE_HEADER.match(text)
+    told, text = (above[0].count("\n"), text[above.end() :]) if above else (0, text)
     delimiter = "\t" if tabs else _delimiter(text, path)
     plain = tabs and not _has_quoted_fields(text)
     reader = csv.reader(
@@ -112,19 +112,21 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
         strict=not plain,
     )
     try:
-        header = [unguarded(name).strip() for name in next(reader, [])]
+        filled = (row for row in reader if any(map(str.strip, row)))  # without blank lines
+        header = [unguarded(name).strip() for name in next(filled, [])]
         width = len(header)
         while header and not header[-1]:  # cells of a spreadsheet that only have a format
             header.pop()
-        check_columns(header, f"{path}, line {told + 1}")
-        for values in (row for row in reader if any(map(str.strip, row))):  # without blank lines
+        first = f"line {told + reader.line_num}"
+        check_columns(header, f"{path}, {first}")
+        for values in filled:
             if len(values) == width and not any(values[len(header) :]):
                 del values[len(header) :]
             place = f"{path}, line {told + reader.line_num}"
             if len(values) != len(header):
                 names = one_line(", ".join(header))
                 is_no_header = len(header) == 1 or header[0].endswith(QUESTION_MARKS)
-                advice = f" Line {told + 1} must hold the names of the columns." if is_no_header else ""
+                advice = f" {first.capitalize()} must hold the names of the columns." if is_no_header else ""
                 raise InputError(f"{place}: expected {len(header)} fields ({names}), found {len(values)}.{advice}")
             yield Row(dict(zip(header, map(unguarded, values), strict=True)), place)
     except csv.Error as error:
@@ -132,8 +134,8 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
         raise InputError(f"{place}: not a valid record ({error}). Are its quotation marks closed?") from error
 
 
-_SEPARATOR_LINE = re.compile(r'"?sep=[,;\t|]"?[,;\t|]*\r?\n', re.IGNORECASE)
-"""What some programs write above the header, to tell Excel what separates the fields; the header tells it, too."""
+_ABOVE_HEADER = re.compile(r'(?:"?sep=[,;\t|]"?[,;\t|]*\r?\n)?(?:(?:[ ,;\t|]|"")*\r?\n)*', re.IGNORECASE)
+"""What some programs write to tell Excel what separates the fields, which the header tells, too; rows left empty."""
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _HEADER = re.compile(rf'(?:{_QUOTED.pattern}|[^"\r\n])*')

@@ -61,6 +61,14 @@ def test_rows_of_white_space_are_blank(tmp_path: Path) -> None:
     assert [row.fields for row in read_table(tmp_path / "a.csv").rows] == [{"question": "q", "answer": "a"}]
 
 
+@pytest.mark.parametrize("above", ["\n", "  \n;;\r\n", "sep=;\n\n", '""\n', '"";""\n'])
+def test_rows_above_the_header_may_be_blank(above: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(above.encode() + b"question;answer\nq;a, b\n")
+    [row] = read_table(tmp_path / "a.csv").rows
+    assert row.fields == {"question": "q", "answer": "a, b"}
+    assert row.place.endswith(f"line {2 + above.count(chr(10))}")
+
+
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @given(data=st.data())
