@@ -46,7 +46,7 @@ class WarnOnce:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def __call__(self, message: str, **values: object) -> None:
+    def __call__(self, message: str, **values: Any) -> None:
         """Log the message with these values, which it names in braces, unless it was logged before."""
         if message not in self._told:
             self._told.add(message)
