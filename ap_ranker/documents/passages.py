@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.faq import Entry
 from ap_ranker.documents.html import Converted, letters
+from ap_ranker.documents.markup_questions import StatedEntry
 from ap_ranker.documents.sections import Section, marked_up, sections
 
 if TYPE_CHECKING:
@@ -30,11 +31,14 @@ _ENDS = ["\n\n", ".\n", ". ", "? ", "! ", "。", "！", "？", "；", "\n", " "]
 
 def split(converted: Converted, file: str, place: str = "") -> list[Entry]:
     """The passages of a document; arguments as for `passages_of`."""
-    return passages_of(converted, sections(converted), file, place)
+    parts = sections(converted)
+    return passages_of(converted, parts, marked_up(converted, parts), file, place)
 
 
-def passages_of(converted: Converted, parts: Sequence[Section], file: str, place: str = "") -> list[Entry]:
-    """The passages of a document's sections, then those of questions marked up; each of these is found as a whole.
+def passages_of(
+    converted: Converted, parts: Sequence[Section], stated: Sequence[StatedEntry], file: str, place: str = ""
+) -> list[Entry]:
+    """The passages of a document's sections, then those of stated questions; each of these is found as a whole.
 
     Their source is `file`, whose name is the title of parts without one; messages name it or another `place`.
     """
@@ -50,7 +54,7 @@ def passages_of(converted: Converted, parts: Sequence[Section], file: str, place
         return [Entry(answer=piece, other=source, place=place or file, title=title, **fields) for piece in pieces(text)]
 
     found = [pieces_of(part.above, part.text, part.page, question=part.question, anchor=part.anchor) for part in parts]
-    for each in marked_up(converted, parts):
+    for each in stated:
         fields: dict[str, Any] = {"question": each.question, "anchor": each.anchor, "wordings": each.wordings}
         found.append(pieces_of((converted.title, *each.headings), each.answer, None, **fields))
     return [entry for of_part in found for entry in of_part]

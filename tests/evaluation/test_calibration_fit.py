@@ -145,6 +145,11 @@ def test_the_target_precision_holds_on_other_questions() -> None:
     assert calibration_error(reliability(other)) < 0.04
 
 
+def test_too_few_questions() -> None:
+    with refused("20 … 19"):
+        fit(planted(8, 19), [])
+
+
 def test_threshold_is_the_lowest_whose_answers_are_expected_to_reach_it() -> None:
     rng = np.random.default_rng(9)
     probabilities = np.round(rng.random(200), 2)  # many are equal
