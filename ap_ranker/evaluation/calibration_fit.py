@@ -165,6 +165,8 @@ def fit(rankings: Rankings, precisions: Sequence[float], prior: Calibration | No
     that the weights stay finite where a few questions are perfectly separable. With a prior, its weights are the means
     of normal distributions (`DEVIATIONS`), and the fit the most probable one: the fewer questions, the nearer to it.
     """
+    if len(rankings.signals) < MIN_QUESTIONS:
+        raise InputError(f"Expected at least {MIN_QUESTIONS} questions to calibrate on, found {len(rankings.signals)}.")
     best = [rule.rank(signals).order[:FITTED] for signals in rankings.signals]
     both = [_features(each) for each in rankings.signals]
     features, right = (np.concatenate(list(map(getitem, parts, best))) for parts in (both, rankings.right))
