@@ -93,7 +93,13 @@ def tune(
     make_folder(output)
     with kept_alone(output, "searching"), writing(output / LOG), quiet("optuna"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"optuna|ap_ranker\.training\.tune")  # of experimental features
-        study = _open(output, definition)
+        is_new = not (output / LOG).exists()
+        try:
+            study = _open(output, definition)
+        except OSError:  # a full disk: half a log says nothing
+            if is_new:
+                (output / LOG).unlink(missing_ok=True)
+            raise
         _keep_best(study, output, base)
         while len(_finished(study)) < trials:
             # The draws do not depend on interruptions. Were the numbers added, seed 2 would repeat those of seed 1.
