@@ -153,8 +153,8 @@ def set_up(
                     f"{ranker.source}: expected the language that it was trained with ({ranker.bm25_language or 'none'}"
                     f"), found --language {language}. Leave --language out, or train again with it."
                 )
-            packaged = BY_MEANING if ranker.has_vectors else BY_WORDS
-            setup = replace(setup, pipeline=packaged, checkpoint=ranker.source, untrained=untrained)
+            named = BY_MEANING if ranker.has_vectors else BY_WORDS
+            setup = replace(setup, pipeline=named, checkpoint=ranker.source, untrained=untrained)
         yield setup
 
 

@@ -125,12 +125,11 @@ class AnswerTrainer(Trainer):
         self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
         labels, target, teacher = inputs.pop("labels"), inputs.pop("target"), inputs.pop("teacher", None)
+        if self.own_negatives and self.args.world_size == 1:  # processes might choose differently
+            labels, target = self._keep_hardest(inputs, labels, target)
         wanted = labels != IGNORE if teacher is None else (labels != IGNORE) | ~teacher.isnan()
         config, objective = self.config, objective_spec(self.recipe.objective)
         assert objective.loss is not None
-        if self.own_negatives and self.args.world_size == 1:  # processes might choose differently
-            labels, target = self._keep_hardest(inputs, labels, target)
-            wanted = labels != IGNORE
         scores = model(**inputs, mask=wanted, classes=self.classes if objective.classes else 2)
         temperature = self.ranker.model.temperature if config.temperature is None else config.temperature
         margin, heat, weight = self.recipe.margin, config.teacher_temperature, config.teacher_weight

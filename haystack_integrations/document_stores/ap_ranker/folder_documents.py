@@ -63,7 +63,7 @@ class FolderDocuments(Documents):
         self._connection: sqlite3.Connection | None = None
 
     @contextmanager
-    def transaction(self, *, write: bool = False, revision: str | None = None) -> Iterator[None]:
+    def transaction(self, *, write: bool = False) -> Iterator[None]:
         try:
             connection = self._open()
             connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
@@ -71,7 +71,7 @@ class FolderDocuments(Documents):
                 before = connection.total_changes
                 yield
                 if connection.total_changes != before:
-                    connection.execute("UPDATE state SET revision = ?", (revision or secrets.token_hex(8),))
+                    connection.execute("UPDATE state SET revision = ?", (secrets.token_hex(8),))
                 connection.execute("COMMIT")
             finally:
                 connection.rollback()  # nothing is left to roll back after a commit
@@ -164,7 +164,7 @@ class FolderDocuments(Documents):
 
     def _create(self) -> None:
         """Create the tables unless another process has just done the same."""
-        with self.transaction(write=True, revision="new"):
+        with self.transaction(write=True):
             if not self._one(_COUNT_TABLES):
                 for statement in _TABLES.split(";"):  # `executescript` would end the transaction
                     self._open().execute(statement)
