@@ -22,16 +22,20 @@ def describe_settings(config: TrainingConfig) -> str:
     return json.dumps(config.without_defaults()) + (f", format version {version}" if version > 1 else "")
 
 
+def encoder_at_hand(name: str) -> str:
+    """The folder of an encoder in `AP_ENCODERS`, if it has one: the hub is not asked then; else its name."""
+    folder = Path(os.environ.get("AP_ENCODERS") or "?") / name.rpartition("/")[2]
+    return str(folder) if name and folder.is_dir() else name
+
+
 def at_hand(config: TrainingConfig) -> TrainingConfig:
-    """The settings with the folder of their encoder in `AP_ENCODERS`, if it has one: the hub is not asked then.
+    """The settings with the encoder's folder in place of its name, if it is at hand.
 
     A row keeps the settings without it, as a folder's name is nobody's business.
     """
-    name, place = str(config.options.get("encoder", "")), os.environ.get("AP_ENCODERS")
-    folder = Path(place or "") / name.rpartition("/")[2]
-    if not (name and place and folder.is_dir()):
+    if not (name := str(config.options.get("encoder", ""))) or (folder := encoder_at_hand(name)) == name:
         return config
-    return replace(config, options={**config.options, "encoder": str(folder)})
+    return replace(config, options={**config.options, "encoder": folder})
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import typer
 from options import HERE, RUNS, SEEDS, Data, Results, Runs, Seeds
 from origin import present_origin, remember
 from protocols import PROTOCOLS, read_parts
-from results import Measured, Row, read_papers, render
+from results import Measured, Row, encoder_at_hand, read_papers, render
 from rich.console import Console
 
 from ap_ranker.cli.errors import report_user_errors
@@ -37,16 +37,27 @@ def command(
     name: Annotated[str, typer.Argument(metavar="DATA", help=f"The data set: {', '.join(PROTOCOLS)}.")],
     peer: Annotated[str, typer.Argument(help="bi-encoder or cross-encoder.")],
     data: Data,
+    encoder: Annotated[str, typer.Option(help="By its hub name or folder, as for `ap-ranker train`.")] = DEFAULT_ENCODER,
     seeds: Seeds = SEEDS,
     runs: Runs = RUNS,
     device: Device = "auto",
     results: Results = HERE,
 ) -> None:
-    """Train a peer with every seed from the default encoder, measure it on the test questions, add its row."""
-    reproduce_peer(name, peer, data, whole_numbers("--seeds", seeds), runs, device, results)
+    """Train a peer with every seed from an encoder, measure it on the test questions, add its row."""
+    reproduce_peer(name, peer, data, whole_numbers("--seeds", seeds), runs, device, results, encoder=encoder)
 
 
-def reproduce_peer(name: str, peer: str, folder: Path, seeds: list[int], runs: Path, device: str, results: Path) -> Row:
+def reproduce_peer(
+    name: str,
+    peer: str,
+    folder: Path,
+    seeds: list[int],
+    runs: Path,
+    device: str,
+    results: Path,
+    *,
+    encoder: str = DEFAULT_ENCODER,
+) -> Row:
     """The row of a peer, which is also written into `results`, beside what it had of other seeds.
 
     It ranks the candidates that came with the data. The weight of BM25 is fitted to the dev questions.
@@ -59,6 +70,7 @@ def reproduce_peer(name: str, peer: str, folder: Path, seeds: list[int], runs: P
         runs: a folder for the checkpoints.
         device: `auto`, `cpu`, `cuda:0`.
         results: the folder of `results.json` and `results.md`.
+        encoder: what every seed begins with; the row is named after one that is not the default.
 
     Raises:
         InputError: an unknown data set or peer, bad data, a package or the encoder is missing, a finished run that was
@@ -68,7 +80,9 @@ def reproduce_peer(name: str, peer: str, folder: Path, seeds: list[int], runs: P
         raise InputError(f"Expected a data set among {', '.join(PROTOCOLS)}; found {name!r}.")
     check_known("a peer", peer, PEERS)
     check_peers([peer])
-    torch_device, encoder = resolve_device(device), find_encoder(DEFAULT_ENCODER)
+    torch_device, start = resolve_device(device), find_encoder(encoder_at_hand(encoder))
+    other = [] if encoder == DEFAULT_ENCODER else ["--encoder", encoder]
+    row_name = f"{peer}-{Path(encoder).name}" if other else peer
     origin = present_origin(torch_device)
     parts = read_parts(name, folder, DEFAULT_MATCH)
     parts.describe()
@@ -77,17 +91,17 @@ def reproduce_peer(name: str, peer: str, folder: Path, seeds: list[int], runs: P
     origins: list[dict[str, str]] = []
     seconds: list[float] = []
     for seed in seeds:
-        run = runs / name / f"{peer}-seed{seed}"
-        model, duration = train_or_load_peer(peer, encoder, parts.training, run, seed, torch_device)
+        run = runs / name / f"{row_name}-seed{seed}"
+        model, duration = train_or_load_peer(peer, start, parts.training, run, seed, torch_device)
         origins.append(remember(run, origin))
         seconds.append(duration)
         weights = dev.fitted(model.score(dev), Weights(), "bm25")
         reports.append(test.report_of(model.score(test), weights))
         console.print(f"seed {seed}: test MRR {reports[-1].model['MRR']:.3f} (BM25 {reports[-1].bm25['MRR']:.3f})")
-    words = ["python", "examples/reproduce/peer.py", name, peer, "--data", folder.resolve().name]
+    words = ["python", "examples/reproduce/peer.py", name, peer, "--data", folder.resolve().name, *other]
     return Row(
         data=name,
-        config=peer,
+        config=row_name,
         model=peer,
         seeds=seeds,
         settings=json.dumps({"epochs": EPOCHS, "learning_rate": LEARNING_RATE, "batch_size": BATCH_SIZE}),

@@ -18,7 +18,7 @@ from ap_ranker.evaluation.markdown import markdown_table, spread
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from plain_cosine import report_cosine  # noqa: F401
-from result_rows import ResultRow, at_hand, describe_settings  # noqa: F401  for run.py, which lies beside this
+from result_rows import ResultRow, at_hand, describe_settings, encoder_at_hand  # noqa: F401  for scripts beside this
 
 MEASURES = ("MAP", "MRR", "P@1")
 END_TO_END = {"Hit@1": "P@1", "MRR@100": "MRR"}
