@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import regex
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
@@ -40,11 +41,11 @@ class TokenBatch:
     @classmethod
     def from_lists(cls, texts: Sequence[Sequence[int]], device: torch.device | str | None = None) -> TokenBatch:
         """Pad lists of token ids, none of which may be empty."""
-        lengths = list(map(len, texts))
-        width = max(lengths)
-        ids = torch.tensor([[*tokens, *[PAD] * (width - len(tokens))] for tokens in texts])
-        mask = torch.arange(width) < torch.tensor(lengths).unsqueeze(1)
-        return cls(ids.to(device), mask.to(device))
+        lengths = np.array(list(map(len, texts)))
+        mask = np.arange(lengths.max()) < lengths[:, None]
+        ids = np.full(mask.shape, PAD)
+        ids[mask] = np.fromiter(chain.from_iterable(texts), int, lengths.sum())  # faster than a tensor of lists
+        return cls(torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device))
 
 
 PAD_TOKEN = "[PAD]"

@@ -179,8 +179,8 @@ class Batches:
             own = []
         rows = list(dict.fromkeys(rows))
         # With candidates of its own, a question learns nothing from those of the others.
-        others = torch.tensor([[row not in candidates for row in rows] for candidates in map(set, own)] or False)
-        labels = torch.tensor([self._labels(question, rows) for question, _ in pairs])
+        others = torch.from_numpy(np.array([[row not in mine for row in rows] for mine in map(set, own)] or False))
+        labels = torch.from_numpy(np.array([self._labels(question, rows) for question, _ in pairs]))
         distinct = list(dict.fromkeys(question for question, _ in pairs))  # one with two right answers may be in two
         questions = TokenBatch.from_lists([self._questions[question] for question in distinct])
         answers = TokenBatch.from_lists([self.answers[row] for row in rows])

@@ -37,7 +37,7 @@ def command(
     name: Annotated[str, typer.Argument(metavar="DATA", help=f"The data set: {', '.join(PROTOCOLS)}.")],
     peer: Annotated[str, typer.Argument(help="bi-encoder or cross-encoder.")],
     data: Data,
-    encoder: Annotated[str, typer.Option(help="By its hub name or folder, as for `ap-ranker train`.")] = DEFAULT_ENCODER,
+    encoder: Annotated[str, typer.Option(help="By its hub name or folder, as for `train`.")] = DEFAULT_ENCODER,
     seeds: Seeds = SEEDS,
     runs: Runs = RUNS,
     device: Device = "auto",
