@@ -84,14 +84,17 @@ def flush_encodings() -> None:
             kept.flush()
 
 
-def load_shared(folder: Path, device: torch.device) -> LoadedCheckpoint:
-    """The checkpoint of a folder on a device; read again only if nobody holds it, or its files have changed."""
+def load_shared(folder: Path, device: torch.device, *written: Any) -> LoadedCheckpoint:
+    """The checkpoint of a folder on a device; read again only if nobody holds it, or its files have changed.
+
+    Nor is it read if its configuration, model and tokenizer are given, as they were just `written` to the folder.
+    """
     with _lock:
         while True:
             key = (folder.resolve(), str(device), *(version := checkpoint_version(folder)))
             if (loaded := _loaded.get(key)) is not None:
                 return loaded
-            config, model, tokenizer = load_checkpoint(folder)
+            config, model, tokenizer = written or load_checkpoint(folder)
             if checkpoint_version(folder) == version:  # else another one took its place: these may be parts of both
                 loaded = _loaded[key] = LoadedCheckpoint(config, model.to(device), tokenizer, folder.resolve())
                 return loaded

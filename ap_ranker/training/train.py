@@ -6,7 +6,7 @@ import ctypes
 import json
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from ap_ranker.ranking.checkpoint import (
     trained_lines,
 )
 from ap_ranker.ranking.faq_sketch import FAQSketch
+from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.batches import Batches
@@ -166,8 +167,7 @@ def train(
             if objective.needs_gradient and config.epochs != 0:
                 trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, states, started, callbacks)
                 best_epoch, scores = _learn(trainer, last, on_progress)
-            if scores is None:
-                scores = _scores(dev_set, ranker, on_progress)
+            scores = _scores(dev_set, ranker, on_progress) if scores is None else scores
         scores, weights = dev_set.fit_fusion(ranker, scores, untrained=best_epoch == 0)
         report, seconds = dev_set.report_of(scores, weights), time.perf_counter() - started
 
@@ -202,7 +202,8 @@ def train(
             card = model_card(ranker.config, report, _machine(place), batches, about)
             save_checkpoint(output, ranker.config, model, tokenizer, card, files)
             if not dev.judged and len(dev.answerable) >= MIN_QUESTIONS and len(dev.answers) <= CALIBRATED_ANSWERS:
-                calibrate(output, with_wordings(dev, data), device=device)
+                held = load_shared(output, place, read_checkpoint_config(output), model.eval(), tokenizer)
+                calibrate(held.folder, with_wordings(dev, data), device=device)  # of a model that is in memory already
             ranker.config = read_checkpoint_config(output)
             states.remove()
         return TrainingResult(ranker, report, best_epoch, seconds)
@@ -283,25 +284,24 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
 
     Its scores of the dev questions are `None` if the epoch was before an interruption.
     """
-    _keep_freed_memory()
     model, state = trainer.ranker.model, str(last) if last else None
-    with quiet("transformers"), writing(Path(str(trainer.args.output_dir))):  # its log is about its own model classes
-        if not model_spec(trainer.config.model).pretrained:
-            trainer.train(resume_from_checkpoint=state)
-        else:  # training must not make a pretrained encoder worse
+    folder = Path(str(trainer.args.output_dir))
+    with quiet("transformers"), writing(folder), _freed_memory_kept():  # its log is about its own model classes
+        if pretrained := model_spec(trainer.config.model).pretrained:  # training must not make its encoder worse
             untrained = {name: each.detach().clone() for name, each in model.named_parameters() if each.requires_grad}
             scores = _scores(trainer.dev, trainer.ranker, on_progress)
             mrr = trainer.dev.measures_before_fitting(trainer.ranker, scores)["MRR"]
-            trainer.train(resume_from_checkpoint=state)
-            if mrr >= (trainer.state.best_metric or 0.0):
-                model.load_state_dict(untrained, strict=False)
-                return 0, scores
+        trainer.train(resume_from_checkpoint=state)
+        if pretrained and mrr >= (trainer.state.best_metric or 0.0):
+            model.load_state_dict(untrained, strict=False)
+            return 0, scores
     best = trainer.state.best_global_step or trainer.state.global_step
     return round(best / len(trainer.batches)), trainer.scores.get(best)
 
 
-def _keep_freed_memory() -> None:
-    """Keep freed memory in the process, if the C library can.
+@contextmanager
+def _freed_memory_kept() -> Iterator[None]:
+    """Keep freed memory in the process, if the C library can; return it, often a gigabyte, when training has ended.
 
     Training steps allocate and free large tensors of the same sizes. By default the largest are returned to the system,
     which clears every page at the next allocation: a sixth of the time of an epoch of AP-CNN on InsuranceQA.
@@ -311,3 +311,6 @@ def _keep_freed_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(mmap_threshold, 2**30)
         mallopt(trim_threshold, 2**31 - 1)
+    yield
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -62,6 +62,14 @@ class Scorer(nn.Module):
         encoded = model.encode_answers(TokenBatch(answer_ids[others], answer_mask[others]))  # of equal width everywhere
         answers = encoded.map(lambda value: gather(value, N), lambda value: gather(value, N))
         return gather(model.training_scores(questions, answers, mask[own], classes), B)
+
+    def state_dict(self, *args: Any, **settings: Any) -> Any:
+        """Without weights that do not learn: a large vocabulary would be most of what is kept of an epoch."""
+        frozen = {name for name, weight in self.named_parameters() if not weight.requires_grad}
+        return {name: each for name, each in super().state_dict(*args, **settings).items() if name not in frozen}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **settings: Any) -> Any:
+        return super().load_state_dict({**super().state_dict(), **state_dict}, *args, **settings)
 
 
 class AnswerTrainer(Trainer):
