@@ -24,8 +24,9 @@ def describe_settings(config: TrainingConfig) -> str:
 
 def encoder_at_hand(name: str) -> str:
     """The folder of an encoder in `AP_ENCODERS`, if it has one: the hub is not asked then; else its name."""
-    folder = Path(os.environ.get("AP_ENCODERS") or "?") / name.rpartition("/")[2]
-    return str(folder) if name and folder.is_dir() else name
+    place = os.environ.get("AP_ENCODERS")
+    folder = Path(place or "") / name.rpartition("/")[2]
+    return str(folder) if name and place and folder.is_dir() else name
 
 
 def at_hand(config: TrainingConfig) -> TrainingConfig:
@@ -33,9 +34,9 @@ def at_hand(config: TrainingConfig) -> TrainingConfig:
 
     A row keeps the settings without it, as a folder's name is nobody's business.
     """
-    if not (name := str(config.options.get("encoder", ""))) or (folder := encoder_at_hand(name)) == name:
-        return config
-    return replace(config, options={**config.options, "encoder": folder})
+    name = str(config.options.get("encoder", ""))
+    folder = encoder_at_hand(name)
+    return config if folder == name else replace(config, options={**config.options, "encoder": folder})
 
 
 @dataclass(frozen=True)

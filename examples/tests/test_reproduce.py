@@ -410,6 +410,19 @@ def test_a_peer_has_a_row_beside_the_models(tmp_path: Path) -> None:
     assert (found.test.n_questions, found.test.unanswerable) == (4, 1)
 
 
+def test_a_peer_of_another_encoder_has_a_row_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sentence_transformers")
+    _, data = toy(tmp_path, "wikiqa", train=JUDGED, dev=JUDGED, test=JUDGED)
+    write_encoder(tmp_path / "encoders" / "large")
+    monkeypatch.setenv("AP_ENCODERS", str(tmp_path / "encoders"))
+    found = peer.reproduce_peer(
+        "wikiqa", "bi-encoder", data, [1], tmp_path / "runs", "cpu", tmp_path, encoder="theirs/large"
+    )
+    assert (found.config, found.model) == ("bi-encoder-large", "bi-encoder")
+    assert found.command == "python examples/reproduce/peer.py wikiqa bi-encoder --data data --encoder theirs/large"
+    assert (tmp_path / "runs" / "wikiqa" / "bi-encoder-large-seed1").is_dir()
+
+
 def test_a_peer_that_searches_nothing_leaves_these_cells_empty() -> None:
     searched = replace(row("insuranceqa", "ap-cnn"), end_to_end=measured([0.1, 0.2, 0.3]))
     lines = summary([row("insuranceqa", "bi-encoder", (0.9, 0.8)), searched], PAPERS).splitlines()
