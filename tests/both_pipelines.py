@@ -28,7 +28,7 @@ def run_both(pipeline: Pipeline, inputs: dict[str, Any], **options: Any) -> dict
 
 
 def alike(found: Any, expected: Any) -> bool:
-    """Whether two outputs are equal but for the last digits of floats: products depend on where numbers lie in memory."""
+    """Whether outputs are equal but for the last digits of floats: products depend on where numbers lie in memory."""
     if isinstance(expected, float):
         return isinstance(found, float) and isclose(found, expected, rel_tol=1e-6, abs_tol=1e-7)
     if isinstance(expected, Document):
