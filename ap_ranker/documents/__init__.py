@@ -137,12 +137,12 @@ def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: Ch
         raise InputError(f"{file}: expected {READABLE}, found another kind of file.{save_as(file)}")
     converted = convert_file(file, child)
     parts = sections(converted)
-    stated = marked_up(converted, parts)
-    entries = passages_of(converted, parts, stated, name)
+    markup_questions = marked_up(converted, parts)
+    entries = passages_of(converted, parts, markup_questions, name)
     if not entries:
         raise InputError(f"{file}: expected text, found none{converted.advice}.")
     faults = [LeftOut(name, fault) for fault in converted.faults]
-    return FileReading(entries, faults, [*of_headings(parts), *stated])
+    return FileReading(entries, faults, [*of_headings(parts), *markup_questions])
 
 
 TRAINING = ("answer_ids", "candidate_ids", "label")

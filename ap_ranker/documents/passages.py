@@ -36,9 +36,9 @@ def split(converted: Converted, file: str, place: str = "") -> list[Entry]:
 
 
 def passages_of(
-    converted: Converted, parts: Sequence[Section], stated: Sequence[StatedEntry], file: str, place: str = ""
+    converted: Converted, parts: Sequence[Section], markup_questions: Sequence[StatedEntry], file: str, place: str = ""
 ) -> list[Entry]:
-    """The passages of a document's sections, then those of stated questions; each of these is found as a whole.
+    """The passages of a document's sections, then those of questions marked up; each of these is found as a whole.
 
     Their source is `file`, whose name is the title of parts without one; messages name it or another `place`.
     """
@@ -54,7 +54,7 @@ def passages_of(
         return [Entry(answer=piece, other=source, place=place or file, title=title, **fields) for piece in pieces(text)]
 
     found = [pieces_of(part.above, part.text, part.page, question=part.question, anchor=part.anchor) for part in parts]
-    for each in stated:
+    for each in markup_questions:
         fields: dict[str, Any] = {"question": each.question, "anchor": each.anchor, "wordings": each.wordings}
         found.append(pieces_of((converted.title, *each.headings), each.answer, None, **fields))
     return [entry for of_part in found for entry in of_part]

@@ -84,11 +84,10 @@ def flush_encodings() -> None:
             kept.flush()
 
 
-def load_shared(folder: Path, device: torch.device, *written: Any) -> LoadedCheckpoint:
-    """The checkpoint of a folder on a device; read again only if nobody holds it, or its files have changed.
-
-    Nor is it read if its configuration, model and tokenizer are given, as they were just `written` to the folder.
-    """
+def load_shared(
+    folder: Path, device: torch.device, written: tuple[CheckpointConfig, AnswerModel, AnyTokenizer] | None = None
+) -> LoadedCheckpoint:
+    """The checkpoint of a folder on a device; read unless its files are held as they are, or were just `written`."""
     with _lock:
         while True:
             key = (folder.resolve(), str(device), *(version := checkpoint_version(folder)))

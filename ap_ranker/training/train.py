@@ -202,7 +202,7 @@ def train(
             card = model_card(ranker.config, report, _machine(place), batches, about)
             save_checkpoint(output, ranker.config, model, tokenizer, card, files)
             if not dev.judged and len(dev.answerable) >= MIN_QUESTIONS and len(dev.answers) <= CALIBRATED_ANSWERS:
-                held = load_shared(output, place, read_checkpoint_config(output), model.eval(), tokenizer)
+                held = load_shared(output, place, (read_checkpoint_config(output), model.eval(), tokenizer))
                 calibrate(held.folder, with_wordings(dev, data), device=device)  # of a model that is in memory already
             ranker.config = read_checkpoint_config(output)
             states.remove()

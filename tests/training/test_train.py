@@ -16,7 +16,7 @@ from conftest import write_checkpoint, write_encoder
 from naive import SMALL
 from naive.ap_transformer import TINY
 from refusals import refused
-from small_runs import TOPICS, of_topics
+from small_runs import TOPICS, StopAfter, of_topics
 from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
@@ -104,17 +104,6 @@ def test_same_seed_same_weights(tmp_path: Path) -> None:
     ]
     assert same(runs[0].ranker, runs[1].ranker)
     assert not same(runs[0].ranker, runs[2].ranker)
-
-
-class StopAfter(TrainerCallback):
-    """A run that is killed when an epoch's state has been saved."""
-
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if round(state.epoch) == self.epoch:
-            raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("name", ["ap-cnn", "qa-bilstm"])

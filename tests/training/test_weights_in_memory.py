@@ -11,8 +11,7 @@ import torch
 from conftest import write_encoder
 from naive import SMALL
 from safetensors.torch import load_file
-from small_runs import of_topics
-from transformers import TrainerCallback
+from small_runs import StopAfter, of_topics
 from transformers.trainer_utils import get_last_checkpoint
 
 from ap_ranker.data.wordings import with_wordings
@@ -24,15 +23,6 @@ from ap_ranker.training.train import train
 
 DATA = of_topics("where is my {}?", "the {} is gone", "help with {} please")
 TABLE = "word_embeddings.weight"
-
-
-class StopAfter(TrainerCallback):
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if round(state.epoch) == self.epoch:
-            raise KeyboardInterrupt
 
 
 @pytest.fixture
