@@ -242,6 +242,14 @@ def test_words_for_customers_and_numbers_for_the_owner(browser: Browser, address
         expect(numbers).to_have_text(re.compile(r"score \d\.\d{3} · BM25 rank \d"))
 
 
+def test_a_question_before_the_page_is_there_keeps_the_view(browser: Browser, address: str) -> None:
+    with opened(browser, f"{address}?view=owner&category=Bikes", "en") as page:
+        page.route("**/texts/en.json", lambda _: None)  # it never comes
+        page.reload()
+        ask(page, "bike")
+        expect(page).to_have_url(re.compile(r"\?q=bike&view=owner$"))
+
+
 def test_the_heat_map_shows_what_made_the_difference(page: Page) -> None:
     """Half of the weight is of words that say nothing: they stay without a colour."""
     text = "\N{BICYCLE} my bike was stolen, and now?"

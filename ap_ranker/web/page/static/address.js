@@ -10,6 +10,13 @@ export function read() {
   };
 }
 
+// A question that is sent before the rest of the page is there: the browser sends the form's fields alone.
+const form = document.getElementById("search");
+for (const [name, value] of new URLSearchParams(location.search)) {
+  if (name === "q" || name === "category") continue;
+  form.append(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
+}
+
 // A question in an address to send it to: in place of {question}, or as the subject and the text of an e-mail.
 export function carrying(question, address) {
   const text = encodeURIComponent(question);
