@@ -99,7 +99,7 @@ class Convolution(nn.Module):
                 convolved += products[:, k : k + length, k]
         if self.linear.bias is not None:
             convolved += self.linear.bias  # in place: `linear` would copy it into every row first
-        return convolved * mask.unsqueeze(2)
+        return convolved.mul_(mask.unsqueeze(2))
 
     def windows(self, framed: Tensor) -> Tensor:
         """(N, left + T + right, D) -> (N, T, window * D): the words that each filter sees."""

@@ -16,7 +16,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from ap_ranker.errors import extra_for
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
-from ap_ranker.models.base import AnswerModel
+from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.checkpoint import round_as_stored
 from ap_ranker.ranking.ranker import Ranker
@@ -29,6 +29,8 @@ from ap_ranker.training.resume_folder import SECONDS, ResumeFolder
 
 with extra_for("Training and measuring need", "train"):
     import accelerate  # noqa: F401 - without it, the Trainer of transformers fails only once the data is read
+
+AT_ONCE = 64  # answers that a CPU encodes: a thousand at once are gigabytes, half of them padding
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": partial(torch.optim.Adam, fused=True),  # passes once over the word vectors, the bulk of the weights
@@ -152,11 +154,16 @@ class AnswerTrainer(Trainer):
         model = self.ranker.model.eval()
         with torch.no_grad():
             questions = model.encode_questions(TokenBatch(inputs["question_ids"], inputs["question_mask"]))
-            answers = model.encode_answers(TokenBatch(inputs["answer_ids"], inputs["answer_mask"]))
-            kept = [target]
+            ids, mask = inputs["answer_ids"], inputs["answer_mask"]
+            order = (lengths := mask.sum(dim=1)).argsort()
+            places, parts = order.argsort(), []
+            for rows in order.split(len(order) if ids.is_cuda else AT_ONCE):
+                longest = int(lengths[rows[-1]])
+                parts.append(model.encode_answers(TokenBatch(ids[rows, :longest], mask[rows, :longest])))
+            answers, kept = States.stack(parts), [target]
             for question, wrong in zip(inputs["question_rows"], labels == NEGATIVE, strict=True):
                 if len(own := wrong.nonzero().squeeze(1)):
-                    kept.append(own[model.match(questions[question.view(1)], answers[own]).argmax().view(1)])
+                    kept.append(own[model.match(questions[question.view(1)], answers.selected(places[own])).argmax().view(1)])
         model.train()
         columns = torch.cat(kept).unique()
         inputs |= {name: inputs[name][columns] for name in ("answer_ids", "answer_mask")}
