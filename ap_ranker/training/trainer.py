@@ -163,7 +163,9 @@ class AnswerTrainer(Trainer):
             answers, kept = States.stack(parts), [target]
             for question, wrong in zip(inputs["question_rows"], labels == NEGATIVE, strict=True):
                 if len(own := wrong.nonzero().squeeze(1)):
-                    kept.append(own[model.match(questions[question.view(1)], answers.selected(places[own])).argmax().view(1)])
+                    kept.append(
+                        own[model.match(questions[question.view(1)], answers.selected(places[own])).argmax().view(1)]
+                    )
         model.train()
         columns = torch.cat(kept).unique()
         inputs |= {name: inputs[name][columns] for name in ("answer_ids", "answer_mask")}
