@@ -20,6 +20,7 @@ from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.checkpoint import round_as_stored
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.text_encoder import BATCH_SIZE
 from ap_ranker.text.tokenizer import TokenBatch
 from ap_ranker.training.batches import Batches, EachEpoch
 from ap_ranker.training.config import TrainingConfig
@@ -29,8 +30,6 @@ from ap_ranker.training.resume_folder import SECONDS, ResumeFolder
 
 with extra_for("Training and measuring need", "train"):
     import accelerate  # noqa: F401 - without it, the Trainer of transformers fails only once the data is read
-
-AT_ONCE = 64  # answers that a CPU encodes: a thousand at once are gigabytes, half of them padding
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": partial(torch.optim.Adam, fused=True),  # passes once over the word vectors, the bulk of the weights
@@ -157,15 +156,15 @@ class AnswerTrainer(Trainer):
             ids, mask = inputs["answer_ids"], inputs["answer_mask"]
             order = (lengths := mask.sum(dim=1)).argsort()
             places, parts = order.argsort(), []
-            for rows in order.split(len(order) if ids.is_cuda else AT_ONCE):
+            # A thousand at once are gigabytes for a CPU, half of them padding.
+            for rows in order.split(len(order) if ids.is_cuda else BATCH_SIZE):
                 longest = int(lengths[rows[-1]])
                 parts.append(model.encode_answers(TokenBatch(ids[rows, :longest], mask[rows, :longest])))
             answers, kept = States.stack(parts), [target]
             for question, wrong in zip(inputs["question_rows"], labels == NEGATIVE, strict=True):
                 if len(own := wrong.nonzero().squeeze(1)):
-                    kept.append(
-                        own[model.match(questions[question.view(1)], answers.selected(places[own])).argmax().view(1)]
-                    )
+                    scores = model.match(questions[question.view(1)], answers.selected(places[own]))
+                    kept.append(own[scores.argmax().view(1)])
         model.train()
         columns = torch.cat(kept).unique()
         inputs |= {name: inputs[name][columns] for name in ("answer_ids", "answer_mask")}
