@@ -31,7 +31,7 @@ class Converted:
     by: str = ""  # what the text is divided by: `headings`, `pages`, or nothing
     advice: str = ""  # what to do if there is no text
     anchors: Sequence[tuple[str, str]] = ()  # each heading of the text, in order, with what leads to it
-    stated: Sequence[StatedEntry] = ()  # questions that are marked up with their answers, no part of the text
+    markup_questions: Sequence[StatedEntry] = ()  # questions that are marked up with their answers, no part of the text
     faults: Sequence[str] = ()  # why parts of it could not be read
     articles: Mapping[str, str] = field(default_factory=dict)  # the letters of headings that ask -> their addresses
 
@@ -75,14 +75,14 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
     _remove_what_is_no_text(soup)
     body = soup.find("main") or soup.body
     if body is None:
-        return Converted("", title, url, "headings", stated=hidden, faults=faults)
-    stated = take_entries(body, lambda tag: without_marks(_to_text(tag)))
-    visible = {question_key(entry.question) for entry in stated}
-    stated += [entry for entry in hidden if question_key(entry.question) not in visible]
+        return Converted("", title, url, "headings", markup_questions=hidden, faults=faults)
+    markup_questions = take_entries(body, lambda tag: without_marks(_to_text(tag)))
+    visible = {question_key(entry.question) for entry in markup_questions}
+    markup_questions += [entry for entry in hidden if question_key(entry.question) not in visible]
     anchors = [(heading.get_text(), str(heading["id"])) for heading in body(HEADINGS)]
     has_title = body.find("h1") is not None
     title = above or ("" if has_title else title)
-    return Converted(_to_text(body), title, url, "headings", "", anchors, stated, faults)
+    return Converted(_to_text(body), title, url, "headings", "", anchors, markup_questions, faults)
 
 
 _SPACE_AND_HOME = 2

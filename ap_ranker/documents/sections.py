@@ -86,7 +86,7 @@ def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
 def marked_up(converted: Converted, parts: Sequence[Section]) -> list[StatedEntry]:
     """The questions that a document marks up; for search engines, without those that are headings, too."""
     headings = {question_key(part.question) for part in parts if part.question}
-    return [one for one in converted.stated if one.kind != JSON_LD or question_key(one.question) not in headings]
+    return [q for q in converted.markup_questions if q.kind != JSON_LD or question_key(q.question) not in headings]
 
 
 def of_headings(parts: Sequence[Section]) -> Iterator[StatedEntry]:

@@ -289,7 +289,7 @@ def test_any_json_is_no_error(value: Any) -> None:
     question = {"@type": "Question", "name": "Why?", "acceptedAnswer": {"text": "So."}, "more": value}
     text = json.dumps(question).replace("<", "\\u003c")
     page = f'<script type="application/ld+json">{text}</script><p>x</p>'
-    assert "Why?" in {entry.question for entry in convert(page.encode(), Path("a.html")).stated}
+    assert "Why?" in {entry.question for entry in convert(page.encode(), Path("a.html")).markup_questions}
 
 
 _TAGS = ["<details>", "</details>", "<summary>", "</summary>", "<dl>", "</dl>", "<dt>", "<dd>", "<h2>", "</h2>", "<p>"]

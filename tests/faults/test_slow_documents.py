@@ -51,7 +51,7 @@ def test_headings_that_nothing_ends_are_headings() -> None:
 
 
 def test_details_within_details_have_a_short_title() -> None:
-    inner = read_page("<details><summary>q?</summary>" * 50 + "Here.").stated[-1]
+    inner = read_page("<details><summary>q?</summary>" * 50 + "Here.").markup_questions[-1]
     assert (inner.question, inner.answer, inner.headings) == ("q?", "Here.", ("q?",) * 8)
 
 
