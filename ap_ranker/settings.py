@@ -95,6 +95,8 @@ def sentence(error: ValidationError, names: list[str]) -> str:
         return f"Expected {place}, found none."
     expected = re.sub(r"^\w+ should ", "", found["msg"])  # such as "Input should be a valid string"
     finding = f"Expected {place} to {expected}, found {one_line(repr(found['input']), 80)}."
+    if isinstance(found["input"], bool) and found["type"] in ("literal_error", "string_type"):
+        return f"{finding} YAML reads no, off, on and yes so: put the word in quotation marks."
     return finding + yaml_hint(found["input"])
 
 

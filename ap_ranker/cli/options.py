@@ -130,8 +130,7 @@ class SearchOptions(SearchedOptions):
     """A search as users meet it."""
 
     pipeline: Annotated[
-        Path | None,
-        option("A Haystack pipeline of your own, in YAML; `ap-ranker pipelines` writes some to begin."),
+        Path | None, option("A Haystack pipeline of your own, in YAML; `ap-ranker pipelines` writes some to begin.")
     ] = None
     precision: Annotated[
         float | None,

@@ -22,8 +22,7 @@ class ServerOptions:
         bool, option("Log the page's questions, for `ap-ranker gaps`, with nothing about who asks.", "--log-questions")
     ] = False
     learn_from_clicks: Annotated[
-        int,
-        option("Number of networks, at least 3, that must agree before clicks move an answer; 0: none do.", min=0),
+        int, option("Number of networks, at least 3, that must agree before clicks move an answer; 0: none do.", min=0)
     ] = 0
     keep_days: Annotated[
         int, option("Days after which what visitors said and asked is deleted; 0 for never.", min=0)

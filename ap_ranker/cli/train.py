@@ -45,8 +45,7 @@ def train(
         bool, option("Leave a pretrained encoder as it is: trains in half a minute, ranks worse.", "--quick")
     ] = False,
     best: Annotated[
-        bool,
-        option("Train all of a pretrained encoder for longer; of a large one on a CPU, for two epochs.", "--best"),
+        bool, option("Train all of a pretrained encoder for longer; of a large one on a CPU, for two epochs.", "--best")
     ] = False,
     licence: Annotated[
         str | None, option("Licence of the checkpoint, as the model hub names it, such as apache-2.0.", "--license")
@@ -126,7 +125,7 @@ def _train(
                 on_progress=bars.update,
             )
     except KeyboardInterrupt:
-        if ResumeFolder(run.output).folder.is_dir():
+        if process_number() == 0 and ResumeFolder(run.output).folder.is_dir():
             errors.say(f"To go on after the last whole epoch: {command_line()}{'' if run.resume else ' --resume'}")
         raise
     on_dev = result.dev

@@ -64,12 +64,7 @@ def _fill(order: Sequence[int], share: float) -> set[int]:
 
 
 def split_file(
-    path: Path,
-    folder: Path,
-    *,
-    share: float = 0.15,
-    seed: int = 1,
-    columns: tuple[str, str] | None = None,
+    path: Path, folder: Path, *, share: float = 0.15, seed: int = 1, columns: tuple[str, str] | None = None
 ) -> dict[str, Dataset]:
     """Divide the questions of a FAQ, or of other pairs, into a folder of `train`, `dev` and `test`, and return these.
 

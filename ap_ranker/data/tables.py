@@ -232,6 +232,11 @@ def name_columns(table: Table, columns: tuple[str, str] | None = None, *, guess:
         in_other_words = ([_find(table, *names) for names in pair] for pair in PAIRS)
         pair = next(filter(all, in_other_words), None) or _only_two(table, written, guess=guess)
         written |= dict(zip(PAIR, pair, strict=True)) if pair else {}
+    others = {plain(column): column for column in table.columns if column not in written.values()}
+    for words in PAIRS if {*PAIR} <= written.keys() else ():  # in another language, perhaps
+        if all(other := [next((others[name] for name in names if name in others), "") for names in words]):
+            advice = f"--columns {one_line(','.join(other))} takes those instead"
+            logger.info("%s: %s are read; %s.", table.path, _listed(written[name] for name in PAIR), advice)
     return _with_questions(table.renamed({column: name for name, column in written.items()}))
 
 

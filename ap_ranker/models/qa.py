@@ -192,11 +192,7 @@ QA_LSTM = ModelSpec(
     options={"hidden": HIDDEN, "pooling": _POOLING} | _OTHERS,
     recipe=Recipe("hinge", "sgd", 1.1, batch_size=20, margin=0.2, own_negatives=True),
 )
-QA_LSTM_CNN = replace(
-    QA_LSTM,
-    name="qa-lstm-cnn",
-    options={"hidden": HIDDEN} | _CONVOLUTION | _OTHERS,
-)
+QA_LSTM_CNN = replace(QA_LSTM, name="qa-lstm-cnn", options={"hidden": HIDDEN} | _CONVOLUTION | _OTHERS)
 ATTENTION_LSTM = replace(
     QA_LSTM,
     name="attention-lstm",

@@ -18,7 +18,7 @@ from ap_ranker.ranking.rule import Basis, key
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.near_copies import near_groups
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.reading import normalized, question_key
 
 MANY = 0.3
 """Share of entries without a known wording from which on to write some is advised."""
@@ -74,10 +74,10 @@ def _texts(entries: Sequence[Entry]) -> Iterator[Finding]:
         )
     if len(entries) > LARGEST:
         return
-    groups: defaultdict[int, list[Entry]] = defaultdict(list)
+    groups: defaultdict[int, dict[str, Entry]] = defaultdict(dict)
     for entry, group in zip(entries, near_groups([entry.answer for entry in entries]).tolist(), strict=True):
-        groups[group].append(entry)
-    copies = [each for each in groups.values() if len(each) > 1]
+        groups[group].setdefault(normalized(entry.answer), entry)  # other rows with equal answers are wordings
+    copies = [[*each.values()] for each in groups.values() if len(each) > 1]
     if copies and have_questions(entries):  # documents repeat themselves: their copies are shown once
         places = " and ".join(entry.place for entry in copies[0][:2])
         yield Finding(
@@ -85,7 +85,7 @@ def _texts(entries: Sequence[Entry]) -> Iterator[Finding]:
             "Merge nearly equal answers: give one entry the other's question as a further wording.",
         )
     if not torn and not copies:
-        yield Finding(f"{len(entries):,} entries, none of which contradicts or repeats another.")
+        yield Finding(f"{len(entries):,} entries, none of which contradicts or nearly repeats another.")
 
 
 def _checkpoint(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
@@ -115,8 +115,10 @@ def _checkpoint(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
 
 def _wordings(entries: Sequence[Entry], data: Dataset) -> Iterator[Finding]:
     """How many entries users' own words are known for."""
-    total = len(entries)
-    further = [len(answer.wordings) - bool(entry.question) for answer, entry in zip(data.answers, entries, strict=True)]
+    total, known = len(entries), defaultdict[str, set[str]](set)
+    for answer, entry in zip(data.answers, entries, strict=True):
+        known[normalized(entry.answer)].update(answer.wordings)  # another row with the same answer is a wording, too
+    further = [len(known[normalized(entry.answer)]) - bool(entry.question) for entry in entries]
     without = [entry for entry, count in zip(entries, further, strict=True) if count < 1]
     advice = ""
     if len(without) > MANY * total:

@@ -150,6 +150,7 @@ class Batches:
         self.classes = len(dataset.classes)
         self._not_wrong, self._negatives = not_wrong(dataset), min(negatives, len(dataset.answers))
         self._lessons, self._taught = lessons, taught
+        self.instructive: set[bool] = set()  # of each batch so far, whether there was anything to learn from
         self._own_candidates, self.own_negatives, self._seed = own_candidates or own_negatives, own_negatives, seed
 
     def order(self, recipe: Recipe) -> Order:
@@ -196,6 +197,7 @@ class Batches:
         if self._lessons is not None:
             logits = torch.from_numpy(np.stack([self._lessons.logits(question, rows) for question, _ in pairs]))
             batch["teacher"] = logits.masked_fill(others, torch.nan)
+        self.instructive.add(self._lessons is not None or bool((batch["labels"] == NEGATIVE).any()))
         return batch
 
     def _candidates(self, question: int, rng: np.random.Generator) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -55,6 +56,8 @@ from ap_ranker.training.progress import Progress, quiet
 from ap_ranker.training.resume_folder import ResumeFolder, seconds_so_far
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
+
+logger = logging.getLogger(__name__)
 
 CALIBRATED_ANSWERS = 2_000
 """Number of answers up to which training calibrates, too; with more that takes minutes, and `calibrate` does it."""
@@ -292,8 +295,12 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
             scores = _scores(trainer.dev, trainer.ranker, on_progress)
             mrr = trainer.dev.measures_before_fitting(trainer.ranker, scores)["MRR"]
         trainer.train(resume_from_checkpoint=state)
+        if trainer.collator.instructive == {False}:
+            advice = "Are all answers nearly equal, or batch_size 1, or negatives 0?"
+            logger.warning("Nothing was learnt: no batch had a wrong answer to any of its questions. %s", advice)
         if pretrained and mrr >= (trainer.state.best_metric or 0.0):
             model.load_state_dict(untrained, strict=False)
+            logger.info("No epoch ranks the dev questions better than the untrained encoder, which is kept.")
             return 0, scores
     best = trainer.state.best_global_step or trainer.state.global_step
     return round(best / len(trainer.batches)), trainer.scores.get(best)

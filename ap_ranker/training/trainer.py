@@ -105,7 +105,7 @@ class AnswerTrainer(Trainer):
         for callback in callbacks:  # added last, as they may derive from the removed ones
             self.add_callback(callback)
         self.scores: dict[int, CandidateScores] = {}
-        self.config, self.recipe, self.ranker, self.dev = config, recipe, ranker, dev
+        self.config, self.recipe, self.ranker, self.dev, self.collator = config, recipe, ranker, dev, batches
         self.started, self.classes, self.own_negatives = started, batches.classes, batches.own_negatives
         sampler = EachEpoch(batches.order(recipe), len(batches.pairs), config.seed)
         settings: Any = {"batch_size": recipe.batch_size, "pin_memory": self.args.dataloader_pin_memory}

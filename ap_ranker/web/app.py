@@ -98,7 +98,7 @@ def build_app(
         app.add_route(path, file.send, methods=["GET"])
     schema = get_openapi(title="The search page's API", version="1", routes=app.routes)
     app.add_api_route(SCHEMA, lambda: schema, include_in_schema=False)
-    pipeline_route = add_pipeline(app, search, text=Text, columns=columns, failed=FAILED)
+    pipeline_routes = add_pipeline(app, search, text=Text, columns=columns, failed=FAILED)
     public = {*files, *API, *(owner.add_to(app) if owner else ()), SCHEMA, "/health"}
 
     @app.get("/health")
@@ -123,7 +123,7 @@ def build_app(
     if page.sites:  # outside of what refuses, so that their pages may read why
         app.add_middleware(CORSMiddleware, allow_origins=page.sites, allow_methods=["GET", "POST"])
     app.add_middleware(_WithHeaders)
-    app.add_middleware(Measure, registry=registry, routes={*public, "/metrics", pipeline_route})
+    app.add_middleware(Measure, registry=registry, routes={*public, "/metrics", *pipeline_routes})
     app.add_middleware(BehindProxies, header=identity_header)  # the outermost: it needs who connects
     return app
 

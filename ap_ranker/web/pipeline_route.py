@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from pydantic import BaseModel, create_model
 from ap_ranker.errors import InputError
 from ap_ranker.safe_open import parse_yaml, read_yaml_text
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
 from ap_ranker.search.load_pipeline import report_store_errors, safe_line
 from ap_ranker.search.sources import source_of
 
@@ -26,8 +27,8 @@ COLUMNS = ("question", "answer")
 Sockets = Mapping[str, Sequence[tuple[str, str]]]  # name of a declared input -> the components and sockets that take it
 
 
-def add_pipeline(app: FastAPI, search: DeclaredPipeline, *, text: Any, columns: Collection[str], failed: str) -> str:
-    """Add the pipeline's route to the application; returns its path.
+def add_pipeline(app: FastAPI, search: DeclaredPipeline, *, text: Any, columns: Iterable[str], failed: str) -> set[str]:
+    """Add the pipeline's route to the application; returns its path, or both of a default pipeline.
 
     A request has the inputs that the pipeline's file declares, the answer has the pipeline's `result`.
         text: the type of inputs that are a text, with its limits.
@@ -54,9 +55,11 @@ def add_pipeline(app: FastAPI, search: DeclaredPipeline, *, text: Any, columns: 
         return {"result": _public(found, shown)}
 
     run.__annotations__["request"] = model  # FastAPI reads it
-    path = f"/{search.path.stem}/run"
-    app.post(path)(run)
-    return path
+    default = [BY_WORDS] if search.path == BY_MEANING else []  # one address, whatever the checkpoint can do
+    paths = {f"/{path.stem}/run" for path in (search.path, *default)}
+    for path in paths:
+        app.post(path)(run)
+    return paths
 
 
 def _inputs(search: DeclaredPipeline, declared: Mapping[str, Any], text: Any) -> tuple[Sockets, type[BaseModel]]:

@@ -118,6 +118,19 @@ def test_no_text_is_lost(columns: list[str], guess: bool) -> None:
     assert [named.written.get(name, name) for name in named.columns] == columns
 
 
+def test_questions_and_answers_in_two_languages(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One of both is read, and a notice names the other."""
+    path = write(tmp_path, "Frage,Antwort,Question,Answer,Thema", "Wo?,Hier.,Where?,Here.,x")
+    with caplog.at_level(logging.INFO):
+        assert [entry.question for entry in read_faq(path)] == ["Where?"]
+    assert not absent("'Question' and 'Answer' … --columns Frage,Antwort", caplog.text)
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        assert [entry.question for entry in read_faq(path, ("Frage", "Antwort"))] == ["Wo?"]
+        read_faq(write(tmp_path, "question,answer,Antwort", "Where?,Here.,Hier."))  # answers alone are no pair
+    assert "--columns" not in caplog.text
+
+
 def test_two_columns_of_other_names(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         [entry] = read_faq(write(tmp_path, "Anliegen;Lösung", "Wo?;Hier."))

@@ -74,6 +74,17 @@ def test_copies_are_named(tmp_path: Path, trained: Path) -> None:
     assert advised("1 … line 2 … line 6", found)
 
 
+def test_rows_with_the_same_answer_are_wordings(tmp_path: Path, trained: Path) -> None:
+    """A table of pairs has a row for each question: these are neither copies nor entries without a wording."""
+    asked = [(text, answer, "") for question, answer, wording in ENTRIES for text in (question, wording)]
+    found = findings(write_faq(tmp_path, asked), trained)
+    assert not advised("nearly equal", found)
+    assert not advised("known wording", found)
+    assert any(not absent("8 entries have known wordings", each.found) for each in found)
+    other = ("Has it left?", "Open the link in the mail we sent!", "")
+    assert advised("1 … line 2 … line 10", findings(write_faq(tmp_path, [*asked, other]), trained))
+
+
 def test_missing_wordings_are_named(tmp_path: Path, trained: Path) -> None:
     bare = [(question, answer, wordings if row < 2 else "") for row, (question, answer, wordings) in enumerate(ENTRIES)]
     first = findings(write_faq(tmp_path, bare), trained)[0]

@@ -99,6 +99,8 @@ def test_the_papers_recipe_and_ours() -> None:
         ("optimizer: lion", "optimizer … adam … sgd … adadelta … lion"),
         ("mixed_precision: bfloat16", "mixed_precision … auto … off … bf16 … fp16 … bfloat16"),
         ("mixed_precision: false", "mixed_precision … False"),
+        ("mixed_precision: off", "mixed_precision … 'off' … False … off … quotation marks"),
+        ("language: no", "language … False … quotation marks"),
         ("schedule: cosine", "schedule … linear … constant … inverse … cosine"),
         ("effort: bets", "effort … auto … quick … normal … best … bets"),
         ("effort: null", "effort … auto … quick … normal … best … None"),

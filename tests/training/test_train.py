@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -15,7 +16,7 @@ import torch
 from conftest import write_checkpoint, write_encoder
 from naive import SMALL
 from naive.ap_transformer import TINY
-from refusals import refused
+from refusals import absent, refused
 from small_runs import TOPICS, StopAfter, of_topics
 from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
@@ -381,10 +382,14 @@ def test_an_encoder_and_its_attention_have_learning_rates_of_their_own(encoder: 
 
 
 @pytest.mark.parametrize("frozen", [False, True], ids=["fine-tuned", "frozen"])
-def test_an_untrained_encoder_is_kept_if_training_makes_it_worse(frozen: bool, encoder: str, tmp_path: Path) -> None:
+def test_an_untrained_encoder_is_kept_if_training_makes_it_worse(
+    frozen: bool, encoder: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """It learns from wrong answers, and is judged by the right ones."""
     config = with_encoder(encoder, frozen=frozen, learning_rate=1.0, encoder_learning_rate=0.1, patience=3)
-    result = train(with_other_answers(DATA), DATA, tmp_path / "c", config, device="cpu")
+    with caplog.at_level(logging.INFO):
+        result = train(with_other_answers(DATA), DATA, tmp_path / "c", config, device="cpu")
+    assert not absent("No epoch … untrained … kept", caplog.text)
     torch.manual_seed(config.seed)
     options = complete_options(config.model, config.options)
     untrained = initialize_model(with_other_answers(DATA), config, options, None, torch.device("cpu"))[0].state_dict()
@@ -424,6 +429,31 @@ def test_a_resumed_run_that_keeps_the_untrained_encoder(encoder: str, tmp_path: 
     assert expected["word_weight"] != 1, "not what it begins with, or this test says nothing"
     assert all(torch.equal(value, expected[name]) for name, value in weights(resumed.ranker).items())
     assert resumed.dev.model == unbroken.dev.model
+
+
+def alike(data: Dataset) -> Dataset:
+    """With answers that differ in a number alone."""
+    text = "Within thirty days you may send it back, in its box, without damage, with form {}."
+    return replace(data, answers=[Answer(each.id, text.format(row)) for row, each in enumerate(data.answers)])
+
+
+@pytest.mark.parametrize(
+    ("data", "settings", "nothing"),
+    [
+        (DATA, {"batch_size": 1}, True),
+        (DATA, {"objective": "listwise", "negatives": 0}, True),
+        (alike(DATA), {}, True),
+        (DATA, {"batch_size": 1, "negatives": 3}, False),
+        (DATA, {}, False),
+    ],
+    ids=["batches of one", "no negatives", "answers alike", "drawn negatives", "usual"],
+)
+def test_a_run_that_can_learn_nothing_says_so(
+    data: Dataset, settings: dict[str, Any], nothing: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = TrainingConfig("ap-cnn", SMALL["ap-cnn"], epochs=1, answer_sentences=False, **settings)
+    train(data, DATA, tmp_path / "c", config, device="cpu")
+    assert (not absent("Nothing was learnt … batch_size 1", caplog.text)) == nothing
 
 
 def test_a_checkpoint_needs_its_encoder_no_longer(tmp_path: Path) -> None:

@@ -99,6 +99,14 @@ def test_the_search_of_the_first_day(
     assert set(found) == {"question", "outcome", "probability", "basis", "answers"}
 
 
+def test_the_default_pipeline_has_one_address(default: tuple[TestClient, dict[str, Any]]) -> None:
+    """The documented one, whether the model has vectors, as this one, or not."""
+    found = [default[0].post(f"/{name}/run", json={"query": RETURN}) for name in ("faq_search", "faq_search_hybrid")]
+    assert [each.status_code for each in found] == [200, 200]
+    assert found[0].json() == found[1].json()
+    assert default[0].post("/other/run", json={"query": RETURN}).status_code == 404
+
+
 @pytest.mark.parametrize("whole", [True, False], ids=["one component", "two"])
 def test_limits_decide_and_leave_nothing_worth_showing_out(tmp_path: Path, checkpoint: Path, whole: bool) -> None:
     import yaml

@@ -28,11 +28,6 @@ _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 _INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
 
 
-def _fix_mojibake(text: str) -> str:
-    """Decode as UTF-8 what had been decoded with another encoding: "Ã©" becomes "é"."""
-    return text if text.isascii() else _MOJIBAKE.sub(_decoded, text)
-
-
 def _decoded(match: re.Match[str]) -> str:
     content = b"".join(bytes([ord(each)]) if ord(each) < 0x100 else each.encode("cp1252") for each in match[0])
     try:
@@ -50,7 +45,7 @@ def _strip_html(text: str) -> str:
 
 
 REPAIRS: dict[str, Callable[[str], str]] = {
-    "mojibake": _fix_mojibake,
+    "mojibake": lambda text: text if text.isascii() else _MOJIBAKE.sub(_decoded, text),  # "Ã©" becomes "é"
     "html": _strip_html,
     "control-character": lambda text: _CONTROL.sub("", _LINE_CONTROL.sub(" ", text)),
     "invisible-character": lambda text: _INVISIBLE.sub("", text),

@@ -124,12 +124,7 @@ def faq_search_tool(
         component=AgentSearch(search),
         name=name,
         description=description,
-        parameters={
-            "type": "object",
-            "properties": properties,
-            "required": ["query"],
-            "additionalProperties": False,
-        },
+        parameters={"type": "object", "properties": properties, "required": ["query"], "additionalProperties": False},
         outputs_to_string={"source": "text"},
         outputs_to_state=outputs_to_state,
     )
