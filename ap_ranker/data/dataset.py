@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -73,6 +74,12 @@ class Dataset:
     notes: Counter[str] = field(default_factory=Counter)
     withheld: frozenset[str] = frozenset()
     answers_file: str = ""
+
+    @property
+    def digest(self) -> str:
+        """A hash of all that a run learns from or is measured on."""
+        texts = repr((self.answers, self.questions, self.judged, self.classes))
+        return hashlib.sha256(texts.encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def own_answers(self) -> bool:

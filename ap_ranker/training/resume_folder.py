@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerState
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import kept_alone, make_folder, restore, sync
+from ap_ranker.files import kept_alone, make_folder, restore, sync, write_text_atomically
 from ap_ranker.processes import process_number
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.training.distributed import wait_for_all
@@ -24,6 +25,12 @@ SECONDS = "eval_training_seconds"
 
 _NOTES = "trainer_state.json"
 """What the Trainer writes last of a state, and what is removed first: without it, a state is incomplete."""
+
+
+def check_same(kept: Mapping[str, Any], run: Mapping[str, Any], at: Path, advice: str) -> None:
+    """Raise an `InputError`, which ends with the advice, if what was kept in a place is of another run."""
+    if different := ", ".join(name for name, value in run.items() if kept.get(name, value) != value):
+        raise InputError(f"{at}: expected a run with the same settings and data, found another {different}. {advice}")
 
 
 class ResumeFolder(TrainerCallback):
@@ -68,6 +75,7 @@ class ResumeFolder(TrainerCallback):
 
         InputError if another process is training, or there is no unfinished run to resume.
         """
+        self._resumes = resume
         if resume and not self.folder.is_dir():
             raise InputError(
                 f"Nothing to resume: expected an unfinished run in {str(self.folder)!r}. Leave out --resume."
@@ -89,6 +97,15 @@ class ResumeFolder(TrainerCallback):
             finally:
                 if self.last is None:
                     self.remove()
+
+    def check_run(self, run: Mapping[str, Any]) -> None:
+        """Keep what a run is made of; InputError if the one that it resumes is made of something else."""
+        notes, advice = self.folder / "run.json", "Give the same, or --overwrite in place of --resume to start over."
+        kept = json.loads(notes.read_text(encoding="utf-8")) if self._resumes and notes.is_file() else {}
+        ends = {name: run[name] for name in ("epochs", "patience")}  # it may end earlier or later
+        check_same({**kept, **ends}, run, self.folder, advice)
+        if process_number() == 0:
+            write_text_atomically(notes, json.dumps(run))
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Tell the Trainer where the best state is now."""

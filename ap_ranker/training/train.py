@@ -20,7 +20,6 @@ from transformers.trainer_utils import set_seed
 from ap_ranker.data.dataset import Dataset, answerable, sample_questions
 from ap_ranker.data.split import DEV, question_lines
 from ap_ranker.data.wordings import with_wordings
-from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import MIN_QUESTIONS
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
@@ -53,7 +52,7 @@ from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
 from ap_ranker.training.initialize import initialize_from, initialize_model, settings_of_start, with_effort
 from ap_ranker.training.objectives import objective_spec
 from ap_ranker.training.progress import Progress, quiet
-from ap_ranker.training.resume_folder import ResumeFolder, seconds_so_far
+from ap_ranker.training.resume_folder import ResumeFolder, check_same, seconds_so_far
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
 
@@ -128,6 +127,7 @@ def train(
         answerable(dev)  # before minutes of reading
         recipe = _recipe(config, data, teacher)
         objective = objective_spec(recipe.objective)
+        states.check_run(_record(config, recipe, data, start, teacher) | {"data": data.digest, "dev": dev.digest})
 
         sentences = objective.needs_gradient and config.learns_from_sentences(data.pairs)
         learnt, lessons = with_answer_sentences(data) if sentences else data, None
@@ -160,8 +160,9 @@ def train(
         ranker = Ranker(model, tokenizer, place, cache=EncodingCache(0))  # evaluates states as they are stored
 
         # 2. Train, and evaluate the best epoch beside BM25.
-        sample = sample_questions(with_wordings(dev, data), config.dev_questions, config.seed)
-        dev_set = EvaluationSet(sample, language=config.language)
+        dev_set = EvaluationSet(
+            sample_questions(with_wordings(dev, data), config.dev_questions, config.seed), language=config.language
+        )
         best_epoch, scores = 0, None
         with model.cache_frozen_states():
             # Also in a resumed run, which may keep the untrained model in the end.
@@ -235,13 +236,8 @@ def train_or_load(
         return train(data, dev, folder, config, start=start, teacher=teacher, device=device, **others).ranker
     ranker = Ranker.from_pretrained(folder, resolve_device(device), cache=EncodingCache(0))  # as `train` returns it
     assert ranker.config is not None
-    settings = json.loads(json.dumps(_record(config, _recipe(config, data, teacher), data, start, teacher)))
-    different = [name for name, value in settings.items() if ranker.config.training.get(name, value) != value]
-    if different:
-        raise InputError(
-            f"{folder}: expected a run with the same settings, found another {', '.join(different)}. "
-            "Name another folder for the runs, or remove this one."
-        )
+    settings = _record(config, _recipe(config, data, teacher), data, start, teacher)
+    check_same(ranker.config.training, settings, folder, "Name another folder for the runs, or remove this one.")
     return ranker
 
 
@@ -254,7 +250,7 @@ def _record(
     config: TrainingConfig, recipe: Recipe, data: Dataset, start: Ranker | None, teacher: Teacher | None
 ) -> dict[str, Any]:
     sources = {"start": start.source if start else None, "teacher": teacher.source if teacher else None}
-    return asdict(config) | asdict(recipe) | {"data": data.name} | sources
+    return json.loads(json.dumps(asdict(config) | asdict(recipe) | {"data": data.name} | sources))
 
 
 def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> CandidateScores:

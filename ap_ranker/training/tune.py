@@ -6,7 +6,6 @@ median rule prunes trials that fall behind.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import warnings
@@ -87,7 +86,7 @@ def tune(
     vectors = find_vectors(base.embeddings, base.embedding_size) if is_fixed else None  # once for all trials
     bm25 = EvaluationSet(sample_questions(dev, base.dev_questions, base.seed), language=base.language).bm25
     values = {name: json.loads(distribution_to_json(each)) for name, each in space.items()}
-    hashes = {"training questions": _digest(data), "dev questions": _digest(dev)}
+    hashes = {"training questions": data.digest, "dev questions": dev.digest}
     definition = json.loads(json.dumps({"space": values, "setting": asdict(base), "data": hashes}))
     run = partial(train, data, dev, vectors=vectors, device=device, about=about)
     make_folder(output)
@@ -163,10 +162,6 @@ class _Epochs(TrainerCallback):
         self.trial.report(kwargs["metrics"][f"eval_{MEASURE}"], epoch)
         if epoch < args.num_train_epochs and self.trial.should_prune():
             raise optuna.TrialPruned
-
-
-def _digest(data: Dataset) -> str:
-    return hashlib.sha256(repr((data.answers, data.questions, data.judged, data.classes)).encode()).hexdigest()
 
 
 def _open(output: Path, definition: Mapping[str, Mapping[str, Any]]) -> optuna.Study:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -26,6 +27,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.resume_folder import ResumeFolder
 from ap_ranker.training.train import train
+from ap_ranker.training.training_data import read_training_data
 
 WORDS = ["parcel", "refund", "battery", "helmet"]
 DATA = Dataset(
@@ -56,9 +58,11 @@ def die() -> None:
     raise Killed
 
 
-def run(output: Path, *, resume: bool = False, after: After | None = None) -> Ranker:
+def run(
+    output: Path, *, resume: bool = False, after: After | None = None, data: tuple[Dataset, Dataset] = (DATA, DATA)
+) -> Ranker:
     callbacks = () if after is None else (after,)
-    return train(DATA, DATA, output, CONFIG, device="cpu", resume=resume, callbacks=callbacks).ranker
+    return train(*data, output, CONFIG, device="cpu", resume=resume, callbacks=callbacks).ranker
 
 
 def equal(first: Ranker, second: Ranker) -> bool:
@@ -121,6 +125,43 @@ def test_a_state_without_the_best_one_is_none(unbroken: Ranker, tmp_path: Path) 
     assert equal(run(tmp_path / "c", resume=True), unbroken)
 
 
+OTHER_ANSWERS = replace(DATA, answers=[replace(DATA.answers[0], text="all about the bottle"), *DATA.answers[1:]])
+
+
+@pytest.mark.parametrize(
+    ("data", "dev", "settings", "found"),
+    [
+        (DATA, DATA, {"options": {**SMALL["ap-cnn"], "filters": 3}}, "options"),
+        (DATA, DATA, {"optimizer": "sgd"}, "optimizer"),
+        (DATA, DATA, {"batch_size": 2, "seed": 2}, "batch_size, seed"),
+        (OTHER_ANSWERS, DATA, {}, "data"),  # the same number of words: the weights would fit, each to another word
+        (DATA, replace(DATA, questions=DATA.questions[1:]), {}, "dev"),
+    ],
+    ids=["shape", "optimizer", "batches", "data", "dev"],
+)
+def test_another_run_is_not_resumed(
+    data: Dataset, dev: Dataset, settings: dict[str, Any], found: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Killed):
+        run(tmp_path / "c", after=After(1, die))
+    before = newest(tmp_path / "c")
+    with refused(f"c.training … {found} … --overwrite … --resume"):
+        train(data, dev, tmp_path / "c", replace(CONFIG, **settings), device="cpu", resume=True)
+    assert newest(tmp_path / "c") == before
+
+
+def test_a_run_may_end_later_than_it_was_to(tmp_path: Path) -> None:
+    """One of before `run.json` was kept goes on, too."""
+    for kept in (True, False):
+        output = tmp_path / str(kept)
+        with pytest.raises(Killed):
+            run(output, after=After(1, die))
+        if not kept:
+            (ResumeFolder(output).folder / "run.json").unlink()
+        train(DATA, DATA, output, replace(CONFIG, epochs=4, patience=7), device="cpu", resume=True)
+        assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".training")] == []
+
+
 @pytest.mark.parametrize("call", [1, 6, *(pytest.param(call, marks=pytest.mark.slow) for call in (4, 5, 7, 8, 12))])
 def test_killed_at_any_write_of_a_state(call: int, unbroken: Ranker, tmp_path: Path) -> None:
     """At no moment is there less than before: once a state was saved, one can be gone on from."""
@@ -156,7 +197,8 @@ def test_the_best_state_and_the_last_one_are_kept_and_no_others(remembered: str,
     steps = {"best": noted["best_global_step"], "last": noted["global_step"]}
     states = ResumeFolder(tmp_path / "c")
     assert states.of_step(steps[remembered]).is_dir()
-    assert len(list(states.folder.iterdir())) == len(set(steps.values()))
+    kept = {states.of_step(step).name for step in steps.values()}
+    assert {path.name for path in states.folder.iterdir()} == {"run.json", *kept}
 
 
 def test_a_full_disk_stops_the_run_and_the_next_one_goes_on(unbroken: Ranker, tmp_path: Path) -> None:
@@ -218,13 +260,14 @@ def test_killed_before_the_first_state(option: tuple[str, ...], folder: Path, ca
 
 
 def test_messages_name_the_ways_to_go_on(folder: Path) -> None:
+    data = read_training_data(folder, None, None, CONFIG)
     with pytest.raises(Killed):
-        run(folder / "c", after=After(1, die))
+        run(folder / "c", after=After(1, die), data=data)
     assert not absent("c.training … --resume … --overwrite", command()[0])
     said, code = command("--resume")
     assert code == 0, said
     with pytest.raises(Killed):
-        run(folder / "c", after=After(1, die))
+        run(folder / "c", after=After(1, die), data=data)
     advice = "add --overwrite to replace it, with --resume too to continue the unfinished run"
     assert advice in command()[0]
     said, code = command("--resume", "--overwrite")
