@@ -100,7 +100,7 @@ class ResumeFolder(TrainerCallback):
 
     def check_run(self, run: Mapping[str, Any]) -> None:
         """Keep what a run is made of; InputError if the one that it resumes is made of something else."""
-        notes, advice = self.folder / "run.json", "Give the same, or --overwrite in place of --resume to start over."
+        notes, advice = self.folder / "run.json", "Give the same ones, or remove this folder to start over."
         kept = json.loads(notes.read_text(encoding="utf-8")) if self._resumes and notes.is_file() else {}
         ends = {name: run[name] for name in ("epochs", "patience")}  # it may end earlier or later
         check_same({**kept, **ends}, run, self.folder, advice)

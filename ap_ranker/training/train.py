@@ -127,12 +127,12 @@ def train(
         answerable(dev)  # before minutes of reading
         recipe = _recipe(config, data, teacher)
         objective = objective_spec(recipe.objective)
-        states.check_run(_record(config, recipe, data, start, teacher) | {"data": data.digest, "dev": dev.digest})
 
         sentences = objective.needs_gradient and config.learns_from_sentences(data.pairs)
         learnt, lessons = with_answer_sentences(data) if sentences else data, None
         if teacher:
             learnt, lessons = teacher.teach(learnt, data, unanswered, config.language, on_progress)
+        states.check_run(_record(config, recipe, data, start, teacher) | {"data": learnt.digest, "dev": dev.digest})
 
         # 1. Build the vocabulary and initialise the weights.
         set_seed(config.seed)

@@ -145,7 +145,7 @@ def test_another_run_is_not_resumed(
     with pytest.raises(Killed):
         run(tmp_path / "c", after=After(1, die))
     before = newest(tmp_path / "c")
-    with refused(f"c.training … {found} … --overwrite … --resume"):
+    with refused(f"c.training … {found} … remove"):
         train(data, dev, tmp_path / "c", replace(CONFIG, **settings), device="cpu", resume=True)
     assert newest(tmp_path / "c") == before
 
