@@ -75,7 +75,7 @@ class ResumeFolder(TrainerCallback):
 
         InputError if another process is training, or there is no unfinished run to resume.
         """
-        self._resumes = resume
+        self._resumes = resume and self.last is not None
         if resume and not self.folder.is_dir():
             raise InputError(
                 f"Nothing to resume: expected an unfinished run in {str(self.folder)!r}. Leave out --resume."

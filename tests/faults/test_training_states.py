@@ -162,6 +162,15 @@ def test_a_run_may_end_later_than_it_was_to(tmp_path: Path) -> None:
         assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".training")] == []
 
 
+def test_a_run_without_a_state_resumes_as_any_other(tmp_path: Path) -> None:
+    """It was killed before its first epoch ended: nothing of it is gone on from."""
+    killed = patch("ap_ranker.training.train.initialize_model", side_effect=Killed)
+    with pytest.raises(Killed), killed, patch.object(ResumeFolder, "remove"):  # as a kill leaves it
+        run(tmp_path / "c")
+    assert (tmp_path / "c.training" / "run.json").is_file()
+    train(DATA, DATA, tmp_path / "c", replace(CONFIG, seed=2), device="cpu", resume=True)
+
+
 @pytest.mark.parametrize("call", [1, 6, *(pytest.param(call, marks=pytest.mark.slow) for call in (4, 5, 7, 8, 12))])
 def test_killed_at_any_write_of_a_state(call: int, unbroken: Ranker, tmp_path: Path) -> None:
     """At no moment is there less than before: once a state was saved, one can be gone on from."""
