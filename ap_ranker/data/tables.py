@@ -13,12 +13,13 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
-from ap_ranker.data.column_names import OF_FORMS, PAIRS, plain
+from ap_ranker.data.column_names import OF_FORMS, PAIRS, hold_pairs, plain
 from ap_ranker.data.dataset import QUESTION_MARKS
-from ap_ranker.data.excel import read_spreadsheet
+from ap_ranker.data.excel import MAX_TITLE_ROWS, read_spreadsheet
 from ap_ranker.data.json_tables import read_json, read_jsonl
 from ap_ranker.data.parquet import read_parquet
 from ap_ranker.data.rows import Row, check_columns
@@ -112,22 +113,27 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
         strict=not plain,
     )
     try:
-        filled = (row for row in reader if any(map(str.strip, row)))  # without blank lines
-        header = [unguarded(name).strip() for name in next(filled, [])]
-        width = len(header)
+        filled = ((told + reader.line_num, row) for row in reader if any(map(str.strip, row)))  # without blank lines
+        top = [*islice(filled, MAX_TITLE_ROWS + 1)] or [(told, [])]
+        several = next((i for i, (_, row) in enumerate(top) if len([*filter(str.strip, row)]) > 1), 0)
+        start = several if hold_pairs(top[several][1]) and len(top[0][1]) == len(top[several][1]) else 0
+        number, names = top[start]
+        if start:
+            logger.info("%s: the names of the columns are in line %d; what stands above is left out.", path, number)
+        header = [unguarded(name).strip() for name in names]
         while header and not header[-1]:  # cells of a spreadsheet that only have a format
             header.pop()
-        first = f"line {told + reader.line_num}"
+        first = f"line {number}"
         check_columns(header, f"{path}, {first}")
-        for values in filled:
-            if len(values) == width and not any(values[len(header) :]):
+        for number, values in chain(top[start + 1 :], filled):
+            if len(values) == len(names) and not any(values[len(header) :]):
                 del values[len(header) :]
-            place = f"{path}, line {told + reader.line_num}"
+            place = f"{path}, line {number}"
             if len(values) != len(header):
-                names = one_line(", ".join(header))
+                known = one_line(", ".join(header))
                 is_no_header = len(header) == 1 or header[0].endswith(QUESTION_MARKS)
                 advice = f" {first.capitalize()} must hold the names of the columns." if is_no_header else ""
-                raise InputError(f"{place}: expected {len(header)} fields ({names}), found {len(values)}.{advice}")
+                raise InputError(f"{place}: expected {len(header)} fields ({known}), found {len(values)}.{advice}")
             yield Row(dict(zip(header, map(unguarded, values), strict=True)), place)
     except csv.Error as error:
         place = f"{path}, line {told + reader.line_num}"

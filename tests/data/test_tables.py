@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import logging
 import random
 import re
 import tempfile
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusals import refused
+from refusals import absent, refused
 
 from ap_ranker.data.tables import read_table
 from ap_ranker.files import csv_text
@@ -92,6 +93,26 @@ def test_several_delimiters_are_refused(tmp_path: Path, header: str) -> None:
     (tmp_path / "a.csv").write_text(f"{header}\n1;2,3\n")
     with refused("a.csv, line 1"):
         read_table(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("above", ["FAQ;;\n", '"FAQ, 2026\nof the shop";;\n\n;as of May;\n'])
+def test_titles_may_stand_above_the_header(above: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What a spreadsheet with a title is saved as."""
+    path, line = tmp_path / "FAQ.csv", above.count("\n") + 1
+    path.write_text(above + 'Nr;Frage;Antwort\n1;Wo?;"Hier;\ndort"\n;;\n2;Wann?;Jetzt\n')
+    with caplog.at_level(logging.INFO):
+        rows = read_table(path).rows
+    assert [(row.get("Frage"), row.get("Antwort")) for row in rows] == [("Wo?", "Hier;\ndort"), ("Wann?", "Jetzt")]
+    assert [row.place for row in rows] == [f"{path}, line {line + 2}", f"{path}, line {line + 4}"]
+    assert not absent(f"FAQ.csv … line {line}", caplog.text)
+
+
+def test_a_line_of_several_names_is_no_title(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a;b;c\nquestion;answer;x\n1;2;3\n")
+    assert [*read_table(tmp_path / "x.csv").rows[0].fields] == ["a", "b", "c"]
+    (tmp_path / "x.csv").write_text("FAQ;;\n" * 4 + "question;answer;x\n1;2;3\n")
+    with refused("line 5 … 1 … FAQ … 3"):
+        read_table(tmp_path / "x.csv")
 
 
 def test_cells_that_only_have_a_format_are_no_column(tmp_path: Path) -> None:
