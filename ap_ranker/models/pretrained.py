@@ -89,7 +89,7 @@ def _transformers(expected: str) -> Iterator[None]:
 def read_encoder_config(folder: Path) -> dict[str, Any]:
     """The encoder's architecture as basic types, for checkpoints; InputError if transformers does not know it."""
     with _transformers(f"{folder}: expected a pretrained encoder of a known architecture"):
-        ban_code(json.loads((folder / CONFIG).read_text(encoding="utf-8")), folder / CONFIG)
+        refuse_code(json.loads((folder / CONFIG).read_text(encoding="utf-8")), folder / CONFIG)
         from transformers import AutoConfig
 
         known = AutoConfig.from_pretrained(folder, trust_remote_code=False)
@@ -101,7 +101,7 @@ def read_encoder_config(folder: Path) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in LEFT_OUT}
 
 
-def ban_code(config: Any, path: Path) -> None:
+def refuse_code(config: Any, path: Path) -> None:
     """Raise InputError if a file's configuration names code of its own, at any depth; such code is never run."""
     for key, value in config.items() if isinstance(config, Mapping) else ():
         # An attention's implementation with a slash is a repository on the hub.
@@ -110,7 +110,7 @@ def ban_code(config: Any, path: Path) -> None:
                 f"{path}: expected an encoder that transformers has the code of, found {key!r}, which names code to be "
                 "run. Such code is never run: choose another encoder."
             )
-        ban_code(value, path)
+        refuse_code(value, path)
 
 
 def build_backbone(config: Mapping[str, Any]) -> Any:

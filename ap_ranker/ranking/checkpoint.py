@@ -22,7 +22,15 @@ from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError, one_line, told_at
 from ap_ranker.files import atomic_directory, restore, write_text_atomically
 from ap_ranker.models.base import AnswerModel
-from ap_ranker.models.pretrained import BACKBONE, WEIGHTS, ban_code, download, encoder_hash, find_encoder, read_weights
+from ap_ranker.models.pretrained import (
+    BACKBONE,
+    WEIGHTS,
+    download,
+    encoder_hash,
+    find_encoder,
+    read_weights,
+    refuse_code,
+)
 from ap_ranker.models.registry import LARGEST, MODELS, build_model
 from ap_ranker.models.sentence_modules import SentenceSettings
 from ap_ranker.models.spec import Inputs
@@ -221,7 +229,7 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
     if values.get("faq") is not None:
         values["faq"] = read_fields(FAQSketch, values["faq"], f"{path}: faq")
     config = read_fields(CheckpointConfig, values, path)
-    ban_code(config.encoder, path)
+    refuse_code(config.encoder, path)
     return config
 
 

@@ -23,7 +23,7 @@ from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.rule import Basis
 from ap_ranker.search.default_pipelines import find_pipeline
-from ap_ranker.search.load_pipeline import components_of, describe_store, load_pipeline, safe_line, stores_of
+from ap_ranker.search.load_pipeline import components_of, describe_store, find_stores, load_pipeline, safe_line
 from ap_ranker.text.synonyms import read_synonyms
 from haystack_integrations.common.ap_ranker.entries import to_document
 from haystack_integrations.common.ap_ranker.query_data import query_key, with_query_data
@@ -70,7 +70,7 @@ class DeclaredPipeline:
             for part in components_of(pipeline):
                 if hasattr(part, "model"):
                     part.model = checkpoint  # read on first use
-            for store in stores_of(pipeline):
+            for store in find_stores(pipeline):
                 store.language = language
         for part in components_of(pipeline):
             if isinstance(part, AnswerRanker) and part.wordings is None:
@@ -122,7 +122,7 @@ class DeclaredPipeline:
             store.write_documents(documents, policy=DuplicatePolicy.SKIP)
 
     def _stores(self) -> list[Any]:
-        if stores := stores_of(self.pipeline):
+        if stores := find_stores(self.pipeline):
             return stores
         raise InputError(f"{self.path}: expected a retriever with a document store, found none.")
 
@@ -212,7 +212,7 @@ class DeclaredPipeline:
         return f"Target precision of answers: {precision:g}, by {origin}; all else is a maybe, or nothing."
 
     def _compare_faq(self, ranker: AnswerRanker) -> None:
-        stores = [store for store in stores_of(self.pipeline) if isinstance(store, BM25SDocumentStore)]
+        stores = [store for store in find_stores(self.pipeline) if isinstance(store, BM25SDocumentStore)]
         ranker.compare_faq(lambda most: [text for store in stores for text in store.contents(most)])
 
     def run(self, question: str, limits: Limits = NO_LIMITS, top_k: int | None = None) -> list[Document]:

@@ -63,7 +63,7 @@ def components_of(pipeline: Pipeline) -> Iterator[Any]:
             yield component
 
 
-def stores_of(pipeline: Pipeline) -> list[Any]:
+def find_stores(pipeline: Pipeline) -> list[Any]:
     """The document stores of a pipeline's components."""
     # Retrievers of other packages keep theirs in `_document_store`.
     parts = components_of(pipeline)

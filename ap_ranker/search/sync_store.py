@@ -21,7 +21,13 @@ from ap_ranker.documents import read_entries
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.search.default_pipelines import find_pipeline
-from ap_ranker.search.load_pipeline import components_of, describe_store, load_pipeline, report_store_errors, stores_of
+from ap_ranker.search.load_pipeline import (
+    components_of,
+    describe_store,
+    find_stores,
+    load_pipeline,
+    report_store_errors,
+)
 from haystack_integrations.common.ap_ranker.entries import MARK, to_document
 from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
 from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
@@ -174,7 +180,7 @@ def _write(store: Any, documents: list[Document]) -> None:
 def _parts(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[HybridRetriever]]:
     """The document store of a pipeline's file, the embedder before its writer, and the retrievers that embed."""
     pipeline, _ = load_pipeline(find_pipeline(path))
-    parts, stores = list(components_of(pipeline)), stores_of(pipeline)
+    parts, stores = list(components_of(pipeline)), find_stores(pipeline)
     ends = any(isinstance(store, InMemoryDocumentStore) or getattr(store, "path", store) is None for store in stores)
     if ends or not stores or any(store.to_dict() != stores[0].to_dict() for store in stores):
         raise InputError(

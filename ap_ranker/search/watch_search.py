@@ -15,7 +15,7 @@ from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.search.load_pipeline import components_of, report_store_errors, stores_of
+from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.threads import leave_what_lives
 from haystack_integrations.common.ap_ranker.entries import to_document
@@ -88,7 +88,7 @@ class SearchWatcher:
     def _switch(self) -> None:
         """Let another pipeline that has the checkpoint of now take the place of this one, unless it changes again."""
         new, documents = self._setup.load()
-        names = [{getattr(one, "index", None) for one in stores_of(each.pipeline)} for each in (self._search, new)]
+        names = [{getattr(one, "index", None) for one in find_stores(each.pipeline)} for each in (self._search, new)]
         if None in names[0] or names[0] & names[1]:
             expected = "expected documents in memory, which each of two pipelines has for itself"
             raise InputError(
@@ -130,7 +130,7 @@ class SearchWatcher:
 
 
 def _followed(search: DeclaredPipeline, setup: SearchSetup) -> list[_Followed]:
-    stores = [store for store in stores_of(search.pipeline) if isinstance(store, BM25SDocumentStore)]
+    stores = [store for store in find_stores(search.pipeline) if isinstance(store, BM25SDocumentStore)]
     in_memory = [store for store in stores if store.path is None]
     if setup.documents is not None:
         return [_Followed(setup.documents, setup.match, in_memory)] if in_memory else []

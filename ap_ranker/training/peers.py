@@ -24,7 +24,7 @@ from ap_ranker.errors import InputError, check_known, extra_for, library_errors
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.files import atomic_directory, hash_of_files
-from ap_ranker.models.pretrained import ban_code, find_encoder
+from ap_ranker.models.pretrained import find_encoder, refuse_code
 from ap_ranker.models.transformer_encoder import multiplies_bfloat16
 from ap_ranker.text.reading import question_key
 from ap_ranker.training.distributed import OnOneDevice
@@ -195,7 +195,7 @@ def _options(folder: Path) -> dict[str, Any]:
     """What the library is told of each model; InputError if its folder has code to run or weights that are pickled."""
     for path in (path for name in ("config", "tokenizer_config", "modules") for path in folder.rglob(f"{name}.json")):
         content = json.loads(path.read_text(encoding="utf-8"))
-        ban_code(content, path)
+        refuse_code(content, path)
         for kind in (str(module.get("type")) for module in content if isinstance(content, list)):
             if not kind.startswith("sentence_transformers."):
                 raise InputError(f"{path}: expected modules of sentence_transformers, found {kind!r}, code to be run.")

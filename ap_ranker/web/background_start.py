@@ -18,7 +18,7 @@ from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.rule import Basis
 from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
-from ap_ranker.search.load_pipeline import components_of, report_store_errors, stores_of
+from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.threads import leave_what_lives, use_one_thread
 from ap_ranker.web.workers import SearchWorkers
@@ -49,7 +49,7 @@ class BackgroundStart:
         self._ranks: DeclaredPipeline | SearchWorkers | None = None
         self._reported = time.monotonic()
         self._closed = False
-        stores = stores_of(search.pipeline)
+        stores = find_stores(search.pipeline)
         self._store = next((store for store in stores if isinstance(store, BM25SDocumentStore)), None)
         self._thread = ThreadPoolExecutor(1, "background start")
         self._thread.submit(torch.get_num_threads).result()  # as many as the machine has, for this thread

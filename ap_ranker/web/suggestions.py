@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 
 from ap_ranker.data.wordings import WordingFiles, Wordings
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.search.load_pipeline import stores_of
+from ap_ranker.search.load_pipeline import find_stores
 from ap_ranker.text.reading import bare, fold
 from ap_ranker.web.browse import Catalogue
 from haystack_integrations.common.ap_ranker.entries import own_wordings
@@ -101,7 +101,7 @@ class LiveSuggestions:
 
     def refresh(self) -> None:
         """Read the texts again if they have changed; one thread at a time."""
-        stores = [store for store in stores_of(self._search.pipeline) if isinstance(store, BM25SDocumentStore)]
+        stores = [store for store in find_stores(self._search.pipeline) if isinstance(store, BM25SDocumentStore)]
         ranker = self._search.ranker()
         wordings = self._files.now([*map(str, ranker.wordings or ())] if ranker else [])
         version = [store.revision() for store in stores], wordings

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.search.load_pipeline import stores_of
+from ap_ranker.search.load_pipeline import find_stores
 from elastic.conftest import Search
 from elastic.test_index import FAQ, counts, index
 from haystack_integrations.components.retrievers.ap_ranker import BM25Scores
@@ -92,7 +92,7 @@ def test_scores_of_documents_are_those_of_a_search_without_a_filter(search: Sear
     """Also of those that the joiner took from the other retriever, in any order."""
     index(search, FAQ)
     retriever = Pipeline.loads(search.searching.read_text()).get_component("retriever")
-    store = stores_of(Pipeline.loads(search.searching.read_text()))[0]
+    store = find_stores(Pipeline.loads(search.searching.read_text()))[0]
     everything = store.filter_documents()
     for query in ("my", "battery", "my parcel", "nothing of this kind"):
         expected = {document.id: document.score / 2.2 for document in retriever.run(query=query)["documents"]}
@@ -107,7 +107,7 @@ def test_scores_of_documents_are_those_of_a_search_without_a_filter(search: Sear
 
 def test_documents_without_embeddings_are_found_by_their_words(hybrid: Search) -> None:
     """What `ask --documents` wrote, until `index` embeds it."""
-    store = stores_of(Pipeline.loads(hybrid.searching.read_text()))[0]
+    store = find_stores(Pipeline.loads(hybrid.searching.read_text()))[0]
     store.write_documents(
         [Document(content=f"{question} {answer}", meta={"question": question}) for question, answer in FAQ],
         policy=DuplicatePolicy.OVERWRITE,

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
 from ap_ranker.search import sync_store
-from ap_ranker.search.load_pipeline import report_store_errors, stores_of
+from ap_ranker.search.load_pipeline import find_stores, report_store_errors
 from ap_ranker.search.sync_store import IndexChanges
 from elastic.adapter import Adapter
 from elastic.conftest import Search
@@ -181,7 +181,7 @@ def documents(number: int) -> list[Document]:
 
 def test_lists_piece_by_piece(search: Search) -> None:
     """Elasticsearch lists 10,000 documents at most, so that a large index is listed by ranges of keys."""
-    store = stores_of(Pipeline.loads(search.indexing.read_text()))[0]
+    store = find_stores(Pipeline.loads(search.indexing.read_text()))[0]
     progress: list[tuple[int, int]] = []
     changes = sync_documents(
         store, documents(60), listed=7, batch=25, on_progress=lambda done, total: progress.append((done, total))
@@ -198,7 +198,7 @@ def test_a_killed_server_loses_and_duplicates_nothing(search: Search) -> None:
     if not search.server.command:
         pytest.skip("this server is not ours to kill")
     old, new = documents(40), documents(70)[10:]
-    store = stores_of(Pipeline.loads(search.indexing.read_text()))[0]
+    store = find_stores(Pipeline.loads(search.indexing.read_text()))[0]
     sync_documents(store, old, batch=20)
     if search.server.lasting:  # noida-db writes to the disk later than it answers
         search.server.stop()
@@ -222,7 +222,7 @@ def test_a_killed_server_loses_and_duplicates_nothing(search: Search) -> None:
         assert set(kept) <= {document.id for document in [*old, *new]}
         assert all(fields["answer"] for fields in kept.values())  # no half document
 
-    store = stores_of(Pipeline.loads(search.indexing.read_text()))[0]
+    store = find_stores(Pipeline.loads(search.indexing.read_text()))[0]
     assert sync_documents(store, new, batch=10).total == 60
     assert {name: fields["content"] for name, fields in search.documents().items()} == {
         document.id: document.content for document in new
@@ -234,7 +234,7 @@ def test_a_killed_server_loses_and_duplicates_nothing(search: Search) -> None:
 def test_a_dropped_connection_loses_and_duplicates_nothing(search: Search, batch: int) -> None:
     """Also to a server that we cannot kill; in each of the writes and of the deletes."""
     old, new = documents(20), documents(30)[10:]
-    store = stores_of(Pipeline.loads(search.indexing.read_text()))[0]
+    store = find_stores(Pipeline.loads(search.indexing.read_text()))[0]
     sync_documents(store, old)
     started = search.proxy.bulks()
 

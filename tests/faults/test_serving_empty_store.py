@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 
 from ap_ranker.data.faq import Match
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.search.load_pipeline import stores_of
+from ap_ranker.search.load_pipeline import find_stores
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
@@ -72,7 +72,7 @@ def test_the_command_line_treats_it_as_an_error(pipeline: Path) -> None:
 
 def test_a_store_that_holds_documents_may_find_none(pipeline: Path) -> None:
     client, wrapper = deployed(pipeline)
-    (store,) = stores_of(wrapper.pipeline)
+    (store,) = find_stores(wrapper.pipeline)
     store.write_documents([Document(content="Open the tracking link.")])
     response = client.post("/faq_search/run", json={"query": "zebra"})
     assert (response.status_code, response.json()["result"]["search"]["documents"]) == (200, [])

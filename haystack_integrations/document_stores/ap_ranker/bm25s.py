@@ -29,7 +29,13 @@ from ap_ranker.threads import in_thread
 from ap_ranker.watched_file import Watched
 from haystack_integrations.common.ap_ranker.entries import to_document
 from haystack_integrations.common.ap_ranker.query_data import STORED_QUESTION, WORDINGS_COUNT, Found, query_key
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, EmbeddingSizeError, Index, find, finite
+from haystack_integrations.document_stores.ap_ranker.documents import (
+    Documents,
+    EmbeddingSizeError,
+    Index,
+    find,
+    to_array,
+)
 from haystack_integrations.document_stores.ap_ranker.folder_documents import FolderDocuments
 from haystack_integrations.document_stores.ap_ranker.stored_documents import StoredDocuments, checked
 
@@ -272,7 +278,7 @@ class BM25SDocumentStore(StoredDocuments):
 
     def _by_meaning(self, embedding: Sequence[float]) -> Leg:
         try:
-            query = finite(embedding).astype(float)
+            query = to_array(embedding).astype(float)
         except ValueError as error:
             raise ValueError(f"query_embedding should be a non-empty list of floats, but is {error}.") from error
         if not query.size or not isinstance(embedding[0], float):

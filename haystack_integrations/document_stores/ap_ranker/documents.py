@@ -115,7 +115,7 @@ class Documents:
         self._documents[row] = replace(document, embedding=None)
         self._embeddings.pop(row, None)
         if document.embedding is not None:
-            self._embeddings[row] = finite(document.embedding)
+            self._embeddings[row] = to_array(document.embedding)
         self._changes += 1
 
     def remove(self, document_id: str) -> None:
@@ -226,7 +226,7 @@ def with_meta_prefix(filters: dict[str, Any]) -> dict[str, Any]:
     return filters
 
 
-def finite(embedding: Sequence[float] | np.ndarray) -> np.ndarray:
+def to_array(embedding: Sequence[float] | np.ndarray) -> np.ndarray:
     """
     (C,) numbers, in float32 if it holds all of them exactly, as it does a model's, and otherwise in float64.
 

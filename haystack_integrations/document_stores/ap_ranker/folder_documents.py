@@ -26,7 +26,7 @@ from ap_ranker.data.exact_json import from_json, to_json
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import WriteError, atomic_directory, hash_of_files, make_folder
 from ap_ranker.ranking.wordings import EMBEDDED_BY
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Kind, finite
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Kind, to_array
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class FolderDocuments(Documents):
         query = f"SELECT row, id, embedding FROM documents {some} embedding IS NOT NULL ORDER BY row"
         for row, document_id, stored in self._open().execute(query, values):
             with self._reading(document_id):
-                embedding = finite(np.frombuffer(stored, _TYPES[bytes(stored[:1])], offset=1))
+                embedding = to_array(np.frombuffer(stored, _TYPES[bytes(stored[:1])], offset=1))
             yield row, document_id, embedding
 
     def put(self, document: Document) -> None:
@@ -243,6 +243,6 @@ def _blob(document: Document) -> bytes | None:
     """Exactly the numbers of the embedding, in as few bytes as they need."""
     if document.embedding is None:
         return None
-    numbers = finite(document.embedding)
+    numbers = to_array(document.embedding)
     kind = numbers.dtype.char.encode()
     return kind + numbers.astype(_TYPES[kind]).tobytes()

@@ -20,7 +20,7 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.query_data import QUERY_DATA, changed, check_meta, own_meta
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, finite
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, to_array
 
 _BATCH = 512  # documents embedded before they are written: an interrupted run loses as many
 
@@ -190,7 +190,7 @@ def checked(document: object) -> Document:
     check_meta([document])
     try:
         f"{document.id}{document.content}".encode()
-        finite([] if document.embedding is None else document.embedding)
+        to_array([] if document.embedding is None else document.embedding)
     except ValueError as error:
         expected = "expected text that UTF-8 can hold and an embedding of numbers"
         raise InputError(f"Document {document.id!r}: {expected}, found {error}.") from error
