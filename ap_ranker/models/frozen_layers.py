@@ -72,7 +72,7 @@ class FrozenStates:
 
 
 def rounded(states: Tensor) -> Tensor:
-    """In half precision; in bfloat16 where that cannot hold them, as those between the layers of Gemma."""
+    """In half precision; in bfloat16 where that cannot hold them, as between the layers of some decoders."""
     return half if is_finite(half := states.half()) else states.bfloat16()
 
 
