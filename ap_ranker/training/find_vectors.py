@@ -23,19 +23,11 @@ import torch
 from safetensors.torch import load_file
 
 from ap_ranker.errors import InputError, library_errors
-from ap_ranker.models.pretrained import (
-    DEFAULT_ENCODER,
-    MOST_TOKENS,
-    TOKENIZER,
-    WEIGHTS,
-    encoder_hash,
-    find_encoder,
-    read_encoder,
-)
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, MOST_TOKENS, WEIGHTS, encoder_hash, find_encoder, read_encoder
 from ap_ranker.models.sentence_modules import modules_of, read_json
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.models.weights import check_finite
-from ap_ranker.ranking.checkpoint import is_checkpoint
+from ap_ranker.ranking.checkpoint import TOKENIZER, is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, SubwordTokenizer, TokenBatch, split_words
 from ap_ranker.text.word_vectors import WordVectors, read_vectors
@@ -51,8 +43,7 @@ ALPHA = 1e-3
 SPREAD = 0.4
 """Standard deviation of the numbers, about that of GloVe's."""
 
-AT_ONCE = 256
-"""Words that are read at once."""
+AT_ONCE = 256  # words that are read at once
 
 
 def find_vectors(
@@ -123,10 +114,8 @@ def _static_vectors(name: str, folder: Path, size: int | None, on_progress: Prog
     def embed(texts: Sequence[str]) -> np.ndarray:
         return np.stack([table[tokenizer.subwords(text)].sum(dim=0).numpy() for text in texts])
 
-    key = encoder_hash(folder)
-    return EncoderVectors(
-        embed, words_of_vocabulary(tokenizer), size, f"the encoder {name}", key, on_progress, static=True
-    )
+    words, origin = words_of_vocabulary(tokenizer), f"the encoder {name}"
+    return EncoderVectors(embed, words, size, origin, encoder_hash(folder), on_progress, static=True)
 
 
 def vectors_of_teacher(teacher: Ranker, size: int | None, on_progress: Progress) -> EncoderVectors | None:

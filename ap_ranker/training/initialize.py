@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ap_ranker.data.dataset import Dataset
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, library_errors
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, KEY, find_encoder, read_encoder, read_encoder_config
 from ap_ranker.models.registry import build_model, model_spec
@@ -124,7 +124,8 @@ def _with_encoder(
                 yield TokenBatch.from_lists(tokens[start : start + AT_ONCE], device)
             on_progress(doing, len(tokens), len(tokens))
 
-    model.load_pretrained(folder, batches())
+    with library_errors(f"{folder}: expected an encoder that reads texts here", advice=" Choose another encoder."):
+        model.load_pretrained(folder, batches())
     return model, tokenizer, inputs
 
 

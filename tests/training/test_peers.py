@@ -255,6 +255,13 @@ def test_a_classifier_is_no_reranker(encoder: Path, tmp_path: Path) -> None:
         ready_peer(f"cross-encoder:{tmp_path / 'nli'}", CPU)
 
 
+def test_a_bi_encoder_is_no_cross_encoder(ready: dict[str, str]) -> None:
+    """The library would give it random weights that make a score."""
+    folder = ready["bi-encoder"].partition(":")[2]
+    with refused(f"{folder} … cross-encoder … one score … none"):
+        ready_peer(f"cross-encoder:{folder}", CPU)
+
+
 def test_what_is_asked_for_is_checked_before_anything_is_trained() -> None:
     with refused("bi-encoder … cross-encoder … colbert"):
         check_peers(["bi-encoder", "colbert"])
