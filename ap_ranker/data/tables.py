@@ -133,6 +133,8 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
                 known = one_line(", ".join(header))
                 is_no_header = len(header) == 1 or header[0].endswith(QUESTION_MARKS)
                 advice = f" {first.capitalize()} must hold the names of the columns." if is_no_header else ""
+                if len(values) > len(header) and not (is_no_header or plain):
+                    advice = f" Put texts that hold {delimiter!r} in quotation marks."
                 raise InputError(f"{place}: expected {len(header)} fields ({known}), found {len(values)}.{advice}")
             yield Row(dict(zip(header, map(unguarded, values), strict=True)), place)
     except csv.Error as error:

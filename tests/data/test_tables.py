@@ -269,6 +269,13 @@ def test_a_quoted_header_tells_that_fields_are_quoted(tmp_path: Path) -> None:
     assert [row.fields for row in read_table(tmp_path / "a.tsv").rows] == [{"question": "q1", "answer": "Yes."}]
 
 
+def test_a_text_with_a_bare_delimiter_says_how_to_write_it(tmp_path: Path) -> None:
+    path = tmp_path / "faq.csv"
+    path.write_text("question,answer\nWhere is it?,In Bern, at the station\n")
+    with refused("faq.csv, line 2 … ',' … quotation marks"):
+        read_table(path)
+
+
 @pytest.mark.parametrize(
     ("body", "line"),
     [
