@@ -110,6 +110,7 @@ def test_the_papers_recipe_and_ours() -> None:
         ("dev_share: 1.5", "dev_share … 1 … 1.5"),
         ("options: [1]", "options"),
         ("options: {filter: 3}", "ap-transformer … filter"),
+        ("options: {trained_layers: 6}", "frozen … true … trained_layers … 6"),
         ("model: ap", "ap"),
         ("- a", "name: value … list"),
         ("a: [", "YAML"),
