@@ -416,12 +416,13 @@ def test_a_resumed_run_with_an_encoder(frozen: bool, encoder: str, tmp_path: Pat
         assert torch.allclose(value, weights(unbroken.ranker)[name], atol=0.0), name
 
 
-def test_a_run_cannot_be_resumed_with_another_encoder(encoder: str, tmp_path: Path) -> None:
-    data, other = with_other_answers(DATA), write_encoder(tmp_path / "other", hidden_size=24)
+def test_a_run_cannot_be_resumed_with_another_encoder(tmp_path: Path) -> None:
+    """Of the same name, whose folder was written anew meanwhile."""
+    data, config = with_other_answers(DATA), with_encoder(str(write_encoder(tmp_path / "encoder")), epochs=3)
     with pytest.raises(KeyboardInterrupt):
-        config = with_encoder(encoder, epochs=3)
         train(data, data, tmp_path / "broken", config, device="cpu", callbacks=(StopAfter(2),))
-    config = with_encoder(str(other), epochs=3)
+    shutil.rmtree(tmp_path / "encoder")
+    write_encoder(tmp_path / "encoder", hidden_size=24)
     with refused("unfinished run of the same model … size mismatch … --resume"):
         train(data, data, tmp_path / "broken", config, device="cpu", resume=True)
     assert (tmp_path / "broken.training").is_dir()
