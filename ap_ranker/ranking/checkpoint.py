@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -101,8 +101,9 @@ def save_checkpoint(
     tokenizer: AnyTokenizer,
     card: str,
     further: Mapping[str, str] = MappingProxyType({}),
+    finish: Callable[[Path], None] = lambda folder: None,
 ) -> None:
-    """Write a checkpoint folder, with `further` files by name; it replaces an older one only when it is complete.
+    """Write a checkpoint folder, with `further` files by name; it replaces an older one when `finish` is done with it.
 
     The matrices of a pretrained encoder are stored in half precision (`round_as_stored`). With the option `linked`, an
     encoder that is as its source has it is named instead.
@@ -119,6 +120,7 @@ def save_checkpoint(
         tokenizer.save(draft / TOKENIZER)
         for name, text in {CARD: card, **further}.items():
             (draft / name).write_text(text, encoding="utf-8")
+        finish(draft)
 
 
 def round_as_stored(weights: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:

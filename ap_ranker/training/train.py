@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -204,10 +205,8 @@ def train(
             files = {TRAINED_QUESTIONS: trained_lines(each.text for each in data.questions)}
             files |= {DEV: question_lines(dev)} if data.withheld else {}
             card = model_card(ranker.config, report, _machine(place), batches, about)
-            save_checkpoint(output, ranker.config, model, tokenizer, card, files)
-            if not dev.judged and len(dev.answerable) >= MIN_QUESTIONS and len(dev.answers) <= CALIBRATED_ANSWERS:
-                held = load_shared(output, place, (read_checkpoint_config(output), model.eval(), tokenizer))
-                calibrate(held.folder, with_wordings(dev, data), device=device)  # of a model that is in memory already
+            finish = partial(_calibrate, dev=dev, known=with_wordings(dev, data), ranker=ranker, device=device)
+            save_checkpoint(output, ranker.config, model, tokenizer, card, files, finish)
             ranker.config = read_checkpoint_config(output)
             states.remove()
         return TrainingResult(ranker, report, best_epoch, seconds)
@@ -244,6 +243,14 @@ def train_or_load(
 def _recipe(config: TrainingConfig, data: Dataset, teacher: Teacher | None) -> Recipe:
     per_answer, taught = data.questions_per_answer, teacher is not None
     return config.training_recipe(judged=data.judged, questions_per_answer=per_answer, with_teacher=taught)
+
+
+def _calibrate(draft: Path, *, dev: Dataset, known: Dataset, ranker: Ranker, device: str | None) -> None:
+    """Before the checkpoint is there, so that none is without; of the model that is in memory already."""
+    if not dev.judged and len(dev.answerable) >= MIN_QUESTIONS and len(dev.answers) <= CALIBRATED_ANSWERS:
+        written = read_checkpoint_config(draft), ranker.model.eval(), ranker.tokenizer
+        held = load_shared(draft, ranker.device, written)
+        calibrate(held.folder, known, device=device)
 
 
 def _record(

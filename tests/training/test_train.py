@@ -548,6 +548,18 @@ def without_calibration() -> AbstractContextManager[Any]:
     return patch("ap_ranker.training.train.calibrate")
 
 
+def test_no_checkpoint_is_there_before_its_calibration(tmp_path: Path) -> None:
+    """An interrupted one leaves the older checkpoint, and the run can go on."""
+    config = settings("ap-cnn", epochs=2)
+    train(DATA, DATA, tmp_path / "c", replace(config, seed=2), device="cpu")
+    older = (tmp_path / "c" / "config.json").read_bytes()
+    with patch("ap_ranker.training.train.calibrate", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        train(DATA, DATA, tmp_path / "c", config, device="cpu")
+    assert (tmp_path / "c" / "config.json").read_bytes() == older
+    finished = train(DATA, DATA, tmp_path / "c", config, device="cpu", resume=True).ranker.config
+    assert finished is not None and finished.calibration
+
+
 def test_each_epochs_scores_are_made_once(tmp_path: Path) -> None:
     """The numbers of the best epoch, which is not the last one, are those that its checkpoint reaches."""
     dev, config = with_other_answers(DATA), settings("ap-cnn", epochs=30, patience=3, learning_rate=0.02)
