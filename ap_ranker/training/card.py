@@ -37,7 +37,7 @@ class About:
     """Facts for the card that the run itself does not know; InputError if the licence is no valid identifier."""
 
     command: str | None = None  # that started the run; `None` if it was started from Python
-    # An identifier of the hub, such as apache-2.0; `None` if not stated.
+    # An identifier of the hub, such as apache-2.0; `None` if none was given.
     licence: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9.+-]*$")] | None = None
     audit: AuditReport | None = None  # the faults of the data; `None` if it was not checked
 

@@ -133,7 +133,8 @@ def train(
         learnt, lessons = with_answer_sentences(data) if sentences else data, None
         if teacher:
             learnt, lessons = teacher.teach(learnt, data, unanswered, config.language, on_progress)
-        states.check_run(_record(config, recipe, data, start, teacher) | {"data": learnt.digest, "dev": dev.digest})
+        record = _record(config, recipe, data, start, teacher)
+        states.check_run(record | {"data": learnt.digest, "dev": dev.digest})
 
         # 1. Build the vocabulary and initialise the weights.
         set_seed(config.seed)
@@ -161,9 +162,8 @@ def train(
         ranker = Ranker(model, tokenizer, place, cache=EncodingCache(0))  # evaluates states as they are stored
 
         # 2. Train, and evaluate the best epoch beside BM25.
-        dev_set = EvaluationSet(
-            sample_questions(with_wordings(dev, data), config.dev_questions, config.seed), language=config.language
-        )
+        known = with_wordings(dev, data)
+        dev_set = EvaluationSet(sample_questions(known, config.dev_questions, config.seed), language=config.language)
         best_epoch, scores = 0, None
         with model.cache_frozen_states():
             # Also in a resumed run, which may keep the untrained model in the end.
@@ -182,7 +182,7 @@ def train(
             options,
             inputs.embedding_size,
             inputs.max_tokens,
-            _record(config, recipe, data, start, teacher)
+            record
             | {
                 "answers": data.answers_file,
                 "dev": dev.name,
@@ -205,8 +205,8 @@ def train(
             files = {TRAINED_QUESTIONS: trained_lines(each.text for each in data.questions)}
             files |= {DEV: question_lines(dev)} if data.withheld else {}
             card = model_card(ranker.config, report, _machine(place), batches, about)
-            finish = partial(_calibrate, dev=dev, known=with_wordings(dev, data), ranker=ranker, device=device)
-            save_checkpoint(output, ranker.config, model, tokenizer, card, files, finish)
+            calibrated = partial(_calibrate, dev=known, ranker=ranker, device=device)
+            save_checkpoint(output, ranker.config, model, tokenizer, card, files, finish=calibrated)
             ranker.config = read_checkpoint_config(output)
             states.remove()
         return TrainingResult(ranker, report, best_epoch, seconds)
@@ -245,12 +245,12 @@ def _recipe(config: TrainingConfig, data: Dataset, teacher: Teacher | None) -> R
     return config.training_recipe(judged=data.judged, questions_per_answer=per_answer, with_teacher=taught)
 
 
-def _calibrate(draft: Path, *, dev: Dataset, known: Dataset, ranker: Ranker, device: str | None) -> None:
-    """Before the checkpoint is there, so that none is without; of the model that is in memory already."""
+def _calibrate(draft: Path, *, dev: Dataset, ranker: Ranker, device: str | None) -> None:
+    """Calibrate a checkpoint before it takes its place, so that none there is without, by the model in memory."""
     if not dev.judged and len(dev.answerable) >= MIN_QUESTIONS and len(dev.answers) <= CALIBRATED_ANSWERS:
         written = read_checkpoint_config(draft), ranker.model.eval(), ranker.tokenizer
         held = load_shared(draft, ranker.device, written)
-        calibrate(held.folder, known, device=device)
+        calibrate(held.folder, dev, device=device)
 
 
 def _record(

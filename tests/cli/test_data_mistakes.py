@@ -27,7 +27,7 @@ def workbook(*rows: Iterable[object], merged: str = "", hidden: bool = False) ->
         book.active.merge_cells(merged)
     if hidden:
         book.active.sheet_state = "hidden"
-        book.create_sheet("Shown")
+        book.create_sheet("Open")
     book.save(file)
     return file.getvalue()
 
