@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,9 @@ from ap_ranker.models.transformer_encoder import multiplies_bfloat16
 from ap_ranker.text.reading import question_key
 from ap_ranker.training.distributed import OnOneDevice
 
-EPOCHS, LEARNING_RATE, BATCH_SIZE = 4, 5e-5, 64
-"""The settings with which the bi-encoder was best on the example FAQ's dev questions; the cross-encoder's, too."""
+RECIPE: Mapping[str, Any] = {"epochs": 4, "learning_rate": 5e-5, "batch_size": 64}
+"""With these the bi-encoder was best on the example FAQ's dev questions; the cross-encoder has them, too. With
+`max_tokens` texts are cut there, else where the encoder cuts them."""
 
 HARD_NEGATIVES = 4
 """Wrong answers beside each right one that the cross-encoder learns from."""
@@ -208,17 +209,24 @@ def _options(folder: Path) -> dict[str, Any]:
 
 
 def train_or_load_peer(
-    name: str, encoder: Path, data: Dataset, folder: Path, seed: int, device: torch.device
+    name: str,
+    encoder: Path,
+    data: Dataset,
+    folder: Path,
+    seed: int,
+    device: torch.device,
+    recipe: Mapping[str, Any] = RECIPE,
 ) -> tuple[Peer, float]:
     """The peer that an earlier run wrote to `folder`, or a new one from an encoder; the seconds of its training."""
-    settings = {"encoder": encoder.name, "data": data.name, "pairs": data.pairs}
-    settings |= {"epochs": EPOCHS, "learning_rate": LEARNING_RATE, "batch_size": BATCH_SIZE, "seed": seed}
+    settings = {"encoder": encoder.name, "data": data.name, "pairs": data.pairs, **recipe, "seed": seed}
     if not (folder / SETTINGS).is_file():
         set_seed(seed)
         started = time.perf_counter()
         peer = PEERS[name](encoder, device)
+        if max_tokens := recipe.get("max_tokens"):
+            peer.model.max_seq_length = max_tokens
         with atomic_directory(folder) as draft:
-            peer.fine_tune(data, draft, seed, device)
+            peer.fine_tune(data, draft, seed, device, recipe)
             record = settings | {"seconds": time.perf_counter() - started}
             peer.model.save_pretrained(str(draft))
             (draft / SETTINGS).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
@@ -230,14 +238,21 @@ def train_or_load_peer(
     return PEERS[name](folder, device), seconds
 
 
-def _arguments(kind: type[TrainingArguments], folder: Path, seed: int, device: torch.device, **others: Any) -> Any:
+def _arguments(
+    kind: type[TrainingArguments],
+    folder: Path,
+    seed: int,
+    device: torch.device,
+    recipe: Mapping[str, Any],
+    **others: Any,
+) -> Any:
     is_gpu = device.type == "cuda"
     return type(kind.__name__, (OnOneDevice, kind), {})(
         on=device,
         output_dir=str(folder),
-        num_train_epochs=EPOCHS,
-        per_device_train_batch_size=BATCH_SIZE,
-        learning_rate=LEARNING_RATE,
+        num_train_epochs=recipe["epochs"],
+        per_device_train_batch_size=recipe["batch_size"],
+        learning_rate=recipe["learning_rate"],
         warmup_steps=0.1,
         bf16=torch.cuda.is_bf16_supported(including_emulation=False) if is_gpu else multiplies_bfloat16(),
         seed=seed,

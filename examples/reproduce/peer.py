@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from options import HERE, RUNS, SEEDS, Data, Results, Runs, Seeds
@@ -27,7 +28,7 @@ from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.ranking.rule import Weights
-from ap_ranker.training.peers import BATCH_SIZE, EPOCHS, LEARNING_RATE, PEERS, check_peers, train_or_load_peer
+from ap_ranker.training.peers import PEERS, RECIPE, check_peers, train_or_load_peer
 from benchmarks.number_lists import whole_numbers
 
 console = Console(soft_wrap=True)
@@ -38,13 +39,19 @@ def command(
     peer: Annotated[str, typer.Argument(help="bi-encoder or cross-encoder.")],
     data: Data,
     encoder: Annotated[str, typer.Option(help="By its hub name or folder, as for `train`.")] = DEFAULT_ENCODER,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the pairs.")] = RECIPE["epochs"],
+    max_tokens: Annotated[
+        int | None, typer.Option(min=8, help="Where texts are cut; by default where the encoder cuts them.")
+    ] = None,
     seeds: Seeds = SEEDS,
     runs: Runs = RUNS,
     device: Device = "auto",
     results: Results = HERE,
 ) -> None:
     """Train a peer with every seed from an encoder, measure it on the test questions, add its row."""
-    reproduce_peer(name, peer, data, whole_numbers("--seeds", seeds), runs, device, results, encoder=encoder)
+    recipe = {**RECIPE, "epochs": epochs} | ({} if max_tokens is None else {"max_tokens": max_tokens})
+    whole = whole_numbers("--seeds", seeds)
+    reproduce_peer(name, peer, data, whole, runs, device, results, encoder=encoder, recipe=recipe)
 
 
 def reproduce_peer(
@@ -57,6 +64,7 @@ def reproduce_peer(
     results: Path,
     *,
     encoder: str = DEFAULT_ENCODER,
+    recipe: Mapping[str, Any] = RECIPE,
 ) -> Row:
     """The row of a peer, which is also written into `results`, beside what it had of other seeds.
 
@@ -71,6 +79,7 @@ def reproduce_peer(
         device: `auto`, `cpu`, `cuda:0`.
         results: the folder of `results.json` and `results.md`.
         encoder: what every seed begins with; the row is named after one that is not the default.
+        recipe: the settings of every seed.
 
     Raises:
         InputError: an unknown data set or peer, bad data, a package or the encoder is missing, a finished run that was
@@ -92,19 +101,22 @@ def reproduce_peer(
     seconds: list[float] = []
     for seed in seeds:
         run = runs / name / f"{row_name}-seed{seed}"
-        model, duration = train_or_load_peer(peer, start, parts.training, run, seed, torch_device)
+        model, duration = train_or_load_peer(peer, start, parts.training, run, seed, torch_device, recipe)
         origins.append(remember(run, origin))
         seconds.append(duration)
         weights = dev.fitted(model.score(dev), Weights(), "bm25")
         reports.append(test.report_of(model.score(test), weights))
         console.print(f"seed {seed}: test MRR {reports[-1].model['MRR']:.3f} (BM25 {reports[-1].bm25['MRR']:.3f})")
+    for option in ("epochs", "max_tokens"):
+        if recipe.get(option) != RECIPE.get(option):
+            other += [f"--{option.replace('_', '-')}", str(recipe[option])]
     words = ["python", "examples/reproduce/peer.py", name, peer, "--data", folder.resolve().name, *other]
     return Row(
         data=name,
         config=row_name,
         model=peer,
         seeds=seeds,
-        settings=json.dumps({"epochs": EPOCHS, "learning_rate": LEARNING_RATE, "batch_size": BATCH_SIZE}),
+        settings=json.dumps(dict(recipe)),
         test=Measured.of(reports),
         end_to_end=None,
         training_seconds=seconds,
