@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import subprocess
 from dataclasses import asdict, replace
@@ -421,6 +422,22 @@ def test_a_peer_of_another_encoder_has_a_row_of_its_own(tmp_path: Path, monkeypa
     assert (found.config, found.model) == ("bi-encoder-large", "bi-encoder")
     assert found.command == "python examples/reproduce/peer.py wikiqa bi-encoder --data data --encoder theirs/large"
     assert (tmp_path / "runs" / "wikiqa" / "bi-encoder-large-seed1").is_dir()
+
+
+def test_a_peer_of_fewer_epochs_and_shorter_texts(tmp_path: Path) -> None:
+    """Its library reads the written model with the shorter length, and a run of other settings is not taken for it."""
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    _, data = toy(tmp_path, "wikiqa", train=JUDGED, dev=JUDGED, test=JUDGED)
+    places = {"seeds": "1", "runs": tmp_path / "runs", "device": "cpu", "results": tmp_path}
+    with patch.object(peer, "find_encoder", return_value=write_encoder(tmp_path / "encoder")):
+        peer.command("wikiqa", "bi-encoder", data, epochs=1, max_tokens=9, **places)
+        with refused("'epochs': 4 … 'epochs': 1, … 'max_tokens': 9"):
+            peer.command("wikiqa", "bi-encoder", data, **places)
+    (found,) = Row.read(tmp_path / "results.json")
+    assert found.command.endswith("--data data --epochs 1 --max-tokens 9")
+    assert json.loads(found.settings) == {"epochs": 1, "learning_rate": 5e-5, "batch_size": 64, "max_tokens": 9}
+    written = sentence_transformers.SentenceTransformer(str(tmp_path / "runs/wikiqa/bi-encoder-seed1"))
+    assert written.max_seq_length == 9
 
 
 def test_a_peer_that_searches_nothing_leaves_these_cells_empty() -> None:

@@ -51,8 +51,8 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "EPOCHS", 60)
-    monkeypatch.setattr(module, "LEARNING_RATE", 5e-3)
+    monkeypatch.setitem(module.RECIPE, "epochs", 60)
+    monkeypatch.setitem(module.RECIPE, "learning_rate", 5e-3)
 
 
 def fine_tuned(name: str, encoder: Path, folder: Path) -> Peer:
@@ -95,7 +95,7 @@ def test_the_cross_encoder_learns_from_what_the_bi_encoder_takes_for_right(encod
 @pytest.mark.usefixtures("quick")
 def test_other_settings_are_not_mixed_in(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fine_tuned("bi-encoder", encoder, tmp_path / "peer")
-    monkeypatch.setattr(module, "EPOCHS", 3)
+    monkeypatch.setitem(module.RECIPE, "epochs", 3)
     with refused("bi-encoder … 'epochs': 3 … 'epochs': 60"):
         fine_tuned("bi-encoder", encoder, tmp_path / "peer")
 

@@ -25,6 +25,7 @@ def opened(
     asked. `options` are of the window.
     """
     wrong: list[str] = []
+    said: list[str] = []
     hosts = [urlsplit(each).netloc for each in (address, *others)]
 
     def watch(route: Route) -> None:
@@ -38,15 +39,13 @@ def opened(
         page.route("**/*", watch)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
-        page.on(
-            "console",
-            lambda message: None if refused and refused in str(message.location) else wrong.append(message.text),
-        )
+        page.on("console", lambda message: said.append(f"{message.text} {message.location}"))
         page.goto(address)
         yield page
     finally:
         page.close()
-    assert wrong == []
+    wrong += [each for each in said if not refused or refused not in each]
+    assert not wrong, wrong
 
 
 def ask(page: Page, question: str) -> None:

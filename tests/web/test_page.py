@@ -243,7 +243,7 @@ def test_words_for_customers_and_numbers_for_the_owner(browser: Browser, address
 
 
 def test_a_question_before_the_page_is_there_keeps_the_view(browser: Browser, address: str) -> None:
-    with opened(browser, f"{address}?view=owner&category=Bikes", "en") as page:
+    with opened(browser, f"{address}?view=owner&category=Prices", "en") as page:
         page.route("**/texts/en.json", lambda _: None)  # it never comes
         page.reload()
         ask(page, "bike")
