@@ -28,6 +28,7 @@ from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.files import writing
 from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.base import States as TextStates
+from ap_ranker.models.pretrained import encoder_hash, find_encoder
 from ap_ranker.models.registry import model_spec
 from ap_ranker.models.spec import Recipe
 from ap_ranker.processes import process_number
@@ -134,7 +135,7 @@ def train(
         if teacher:
             learnt, lessons = teacher.teach(learnt, data, unanswered, config.language, on_progress)
         record = _record(config, recipe, data, start, teacher)
-        states.check_run(record | {"data": learnt.digest, "dev": dev.digest})
+        states.check_run(record | {"data": learnt.digest, "dev": dev.digest, "encoder": _beginning(config, start)})
 
         # 1. Build the vocabulary and initialise the weights.
         set_seed(config.seed)
@@ -238,6 +239,14 @@ def train_or_load(
     settings = _record(config, _recipe(config, data, teacher), data, start, teacher)
     check_same(ranker.config.training, settings, folder, "Name another folder for the runs, or remove this one.")
     return ranker
+
+
+def _beginning(config: TrainingConfig, start: Ranker | None) -> str | None:
+    """A hash of the weights that a run begins with, if it reads them; those that do not learn are in no state of it."""
+    if start:
+        return start.fingerprint
+    is_read = model_spec(config.model).pretrained
+    return encoder_hash(find_encoder(config.model_options["encoder"])) if is_read else None
 
 
 def _recipe(config: TrainingConfig, data: Dataset, teacher: Teacher | None) -> Recipe:

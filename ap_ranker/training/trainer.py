@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
-from ap_ranker.errors import extra_for, library_errors
+from ap_ranker.errors import extra_for
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import AnswerModel, States
@@ -70,8 +70,7 @@ class Scorer(nn.Module):
         return {name: each for name, each in super().state_dict(*args, **settings).items() if name not in frozen}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **settings: Any) -> Any:
-        with library_errors("Expected an unfinished run of the same model", (RuntimeError,), " Leave out --resume."):
-            return super().load_state_dict({**super().state_dict(), **state_dict}, *args, **settings)
+        return super().load_state_dict({**super().state_dict(), **state_dict}, *args, **settings)
 
 
 class AnswerTrainer(Trainer):

@@ -416,14 +416,17 @@ def test_a_resumed_run_with_an_encoder(frozen: bool, encoder: str, tmp_path: Pat
         assert torch.allclose(value, weights(unbroken.ranker)[name], atol=0.0), name
 
 
-def test_a_run_cannot_be_resumed_with_another_encoder(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "other", [{"hidden_size": 24}, {"initializer_range": 0.1}], ids=["another shape", "other weights"]
+)
+def test_a_run_cannot_be_resumed_with_another_encoder(other: dict[str, float], tmp_path: Path) -> None:
     """Of the same name, whose folder was written anew meanwhile."""
     data, config = with_other_answers(DATA), with_encoder(str(write_encoder(tmp_path / "encoder")), epochs=3)
     with pytest.raises(KeyboardInterrupt):
         train(data, data, tmp_path / "broken", config, device="cpu", callbacks=(StopAfter(2),))
     shutil.rmtree(tmp_path / "encoder")
-    write_encoder(tmp_path / "encoder", hidden_size=24)
-    with refused("unfinished run of the same model … size mismatch … --resume"):
+    write_encoder(tmp_path / "encoder", **other)
+    with refused(f"{tmp_path / 'broken.training'} … another encoder"):
         train(data, data, tmp_path / "broken", config, device="cpu", resume=True)
     assert (tmp_path / "broken.training").is_dir()
 
