@@ -29,9 +29,11 @@ from ap_ranker.models.transformer_encoder import multiplies_bfloat16
 from ap_ranker.text.reading import question_key
 from ap_ranker.training.distributed import OnOneDevice
 
-RECIPE: Mapping[str, Any] = {"epochs": 4, "learning_rate": 5e-5, "batch_size": 64}
-"""With these the bi-encoder was best on the example FAQ's dev questions; the cross-encoder has them, too. With
-`max_tokens` texts are cut there, else where the encoder cuts them."""
+Settings = Mapping[str, Any]
+"""Epochs, learning rate and batch size; with `max_tokens` texts are cut there, else where the encoder cuts them."""
+
+RECIPE: Settings = {"epochs": 4, "learning_rate": 5e-5, "batch_size": 64}
+"""With these the bi-encoder was best on the example FAQ's dev questions; the cross-encoder has them, too."""
 
 HARD_NEGATIVES = 4
 """Wrong answers beside each right one that the cross-encoder learns from."""
@@ -209,13 +211,7 @@ def _options(folder: Path) -> dict[str, Any]:
 
 
 def train_or_load_peer(
-    name: str,
-    encoder: Path,
-    data: Dataset,
-    folder: Path,
-    seed: int,
-    device: torch.device,
-    recipe: Mapping[str, Any] = RECIPE,
+    name: str, encoder: Path, data: Dataset, folder: Path, seed: int, device: torch.device, recipe: Settings = RECIPE
 ) -> tuple[Peer, float]:
     """The peer that an earlier run wrote to `folder`, or a new one from an encoder; the seconds of its training."""
     settings = {"encoder": encoder.name, "data": data.name, "pairs": data.pairs, **recipe, "seed": seed}
@@ -239,12 +235,7 @@ def train_or_load_peer(
 
 
 def _arguments(
-    kind: type[TrainingArguments],
-    folder: Path,
-    seed: int,
-    device: torch.device,
-    recipe: Mapping[str, Any],
-    **others: Any,
+    kind: type[TrainingArguments], folder: Path, seed: int, device: torch.device, recipe: Settings, **others: Any
 ) -> Any:
     is_gpu = device.type == "cuda"
     return type(kind.__name__, (OnOneDevice, kind), {})(
