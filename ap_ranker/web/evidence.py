@@ -17,18 +17,16 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from haystack import Document
 from sqlalchemy import and_, select
 
 from ap_ranker.errors import InputError
 from ap_ranker.web.database import Database, judgements, wordings
 from ap_ranker.web.judgements import key_of_answer, key_of_question
 from ap_ranker.web.presentation import are_known
-
-if TYPE_CHECKING:
-    from haystack import Document
 
 logger = logging.getLogger(__name__)
 

@@ -7,32 +7,29 @@ import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import FastAPI, HTTPException, Request
+from haystack import Document
+from prometheus_client import Counter
 from pydantic import BaseModel, StringConstraints, model_validator
 from starlette.responses import JSONResponse
 
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.declared_pipeline import DeclaredPipeline, Limits
 from ap_ranker.search.load_pipeline import report_store_errors
+from ap_ranker.web.background_start import Search
 from ap_ranker.web.browse import COUNT
+from ap_ranker.web.evidence import Evidence
 from ap_ranker.web.judgements import Judgements, QuotaError
 from ap_ranker.web.page.settings import PageSettings
 from ap_ranker.web.presentation import PresentedAnswer, presented, weighed
+from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.signed_answers import MAX_CHARACTERS as MAX_RECEIPT
 from ap_ranker.web.signed_answers import AnswerSigner, ShownAnswer
 from ap_ranker.web.suggestions import LiveSuggestions
-
-if TYPE_CHECKING:
-    from haystack import Document
-    from prometheus_client import Counter
-
-    from ap_ranker.ranking.decision import Decision
-    from ap_ranker.web.background_start import Search
-    from ap_ranker.web.evidence import Evidence
-    from ap_ranker.web.question_log import QuestionLog
 
 logger = logging.getLogger(__name__)
 
