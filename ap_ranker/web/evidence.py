@@ -76,8 +76,7 @@ def risen_order(scores: Sequence[float], parts: Sequence[float], *, calibrated: 
         values = np.clip(values, 1e-9, 1 - 1e-9)
         values = np.log(values / (1 - values))
     most = RISE if calibrated else SPREAD * float(np.ptp(values))
-    order: list[int] = np.argsort(-(values + most * np.asarray(parts)), kind="stable").tolist()
-    return order
+    return np.argsort(-(values + most * np.asarray(parts)), kind="stable").tolist()
 
 
 class Evidence:

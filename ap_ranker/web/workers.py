@@ -97,13 +97,11 @@ class SearchWorkers:
 
     def answer(self, question: str, limits: Limits = NO_LIMITS) -> tuple[list[Document], Decision]:
         """As `DeclaredPipeline.answer`, but for vectors and blobs of the documents."""
-        found: tuple[list[Document], Decision] = self._ask((question, dict(limits)))
-        return found
+        return self._ask((question, dict(limits)))
 
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
         """As `DeclaredPipeline.explain`."""
-        found: tuple[str, str, Explanation] = self._ask((question, document))
-        return found
+        return self._ask((question, document))
 
     @property
     def cache_info(self) -> CacheInfo | None:
