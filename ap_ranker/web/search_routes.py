@@ -24,6 +24,7 @@ from ap_ranker.web.background_start import Search
 from ap_ranker.web.browse import COUNT
 from ap_ranker.web.evidence import Evidence
 from ap_ranker.web.judgements import Judgements, QuotaError
+from ap_ranker.web.limits import failing_as
 from ap_ranker.web.page.settings import PageSettings
 from ap_ranker.web.presentation import PresentedAnswer, presented, weighed
 from ap_ranker.web.question_log import QuestionLog
@@ -135,12 +136,9 @@ def add_search_routes(
         return found, shown, decision
 
     async def find(question: str) -> tuple[list[Document], list[Document], Decision]:
-        """What is found, what visitors see of it, and the decision; that a search fails is not the client's fault."""
-        try:
+        """What is found, what visitors see of it, and the decision."""
+        with failing_as(FAILED):
             return await asyncio.to_thread(answered, question)
-        except InputError as error:
-            logger.error("%s", error)
-            raise HTTPException(503, FAILED) from error
 
     async def find_answer(question: str, key: str) -> Document:
         """Search again: the server keeps no state, and only answers that were shown can be asked about."""
@@ -225,10 +223,8 @@ def _add_feedback(
             more = {"stored_question": shown.stored_question, "comment": said.comment}
             work = partial(judgements.keep, **given, **more, helped=said.helped)
         try:
-            await asyncio.get_running_loop().run_in_executor(thread, work)
+            with failing_as(NOT_KEPT):
+                await asyncio.get_running_loop().run_in_executor(thread, work)
         except QuotaError as error:
             raise HTTPException(429, ENOUGH) from error
-        except InputError as error:
-            logger.error("%s", error)
-            raise HTTPException(503, NOT_KEPT) from error
         return {"status": "taken back" if said.helped is None else "kept"}
