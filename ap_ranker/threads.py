@@ -24,8 +24,7 @@ def in_thread(
 
     @functools.wraps(method)
     async def call_in_thread(self: Owner, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        result: Result = await asyncio.to_thread(getattr(self, method.__name__), *args, **kwargs)
-        return result
+        return await asyncio.to_thread(getattr(self, method.__name__), *args, **kwargs)
 
     call_in_thread.__name__ += "_async"
     call_in_thread.__qualname__ += "_async"

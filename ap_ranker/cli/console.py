@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich import console as rich
 from rich.markup import escape
@@ -17,11 +17,9 @@ from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
+from ap_ranker.data.dataset import Dataset
 from ap_ranker.files import write_text_atomically
 from ap_ranker.processes import process_number
-
-if TYPE_CHECKING:
-    from ap_ranker.data.dataset import Dataset
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """C0 except tabs and line ends, DEL, C1, bidirectional formatting characters and lone surrogates."""

@@ -57,5 +57,4 @@ def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:
         inner = pyarrow.large_binary()
     elif types.is_nested(inner) or types.is_duration(inner):
         raise InputError(f"{path}: expected texts, numbers or lists of them in column {name!r}, found {inner}.")
-    values: list[Any] = column.cast(pyarrow.large_list(inner) if listed else inner).to_pylist()
-    return values
+    return column.cast(pyarrow.large_list(inner) if listed else inner).to_pylist()

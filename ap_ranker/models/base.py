@@ -92,8 +92,7 @@ class StoredStates:
     @property
     def starts(self) -> np.ndarray:
         """(N,) the row of each text's first token."""
-        starts: np.ndarray = np.cumsum(self.lengths) - self.lengths
-        return starts
+        return np.cumsum(self.lengths) - self.lengths
 
 
 JudgedCandidates = tuple[States, States, Tensor]

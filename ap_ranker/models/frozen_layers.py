@@ -153,5 +153,4 @@ class LastLayers:
                 self._layers[place] = layer
 
     def _read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        states: Tensor = self._backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-        return states
+        return self._backbone(input_ids=ids, attention_mask=mask.long()).last_hidden_state

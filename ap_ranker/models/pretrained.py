@@ -151,8 +151,7 @@ def _converted_weights(folder: Path, expected: Mapping[str, Tensor], problem: st
             f"{folder}: expected the weights of a whole encoder in safetensors, but {len(missing)} are missing, "
             f"{missing[0]} for one."
         )
-    weights: dict[str, Tensor] = pretrained.state_dict()
-    return weights
+    return pretrained.state_dict()
 
 
 def encoder_hash(folder: Path) -> str:

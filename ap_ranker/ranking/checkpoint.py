@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ap_ranker.data.faq import Match
-from ap_ranker.errors import InputError, one_line, told_at
+from ap_ranker.errors import InputError, library_errors, one_line, told_at
 from ap_ranker.files import atomic_directory, restore, write_text_atomically
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.pretrained import (
@@ -203,12 +203,11 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
 def read_checkpoint_config(folder: Path) -> CheckpointConfig:
     """Read only a checkpoint's `config.json`; an InputError if it is damaged, or its encoder needs custom code."""
     path = folder / CONFIG
-    try:
+    kinds = (OSError, ValueError, RecursionError)  # also of bad UTF-8 and of too large numbers
+    with library_errors(f"{path}: not the configuration of an ap-ranker checkpoint", kinds):
         values = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(values, dict):
             raise ValueError(f"expected an object, found {one_line(repr(values), 80)}")
-    except (OSError, ValueError, RecursionError) as error:  # also of bad UTF-8 and of too large numbers
-        raise InputError(f"{path}: not the configuration of an ap-ranker checkpoint ({one_line(error)}).") from error
     if "model_type" in values:  # transformers' own
         raise InputError(
             f"{path}: expected a checkpoint of ap-ranker, found an encoder. To make a checkpoint of it: "
@@ -253,7 +252,9 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
         gaps = sentence.question_gap, sentence.answer_gap
         tokenizer = SubwordTokenizer.load(folder / TOKENIZER, config.max_tokens, *gaps)
     weights, encoder = folder / WEIGHTS, _linked_encoder(config, folder / CONFIG)
-    try:
+    advice = " Copy the whole file; in place of a pointer of Git LFS, `git lfs pull` brings it."
+    expected = f"{weights}: its weights do not fit {config.model}"
+    with library_errors(expected, (SafetensorError, OSError, RuntimeError), advice):
         shapes = read_shapes(weights)
         inputs = Inputs(tokenizer.words, config.embedding_size, config.max_tokens, config.encoder)
         _check_sizes(config, inputs, tokenizer.largest_id, shapes, folder, encoder)
@@ -266,11 +267,6 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
             source = read_weights(encoder, own)
             stored |= {f"{BACKBONE}{name}": source[name] for name in own}
         model.load_state_dict(stored)
-    except (SafetensorError, OSError, RuntimeError) as error:
-        raise InputError(
-            f"{weights}: its weights do not fit {config.model} ({one_line(error)}). Copy the whole file; in place of a "
-            "pointer of Git LFS, `git lfs pull` brings it."
-        ) from error
     return config, model.eval(), tokenizer
 
 

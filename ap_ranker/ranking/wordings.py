@@ -91,8 +91,7 @@ class Vectors:
         high = np.rint(whole / _DIGIT)
         digits = np.stack([high, whole - high * _DIGIT], axis=1).astype(np.int8)
         scores = self._times(torch.from_numpy(digits)).numpy() @ np.array([_DIGIT, 1.0])
-        cosines: np.ndarray = (scores * self.scales / (sqrt(whole @ whole) or 1)).astype(np.float32)
-        return cosines
+        return (scores * self.scales / (sqrt(whole @ whole) or 1)).astype(np.float32)
 
     def save(self, folder: Path) -> None:
         """Write the vectors into a folder, as arrays."""
@@ -235,8 +234,7 @@ class WordingIndex:
         if not len(self.rows):
             return np.zeros(0, np.float32)
         # All vectors are scanned: those of other entries are few, and to gather the others takes longer.
-        best: NDArray[np.float32] = np.maximum.reduceat(self.vectors.scores(question)[self.wordings], self.starts)
-        return best
+        return np.maximum.reduceat(self.vectors.scores(question)[self.wordings], self.starts)
 
 
 @dataclass(frozen=True)

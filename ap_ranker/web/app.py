@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
+from ap_ranker.web.background_start import BackgroundStart
 from ap_ranker.web.evidence import Evidence
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import MAX_BYTES, Guard, Rate
@@ -28,13 +29,10 @@ from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.page.files import page_files
 from ap_ranker.web.page.settings import PageSettings
 from ap_ranker.web.pipeline_route import add_pipeline
+from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.search_routes import API, FAILED, MAX_RECEIPT, Text, add_search_routes
 from ap_ranker.web.visitors import BehindProxies
-
-if TYPE_CHECKING:
-    from ap_ranker.web.background_start import BackgroundStart
-    from ap_ranker.web.question_log import QuestionLog
-    from ap_ranker.web.workers import SearchWorkers
+from ap_ranker.web.workers import SearchWorkers
 
 THREADS = 16
 """Number of concurrent searches. More would only wait for the CPU; with fewer, fewer questions are encoded together."""

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError, extra_for, one_line
 from ap_ranker.safe_open import require_file, what_is_at
 
 VERSION = 2
@@ -302,12 +302,10 @@ def _postgresql(text: str) -> tuple[sa.Engine, str]:
         raise InputError(
             "Expected --database with a path or a URL postgresql://USER:PASSWORD@HOST/NAME, found another."
         )
-    try:
+    with extra_for("A database of PostgreSQL needs", "postgres"):
         engine = sa.create_engine(
             url.set(drivername="postgresql+psycopg"),
             pool_pre_ping=True,  # its server may have been restarted
             connect_args={"connect_timeout": WAIT_SECONDS},
         )
-    except ImportError as error:
-        raise InputError('A database of PostgreSQL needs an extra: pip install "ap-ranker[postgres]"') from error
     return engine, url.render_as_string(hide_password=True)

@@ -17,18 +17,16 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from haystack import Document
 from sqlalchemy import and_, select
 
 from ap_ranker.errors import InputError
 from ap_ranker.web.database import Database, judgements, wordings
 from ap_ranker.web.judgements import key_of_answer, key_of_question
 from ap_ranker.web.presentation import are_known
-
-if TYPE_CHECKING:
-    from haystack import Document
 
 logger = logging.getLogger(__name__)
 
@@ -78,8 +76,7 @@ def risen_order(scores: Sequence[float], parts: Sequence[float], *, calibrated: 
         values = np.clip(values, 1e-9, 1 - 1e-9)
         values = np.log(values / (1 - values))
     most = RISE if calibrated else SPREAD * float(np.ptp(values))
-    order: list[int] = np.argsort(-(values + most * np.asarray(parts)), kind="stable").tolist()
-    return order
+    return np.argsort(-(values + most * np.asarray(parts)), kind="stable").tolist()
 
 
 class Evidence:

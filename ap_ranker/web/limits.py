@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
@@ -18,6 +20,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ap_ranker.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 MAX_BYTES = 16 * 1024
 """Maximum size of a request: a question has at most 1,000 characters, each of up to 12 bytes in JSON."""
@@ -204,6 +208,16 @@ class Guard:
             raise HTTPException(503, sentence) from error
         finally:
             self.in_progress -= 1
+
+
+@contextmanager
+def failing_as(sentence: str) -> Iterator[None]:
+    """Status 503 with this sentence in place of an InputError, which is logged: what it says is no client's fault."""
+    try:
+        yield
+    except InputError as error:
+        logger.error("%s", error)
+        raise HTTPException(503, sentence) from error
 
 
 def bearer_key(headers: Headers) -> str | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
-from fastapi import FastAPI, HTTPException
+from fastapi import FastAPI
 from haystack import Document
 from pydantic import BaseModel, create_model
 
@@ -18,8 +17,7 @@ from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
 from ap_ranker.search.load_pipeline import report_store_errors, safe_line
 from ap_ranker.search.sources import source_of
-
-logger = logging.getLogger(__name__)
+from ap_ranker.web.limits import failing_as
 
 COLUMNS = ("question", "answer")
 """The columns of an entry that the page shows."""
@@ -46,12 +44,8 @@ def add_pipeline(app: FastAPI, search: DeclaredPipeline, *, text: Any, columns: 
         for name in request.model_fields_set:
             for component, socket in inputs[name]:
                 data[component][socket] = getattr(request, name)
-        try:
-            with report_store_errors(search.path, search.place):
-                found = await search.pipeline.run_async(data=dict(data), include_outputs_from=outputs)
-        except InputError as error:  # the server's fault, not the client's
-            logger.error("%s", error)
-            raise HTTPException(503, failed) from error
+        with failing_as(failed), report_store_errors(search.path, search.place):
+            found = await search.pipeline.run_async(data=dict(data), include_outputs_from=outputs)
         return {"result": _public(found, shown)}
 
     run.__annotations__["request"] = model  # FastAPI reads it

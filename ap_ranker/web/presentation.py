@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from haystack import Document
 from pydantic import BaseModel
 
 from ap_ranker.data.column_names import CATEGORIES, plain
@@ -16,9 +17,6 @@ from ap_ranker.search.sources import source_of
 from ap_ranker.web.page.markdown import to_html
 from haystack_integrations.common.ap_ranker.entries import own_wordings
 from haystack_integrations.common.ap_ranker.query_data import query_data, query_key
-
-if TYPE_CHECKING:
-    from haystack import Document
 
 WELL, PARTLY = 0.75, 0.4
 """Minimum probabilities of a right answer: three of four such answers are right, and two of five."""

@@ -7,32 +7,30 @@ import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import FastAPI, HTTPException, Request
+from haystack import Document
+from prometheus_client import Counter
 from pydantic import BaseModel, StringConstraints, model_validator
 from starlette.responses import JSONResponse
 
 from ap_ranker.errors import InputError
+from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.declared_pipeline import DeclaredPipeline, Limits
 from ap_ranker.search.load_pipeline import report_store_errors
+from ap_ranker.web.background_start import Search
 from ap_ranker.web.browse import COUNT
+from ap_ranker.web.evidence import Evidence
 from ap_ranker.web.judgements import Judgements, QuotaError
+from ap_ranker.web.limits import failing_as
 from ap_ranker.web.page.settings import PageSettings
 from ap_ranker.web.presentation import PresentedAnswer, presented, weighed
+from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.signed_answers import MAX_CHARACTERS as MAX_RECEIPT
 from ap_ranker.web.signed_answers import AnswerSigner, ShownAnswer
 from ap_ranker.web.suggestions import LiveSuggestions
-
-if TYPE_CHECKING:
-    from haystack import Document
-    from prometheus_client import Counter
-
-    from ap_ranker.ranking.decision import Decision
-    from ap_ranker.web.background_start import Search
-    from ap_ranker.web.evidence import Evidence
-    from ap_ranker.web.question_log import QuestionLog
 
 logger = logging.getLogger(__name__)
 
@@ -138,12 +136,9 @@ def add_search_routes(
         return found, shown, decision
 
     async def find(question: str) -> tuple[list[Document], list[Document], Decision]:
-        """What is found, what visitors see of it, and the decision; that a search fails is not the client's fault."""
-        try:
+        """What is found, what visitors see of it, and the decision."""
+        with failing_as(FAILED):
             return await asyncio.to_thread(answered, question)
-        except InputError as error:
-            logger.error("%s", error)
-            raise HTTPException(503, FAILED) from error
 
     async def find_answer(question: str, key: str) -> Document:
         """Search again: the server keeps no state, and only answers that were shown can be asked about."""
@@ -228,10 +223,8 @@ def _add_feedback(
             more = {"stored_question": shown.stored_question, "comment": said.comment}
             work = partial(judgements.keep, **given, **more, helped=said.helped)
         try:
-            await asyncio.get_running_loop().run_in_executor(thread, work)
+            with failing_as(NOT_KEPT):
+                await asyncio.get_running_loop().run_in_executor(thread, work)
         except QuotaError as error:
             raise HTTPException(429, ENOUGH) from error
-        except InputError as error:
-            logger.error("%s", error)
-            raise HTTPException(503, NOT_KEPT) from error
         return {"status": "taken back" if said.helped is None else "kept"}

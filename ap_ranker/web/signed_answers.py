@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from haystack import Document
 from itsdangerous import BadData, TimedSerializer, URLSafeTimedSerializer, base64_encode
-
-if TYPE_CHECKING:
-    from haystack import Document
 
 MAX_CHARACTERS = 128 * 1024
 """Maximum length of a receipt. A longer answer has no receipt: feedback on it takes a new search."""

@@ -21,23 +21,20 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import astuple, replace
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, NamedTuple
+from multiprocessing.process import BaseProcess
+from typing import Any, NamedTuple
+
+from haystack import Document
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.cache import TOGETHER, CacheInfo
+from ap_ranker.ranking.decision import Decision
+from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.search.watch_search import SearchWatcher
 from ap_ranker.threads import leave_what_lives
-
-if TYPE_CHECKING:
-    from multiprocessing.process import BaseProcess
-
-    from haystack import Document
-
-    from ap_ranker.ranking.decision import Decision
-    from ap_ranker.ranking.explanation import Explanation
 
 logger = logging.getLogger(__name__)
 
@@ -100,13 +97,11 @@ class SearchWorkers:
 
     def answer(self, question: str, limits: Limits = NO_LIMITS) -> tuple[list[Document], Decision]:
         """As `DeclaredPipeline.answer`, but for vectors and blobs of the documents."""
-        found: tuple[list[Document], Decision] = self._ask((question, dict(limits)))
-        return found
+        return self._ask((question, dict(limits)))
 
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
         """As `DeclaredPipeline.explain`."""
-        found: tuple[str, str, Explanation] = self._ask((question, document))
-        return found
+        return self._ask((question, document))
 
     @property
     def cache_info(self) -> CacheInfo | None:

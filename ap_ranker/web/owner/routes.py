@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -21,14 +20,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from ap_ranker.errors import InputError
 from ap_ranker.files import html_text
 from ap_ranker.web.changes import Action
-from ap_ranker.web.limits import bearer_key
+from ap_ranker.web.limits import bearer_key, failing_as
 from ap_ranker.web.owner.service import ConflictError, OwnerService
 from ap_ranker.web.owner.sessions import Sessions, require_own_site
 from ap_ranker.web.owner.texts import TEXTS
 from ap_ranker.web.page.files import PageFile
 from ap_ranker.web.usage import Period, usage_of, usage_table
-
-logger = logging.getLogger(__name__)
 
 PAGE = "/owner"
 LOGIN, LOGOUT = FORMS = "/owner/login", "/owner/logout"  # these take a form, not JSON
@@ -166,12 +163,9 @@ class OwnersPage:
         return asdict(self._service.change(action, asked.version, owner=owner, **fields | {"wordings": wordings}))
 
     async def _run(self, work: Callable[..., T], *given: Any) -> T:
-        """Run `work` in a thread; that the database fails is the server's fault, not the client's."""
-        try:
+        """Run `work` in a thread; it fails if the database does."""
+        with failing_as(FAILED):
             return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
-        except InputError as error:
-            logger.error("%s", error)
-            raise HTTPException(503, FAILED) from error
 
     async def _owner(self, request: Request) -> str | None:
         """The name of the owner who sends a request, empty if it is not known; `None` for anybody else."""

@@ -23,7 +23,7 @@ import numpy as np
 from haystack import Document, logging
 
 from ap_ranker.data.exact_json import from_json, to_json
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError, library_errors, one_line
 from ap_ranker.files import WriteError, atomic_directory, hash_of_files, make_folder
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from haystack_integrations.document_stores.ap_ranker.documents import Documents, Index, Kind, to_array
@@ -64,7 +64,9 @@ class FolderDocuments(Documents):
 
     @contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[None]:
-        try:
+        problem = f"{self.place}: the documents cannot be read or written"
+        needed = "room and a folder that may be written; so does reading after a write that was interrupted."
+        with library_errors(problem, (sqlite3.Error,), f" Writing needs {needed}"):
             connection = self._open()
             connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             try:
@@ -75,11 +77,6 @@ class FolderDocuments(Documents):
                 connection.execute("COMMIT")
             finally:
                 connection.rollback()  # nothing is left to roll back after a commit
-        except sqlite3.Error as error:
-            raise InputError(
-                f"{self.place}: the documents cannot be read or written ({error}). Writing needs room and a folder "
-                "that may be written; so does reading after a write that was interrupted."
-            ) from error
 
     def revision(self) -> str:
         revision = str(self._one("SELECT max(revision) FROM state"))
