@@ -6,12 +6,13 @@ import importlib.util
 import logging
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from haystack import Pipeline
+from haystack.core.component import Component
 from haystack.core.errors import PipelineRuntimeError
 from haystack.document_stores.errors import DocumentStoreError
 
@@ -50,17 +51,18 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
         raise InputError(f"{path}: expected a Haystack pipeline ({safe_line(error)}).") from error
 
 
-def components_of(pipeline: Pipeline) -> Iterator[Any]:
-    """A pipeline's components; a super component, and an `AnswerSearch`, is replaced by the ones inside."""
-    for name in pipeline.graph.nodes:
-        component = pipeline.get_component(name)
-        inside = getattr(component, "pipeline", None)
-        if isinstance(inside, Pipeline):
-            yield from components_of(inside)
-        elif isinstance(component, AnswerSearch):
-            yield from (component.retriever, component.ranker)
-        else:
-            yield component
+def components_of(part: Any) -> Iterator[Any]:
+    """A pipeline's components, and those that they use; a super component, and an `AnswerSearch`, is left out."""
+    if isinstance(part, Pipeline):
+        inside: Iterable[Any] = map(part.get_component, part.graph.nodes)
+    elif isinstance(part, Component):
+        inside = [each for name, each in vars(part).items() if name[:1] != "_"]
+        if not isinstance(part, AnswerSearch) and not isinstance(getattr(part, "pipeline", None), Pipeline):
+            yield part
+    else:
+        inside = part.values() if isinstance(part, Mapping) else ()  # as the retrievers of a `MultiRetriever`
+    for each in inside:
+        yield from components_of(each)
 
 
 def find_stores(pipeline: Pipeline) -> list[Any]:
