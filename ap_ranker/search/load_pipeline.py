@@ -15,6 +15,7 @@ from haystack import Pipeline
 from haystack.core.component import Component
 from haystack.core.errors import PipelineRuntimeError
 from haystack.document_stores.errors import DocumentStoreError
+from haystack.errors import FilterError
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import parse_yaml, read_yaml_text
@@ -99,7 +100,7 @@ def report_store_errors(path: Path, store: str) -> Iterator[None]:
                 logger.debug("%s: a component failed", path, exc_info=error)
                 reason = f"{type(cause).__name__}: {safe_line(cause)}"
                 explanation = f"expected all components to run, but {error.component_name!r} failed ({reason})."
-            elif isinstance(error, ValueError):
+            elif isinstance(error, ValueError | FilterError):
                 explanation = f"expected valid settings, found: {safe_line(error)}"
             else:
                 raise

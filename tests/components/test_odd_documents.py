@@ -202,3 +202,27 @@ def test_a_search_takes_meta_of_any_type(place: str | None, model: dict[str, Any
     assert {one["answer"]: one["question"] or None for one in shown} == told
     assert [source_of(one) for one in found] == [None] * len(metas)
     assert AnswerSigner(b"secret").sign(QUERY, "0", ShownAnswer.of(found[0]))
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"field": "in", "operator": "<", "value": 2},
+        {"field": "n", "operator": ["=="], "value": 2},
+        {"field": 5, "operator": "==", "value": 2},
+        {"operator": "AND", "conditions": None},
+    ],
+    ids=str,
+)
+def test_filters_that_haystack_compares_in_vain(store: BM25SDocumentStore, filters: dict[str, Any]) -> None:
+    """Haystack's function raises a TypeError, which ended `ap-ranker ask` in a traceback."""
+    asked: list[Callable[[], Any]] = [
+        lambda: store.filter_documents(filters),
+        lambda: store.delete_by_filter(filters),
+        lambda: store.update_by_filter(filters, {"x": 1}),
+        lambda: BM25SRetriever(store, filters=filters).run(QUERY),
+    ]
+    for ask in asked:
+        with refused("filters"):
+            ask()
+    assert store.filter_documents() == DOCUMENTS

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import yaml
 from conftest import TEXTS, write_checkpoint, write_faq
+from refusals import refused
 
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import components_of
-from ap_ranker.search.setup import set_up
+from ap_ranker.search.setup import search_faq, set_up
 
 OURS, THEIRS = "haystack_integrations.components", "haystack.components.retrievers"
 OTHER = "question,answer\nCan I pay by card?,Yes by any card.\nDo you mend tyres?,Every tyre within a day.\n"
@@ -98,3 +99,22 @@ def test_each_component_is_named(pipeline: Path) -> None:
     assert len(names) == len(set(names)), "none twice"
     assert {"BM25SRetriever", "HybridRetriever", "AnswerRanker"} < set(names)
     assert ("APTextEmbedder" in names) == ("BM25SEmbeddingRetriever" in names) == ("BM25Scores" in names)
+
+
+@pytest.mark.parametrize("value", ["x", {"a": 1}], ids=str)
+def test_filters_of_the_file_that_fit_nothing(pipeline: Path, value: object) -> None:
+    """In a pipeline of one component, too, which Haystack's own errors do not pass through."""
+    search = part(
+        f"{OURS}.retrievers.ap_ranker.faq_search.AnswerSearch",
+        retriever=declared("several")["components"]["found"]["init_parameters"]["retrievers"]["words"],
+        ranker=declared("several")["components"]["ranker"],
+    )
+    search["init_parameters"]["retriever"]["init_parameters"]["filters"] = {
+        "field": "question",
+        "operator": "<",
+        "value": value,
+    }
+    whole = {"components": {"search": search}, "inputs": {"query": "search.query"}}
+    pipeline.write_text(yaml.safe_dump(whole | {"outputs": {"documents": "search.documents"}}), encoding="utf-8")
+    with set_up(pipeline=pipeline) as setup, refused("search.yaml"):
+        search_faq(["Where is my parcel?"], setup)

@@ -118,9 +118,7 @@ def faq_search_tool(
         "top_k": {"type": "integer", "minimum": 1, "maximum": LARGEST_TOP_K, "description": _TOP_K},
     }
     if values:
-        fields = {
-            name: {"type": "string"} | ({"enum": [*map(str, few)]} if few else {}) for name, few in values.items()
-        }
+        fields = {key: {"type": "string"} | ({"enum": [*map(str, few)]} if few else {}) for key, few in values.items()}
         filters = {"type": "object", "properties": fields, "additionalProperties": False}
         properties["filters"] = filters | {"description": _FILTERS}
     return ComponentTool(
