@@ -6,14 +6,16 @@ import importlib.util
 import logging
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from haystack import Pipeline
+from haystack.core.component import Component
 from haystack.core.errors import PipelineRuntimeError
 from haystack.document_stores.errors import DocumentStoreError
+from haystack.errors import FilterError
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import parse_yaml, read_yaml_text
@@ -50,17 +52,18 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
         raise InputError(f"{path}: expected a Haystack pipeline ({safe_line(error)}).") from error
 
 
-def components_of(pipeline: Pipeline) -> Iterator[Any]:
-    """A pipeline's components; a super component, and an `AnswerSearch`, is replaced by the ones inside."""
-    for name in pipeline.graph.nodes:
-        component = pipeline.get_component(name)
-        inside = getattr(component, "pipeline", None)
-        if isinstance(inside, Pipeline):
-            yield from components_of(inside)
-        elif isinstance(component, AnswerSearch):
-            yield from (component.retriever, component.ranker)
-        else:
-            yield component
+def components_of(part: Any) -> Iterator[Any]:
+    """A pipeline's components, and those that they use; a super component, and an `AnswerSearch`, is left out."""
+    if isinstance(part, Pipeline):
+        inside: Iterable[Any] = map(part.get_component, part.graph.nodes)
+    elif isinstance(part, Component):
+        inside = [each for name, each in vars(part).items() if name[:1] != "_"]
+        if not isinstance(part, AnswerSearch) and not isinstance(getattr(part, "pipeline", None), Pipeline):
+            yield part
+    else:
+        inside = part.values() if isinstance(part, Mapping) else ()  # as the retrievers of a `MultiRetriever`
+    for each in inside:
+        yield from components_of(each)
 
 
 def find_stores(pipeline: Pipeline) -> list[Any]:
@@ -97,7 +100,7 @@ def report_store_errors(path: Path, store: str) -> Iterator[None]:
                 logger.debug("%s: a component failed", path, exc_info=error)
                 reason = f"{type(cause).__name__}: {safe_line(cause)}"
                 explanation = f"expected all components to run, but {error.component_name!r} failed ({reason})."
-            elif isinstance(error, ValueError):
+            elif isinstance(error, ValueError | FilterError):
                 explanation = f"expected valid settings, found: {safe_line(error)}"
             else:
                 raise

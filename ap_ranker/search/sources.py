@@ -41,7 +41,7 @@ def source_of(document: Document) -> Source | None:
         if (path := kind(file or "")).is_absolute():
             file = path.name
     is_page = bool(file) and page.isascii() and page.isdigit() and len(page) < 10
-    url = next((_text(value) for name, value in meta.items() if name.strip().casefold() == "url"), None)
+    url = next((_text(value) for name, value in meta.items() if str(name).strip().casefold() == "url"), None)
     found = title or None, file or None, int(page) or None if is_page else None, url if _is_web(url) else None
     return Source(*found) if any(found) else None
 

@@ -46,7 +46,8 @@ def presented(
     key, answers = query_key(question), []
     for document, match in zip(documents, matches_of(question, documents, calibrated=calibrated), strict=True):
         source, found = source_of(document), query_data(document, key)
-        answer, stored = str(document.meta.get("answer") or document.content or ""), document.meta.get("question") or ""
+        stored, answer = (str(document.meta.get(name) or "") for name in ("question", "answer"))
+        answer = answer or document.content or ""
         answers.append(
             {
                 "id": document.id,
@@ -102,7 +103,7 @@ def category_of(document: Document, column: str = "") -> str:
     """
     if column:
         return _line(document.meta.get(column))
-    named = (value for name, value in document.meta.items() if plain(name) in CATEGORIES)
+    named = (value for name, value in document.meta.items() if plain(str(name)) in CATEGORIES)
     if category := next(filter(None, map(_line, named)), ""):
         return category
     source = source_of(document)

@@ -24,7 +24,7 @@ class ShownAnswer(NamedTuple):
     @classmethod
     def of(cls, document: Document) -> ShownAnswer:
         """What is shown of a document."""
-        return cls(document.content or "", document.meta.get("question") or "")
+        return cls(document.content or "", str(document.meta.get("question") or ""))
 
 
 class _AsItIs(URLSafeTimedSerializer):

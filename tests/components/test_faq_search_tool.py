@@ -176,3 +176,33 @@ def test_fields_of_a_store_need_no_prefix() -> None:
         assert [document.meta["product"]["name"] for document in store.bm25_retrieval("link", filters)] == ["bike"]
     assert len(store.filter_documents({"field": "n", "operator": ">=", "value": 1})) == 2
     assert len(store.filter_documents({"field": "content", "operator": "==", "value": "a link"})) == 2
+
+
+def test_numbers_as_a_model_writes_them(checkpoint: Path) -> None:
+    """The schema has texts alone, as no field of a table says what it is; a store that a program fills has numbers."""
+    store = BM25SDocumentStore()
+    for year in (2023, 2024, 2024.5, "2024", True):
+        store.write_documents([Document(content=f"a link of {year}", meta={"year": year})])
+    search = FAQSearch(model=checkpoint, document_store=store, device=CPU)
+    tool = faq_search_tool(search, filter_fields={"year": [2023, 2024]})  # type: ignore[list-item]
+    schema = tool.parameters["properties"]["filters"]
+    jsonschema.validate({"year": "2024"}, schema)
+    cases: dict[str, set[Any]] = {
+        "2023": {2023},
+        "2024": {2024, "2024"},
+        "2024.5": {2024.5},
+        "true": {True},
+        "02024": set(),
+    }
+    for written, years in cases.items():
+        found = tool.invoke(query="link", filters={"year": written})["documents"]
+        assert {document.meta["year"] for document in found} == years
+    both = tool.invoke(query="link", filters={"year": ["2023", "2024.5"]})["documents"]
+    assert {document.meta["year"] for document in both} == {2023, 2024.5}
+
+
+@pytest.mark.parametrize("fields", ["category", {"category": "Delivery"}], ids=str)
+def test_a_text_is_no_list_of_fields_or_values(search: FAQSearch, fields: Any) -> None:
+    """The model would be told of its letters."""
+    with refused("filter_fields … lists"):
+        faq_search_tool(search, filter_fields=fields)

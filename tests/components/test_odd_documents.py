@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import TEXTS, write_checkpoint
 from haystack import Document, Pipeline, SuperComponent
 from haystack.dataclasses import ByteStream
 from haystack.document_stores.in_memory import InMemoryDocumentStore
+from haystack.document_stores.types import DuplicatePolicy
 from haystack.utils import ComponentDevice
+from refusals import refused
 
 from ap_ranker import (
     AnswerRanker,
@@ -24,7 +30,11 @@ from ap_ranker import (
     FAQSearch,
     HybridRetriever,
 )
+from ap_ranker.search.sources import source_of
+from ap_ranker.web.presentation import presented
+from ap_ranker.web.signed_answers import AnswerSigner, ShownAnswer
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from haystack_integrations.tools.ap_ranker import AgentSearch
 
 QUERY = TEXTS[0]
 BLOB = ByteStream(b"\xff\x00", mime_type="image/png")
@@ -130,3 +140,89 @@ async def test_in_a_super_component_from_yaml(
     assert await loaded.run_async({"search": {"query": QUERY}}) == {"search": {"documents": expected}}
     with pytest.raises(ValueError, match="query"):
         loaded.run({"search": {}})
+
+
+# --- Calls that are nearly right, and meta of other types than text ---------------------------------------------------
+
+NEAR: dict[str, Any] = {"field": "in.n", "operator": ">", "value": 3}
+
+
+def test_every_filter_of_a_store_may_leave_out_the_prefix(store: BM25SDocumentStore) -> None:
+    assert store.count_documents_by_filter(NEAR) == 2
+    assert store.count_unique_metadata_by_filter(NEAR, ["n"]) == {"n": 2}
+    assert store.count_unique_metadata_by_filter({}, ["meta.n"]) == {"n": len(TEXTS)}
+    assert store.get_metadata_field_unique_values("n", filters=NEAR) == ([4, 5], 2)
+    assert store.get_metadata_field_unique_values("n", None, 0, 10, NEAR) == ([4, 5], 2)
+    assert store.get_metadata_field_unique_values("n", filters=None)[1] == len(TEXTS)
+
+
+@pytest.mark.parametrize("wrong", ["01", None, 3, ["0", ["1"]], ["0", 1]], ids=str)
+def test_no_document_is_deleted_by_what_is_no_list_of_ids(store: BM25SDocumentStore, wrong: Any) -> None:
+    with refused("document_ids … list"):
+        store.delete_documents(wrong)
+    assert store.filter_documents() == DOCUMENTS
+    store.delete_documents(one.id for one in ODD)  # type: ignore[arg-type]
+    assert store.filter_documents() == DOCUMENTS[len(ODD) :]
+
+
+@pytest.mark.parametrize("number", [1, np.int64(1)], ids=["int", "numpy"])
+def test_a_number_is_no_id(store: BM25SDocumentStore, number: Any) -> None:
+    """A folder would take 1 for "1", and replace that document."""
+    with refused(f"{number!r} … id … text … {type(number).__name__}"):
+        store.write_documents([Document(id=number, content="x")], policy=DuplicatePolicy.OVERWRITE)
+    assert store.filter_documents() == DOCUMENTS
+
+
+def test_an_update_is_checked_as_a_document_is(store: BM25SDocumentStore) -> None:
+    for wrong in (None, ["tag"], "tag"):
+        with refused(f"meta … dictionary … {wrong}"):
+            store.update_by_filter(NEAR, wrong)  # type: ignore[arg-type]
+    assert store.filter_documents() == DOCUMENTS
+    given: dict[str, Any] = {"new": ["a"], "ap_ranker": {"stored_question": True}}
+    assert store.update_by_filter(NEAR, given) == 2
+    given["new"].append("b")
+    expected = [{"n": n, "in": {"n": n}, "new": ["a"]} for n in (4, 5)]
+    assert [one.meta for one in store.filter_documents(NEAR)] == expected, "a query's data are not kept"
+
+
+@pytest.mark.parametrize("place", [None, "store"], ids=["memory", "folder"])
+def test_a_search_takes_meta_of_any_type(place: str | None, model: dict[str, Any], tmp_path: Path) -> None:
+    """In a store that a program has filled, a name may be a number, an answer a date or `None`."""
+    store = BM25SDocumentStore(None if place is None else tmp_path / place)
+    day, rest = date(2024, 5, 1), {1: "a", ("x", 2): "b"}
+    metas = [{"question": day, "answer": day}, {"question": Decimal("1.5"), "answer": None}, {"answer": [1]}]
+    store.write_documents([Document(str(n), f"{TEXTS[0]} {n}", meta=meta | rest) for n, meta in enumerate(metas)])
+    search = AnswerSearch(BM25SRetriever(store), AnswerRanker(**model))
+    found = search.run(query=QUERY)["documents"]
+    assert len(found) == len(metas)
+    entries = json.loads(AgentSearch(search).run(query=QUERY)["text"])["entries"]
+    told = {entry["answer"]: entry.get("question") for entry in entries}
+    assert told == {"2024-05-01": "2024-05-01", f"{TEXTS[0]} 1": "1.5", "[1]": None}
+    shown = json.loads(json.dumps(presented(QUERY, found, calibrated=False)))
+    assert {one["answer"]: one["question"] or None for one in shown} == told
+    assert [source_of(one) for one in found] == [None] * len(metas)
+    assert AnswerSigner(b"secret").sign(QUERY, "0", ShownAnswer.of(found[0]))
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"field": "in", "operator": "<", "value": 2},
+        {"field": "n", "operator": ["=="], "value": 2},
+        {"field": 5, "operator": "==", "value": 2},
+        {"operator": "AND", "conditions": None},
+    ],
+    ids=str,
+)
+def test_filters_that_haystack_compares_in_vain(store: BM25SDocumentStore, filters: dict[str, Any]) -> None:
+    """Haystack's function raises a TypeError, which ended `ap-ranker ask` in a traceback."""
+    asked: list[Callable[[], Any]] = [
+        lambda: store.filter_documents(filters),
+        lambda: store.delete_by_filter(filters),
+        lambda: store.update_by_filter(filters, {"x": 1}),
+        lambda: BM25SRetriever(store, filters=filters).run(QUERY),
+    ]
+    for ask in asked:
+        with refused("filters"):
+            ask()
+    assert store.filter_documents() == DOCUMENTS

@@ -23,7 +23,7 @@ from haystack.document_stores.errors import DocumentStoreError
 from haystack.errors import FilterError
 from haystack.utils.filters import document_matches_filter
 
-from ap_ranker.errors import InputError, one_line
+from ap_ranker.errors import InputError, library_errors, one_line
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.wordings import EMBEDDED_BY, Leg, Vectors
 from ap_ranker.text.reading import READING_VERSION
@@ -143,6 +143,7 @@ class Documents:
         """All documents, with their embeddings."""
         return list(self.with_embeddings(dict(self.by_row())).values())
 
+    @library_errors("Expected filters that fit the documents", (TypeError,))
     def matching(self, filters: dict[str, Any]) -> list[Document]:
         """The documents that match Haystack's filters, with their embeddings."""
         filters = with_meta_prefix(filters)
@@ -306,6 +307,7 @@ def _read(stored: Documents, rows: Sequence[int], embeddings: bool) -> dict[int,
     return stored.with_embeddings(new) if embeddings else new
 
 
+@library_errors("Expected filters that fit the documents", (TypeError,))
 def _first(
     rows: Sequence[int],
     limit: int,

@@ -6,9 +6,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from copy import deepcopy
 from dataclasses import replace
 from functools import wraps
+from inspect import signature
 from typing import Any
 
 from haystack import Document
@@ -20,7 +20,7 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.threads import in_thread
 from haystack_integrations.common.ap_ranker.query_data import QUERY_DATA, changed, check_meta, own_meta
-from haystack_integrations.document_stores.ap_ranker.documents import Documents, to_array
+from haystack_integrations.document_stores.ap_ranker.documents import Documents, to_array, with_meta_prefix
 
 _BATCH = 512  # documents embedded before they are written: an interrupted run loses as many
 
@@ -33,7 +33,9 @@ def _as_haystack(name: str) -> Any:
     def tell(self: StoredDocuments, *args: Any, **kwargs: Any) -> Any:
         store = InMemoryDocumentStore(shared=False)
         store.write_documents(self.filter_documents())
-        return method(store, *args, **kwargs)
+        given = signature(method).bind(store, *args, **kwargs).arguments
+        given |= {"filters": with_meta_prefix(given["filters"] or {})} if "filters" in given else {}
+        return method(**given)
 
     return tell
 
@@ -85,9 +87,12 @@ class StoredDocuments(ABC):
         return len(documents)
 
     def delete_documents(self, document_ids: list[str]) -> None:
-        """Delete the documents with these ids; unknown ids are ignored."""
+        """Delete the documents with these ids; unknown ids are ignored. InputError, before any is, for another type."""
+        ids = list(document_ids) if isinstance(document_ids, Iterable) and not isinstance(document_ids, str) else [None]
+        if any(not isinstance(each, str) for each in ids):
+            raise InputError(f"Expected document_ids as a list of texts, found {one_line(repr(document_ids), 80)}.")
         with self._transaction(write=True) as documents:
-            for document_id in document_ids:
+            for document_id in ids:
                 documents.remove(document_id)
 
     def delete_all_documents(self) -> None:
@@ -105,10 +110,11 @@ class StoredDocuments(ABC):
 
     def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
         """Set meta fields of the documents that match, and return their number. They move to the end of the order."""
+        check_meta([Document("those that match", meta=meta)])
         with self._transaction(write=True) as documents:
             matching = documents.matching(filters)
             for document in matching:
-                documents.put(replace(document, meta={**document.meta, **deepcopy(meta)}))
+                documents.put(checked(replace(document, meta=document.meta | meta)))
         return len(matching)
 
     def count_documents_by_filter(self, filters: dict[str, Any]) -> int:
@@ -187,6 +193,8 @@ def checked(document: object) -> Document:
     """A copy of a document to be stored: of one that cannot be, every query would fail."""
     if not isinstance(document, Document):
         raise ValueError(f"Please provide a list of Documents, not of {type(document).__name__}.")
+    if not isinstance(document.id, str):
+        raise InputError(f"Document {document.id!r}: expected an id as text, found {type(document.id).__name__}.")
     check_meta([document])
     try:
         f"{document.id}{document.content}".encode()

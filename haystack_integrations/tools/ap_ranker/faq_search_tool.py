@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ DESCRIPTION = (
 _QUERY = "One question as a complete sentence, in the user's words and language, such as: How do I return a bicycle?"
 _TOP_K = "Maximum number of entries to return. Leave it out unless more or fewer entries are needed."
 _FILTERS = "Search only entries that have these values. Leave it out to search all entries."
+
+_WRITTEN = re.compile(r"true|false|-?(0|[1-9][0-9]{0,17})([.][0-9]{1,17})?")  # by a model, whose schema has texts
 
 LARGEST_TOP_K = 20
 """Maximum number of entries that a model may ask for: more would fill its context."""
@@ -108,18 +111,16 @@ def faq_search_tool(
     :returns: The tool, which can be written to YAML with its agent and read again.
     """
     values = filter_fields if isinstance(filter_fields, Mapping) else dict.fromkeys(filter_fields, ())
+    if any(isinstance(each, str) for each in (filter_fields, *values.values())):
+        raise InputError(f"filter_fields: expected lists of fields or values, found {one_line(filter_fields, 80)}.")
     properties: dict[str, Any] = {
         "query": {"type": "string", "minLength": 1, "description": _QUERY},
         "top_k": {"type": "integer", "minimum": 1, "maximum": LARGEST_TOP_K, "description": _TOP_K},
     }
     if values:
-        fields = {field: {"type": "string"} | ({"enum": list(some)} if some else {}) for field, some in values.items()}
-        properties["filters"] = {
-            "type": "object",
-            "properties": fields,
-            "additionalProperties": False,
-            "description": _FILTERS,
-        }
+        fields = {key: {"type": "string"} | ({"enum": [*map(str, few)]} if few else {}) for key, few in values.items()}
+        filters = {"type": "object", "properties": fields, "additionalProperties": False}
+        properties["filters"] = filters | {"description": _FILTERS}
     return ComponentTool(
         component=AgentSearch(search),
         name=name,
@@ -146,16 +147,16 @@ def as_filters(filters: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return dict(filters)
     conditions = []
     for field, value in filters.items():
-        values = value if isinstance(value, list) else [value]
+        values = [*value] if isinstance(value, list) else [value]
         if not all(isinstance(each, str | int | float) for each in values):
             raise InputError(f"filters: expected a value or a list of values for {field!r}, found {one_line(value)}.")
-        operator, operand = ("in", values) if isinstance(value, list) else ("==", value)
-        conditions.append({"field": f"meta.{field.removeprefix('meta.')}", "operator": operator, "value": operand})
+        values += [json.loads(each) for each in values if isinstance(each, str) and _WRITTEN.fullmatch(each)]
+        conditions.append({"field": f"meta.{field.removeprefix('meta.')}", "operator": "in", "value": values})
     return {"operator": "AND", "conditions": conditions}
 
 
 def _entry(document: Document) -> dict[str, Any]:
     """What a model reads of a document."""
-    question, answer = document.meta.get("question"), document.meta.get("answer", document.content)
+    question, answer = (str(document.meta.get(name) or "") for name in ("question", "answer"))
     score = None if document.score is None else round(document.score, 3)
-    return ({"question": question} if question else {}) | {"answer": answer, "score": score}
+    return ({"question": question} if question else {}) | {"answer": answer or document.content, "score": score}
