@@ -174,9 +174,7 @@ def apply_changes(entries: Iterable[Entry], made: Sequence[Change]) -> ChangedEn
         by_question[normalized(keyed.entry.question)].append(number)
     undone = {change.undone for change in made if change.action == Action.undo}
     lapsed: set[str] = set()
-    for change in made:
-        if change.action == Action.undo or change.id in undone:
-            continue
+    for change in (one for one in made if one.action != Action.undo and one.id not in undone):
         if change.action == Action.add_entry:
             by_key[change.id].append(len(current))
             added = Entry(change.question, change.answer, {}, f"change {change.id}", change.wordings)
