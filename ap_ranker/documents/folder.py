@@ -56,7 +56,11 @@ def find_files(root: Path) -> tuple[list[Path], list[LeftOut]]:
         entered: list[str] = []
         for name in [*folders, *sorted(names)]:
             path = Path(folder, name)
-            if reason := _reason(path, root, is_folder=name in folders):
+            try:
+                reason = _reason(path, root, is_folder=name in folders)
+            except OSError as error:  # of what is in a folder that may be listed, but not entered
+                reason = f"cannot be read ({error.strerror})."
+            if reason:
                 leave_out(path, reason)
             elif name in folders:
                 entered.append(name)

@@ -54,6 +54,7 @@ class WatchedFolder:
 
         `entries` stay as they are if InputError is raised: the file, all of the folder, or the overlay cannot be read.
         """
+        self.version = self.version._replace(overlay=None)  # one that cannot be read now has changed once it can
         self.version = self.look()  # even if they cannot be read, so that the same error is not met again and again
         read = self._read()
         self.unchanged, self.entries = read, self.overlay.lay(read) if self.overlay else read

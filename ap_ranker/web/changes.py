@@ -165,18 +165,16 @@ def _texts(entry: Entry) -> tuple[str, ...]:
 
 def apply_changes(entries: Iterable[Entry], made: Sequence[Change]) -> ChangedEntries:
     """Lay changes, oldest first, over the entries of a FAQ's file."""
-    current: list[KeyedEntry | None] = [KeyedEntry(_key(entry), entry) for entry in entries]
+    in_file = [KeyedEntry(_key(entry), entry) for entry in entries]
+    current: list[KeyedEntry | None] = [*in_file]
     by_key: defaultdict[str, list[int]] = defaultdict(list)
     by_question: defaultdict[str, list[int]] = defaultdict(list)
-    for number, keyed in enumerate(current) if made else ():
-        if keyed:
-            by_key[keyed.key].append(number)
-            by_question[normalized(keyed.entry.question)].append(number)
+    for number, keyed in enumerate(in_file) if made else ():
+        by_key[keyed.key].append(number)
+        by_question[normalized(keyed.entry.question)].append(number)
     undone = {change.undone for change in made if change.action == Action.undo}
     lapsed: set[str] = set()
-    for change in made:
-        if change.action == Action.undo or change.id in undone:
-            continue
+    for change in (one for one in made if one.action != Action.undo and one.id not in undone):
         if change.action == Action.add_entry:
             by_key[change.id].append(len(current))
             added = Entry(change.question, change.answer, {}, f"change {change.id}", change.wordings)
@@ -186,13 +184,16 @@ def apply_changes(entries: Iterable[Entry], made: Sequence[Change]) -> ChangedEn
         if not numbers and change.of and change.action in (Action.add_wordings, Action.remove_wordings):
             same = by_question[normalized(change.of)]
             numbers = same if len(same) == 1 else []
-        there = [(number, keyed) for number in numbers if (keyed := current[number])]
-        for number, keyed in there:
-            changed = _changed(keyed.entry, change)
-            current[number] = None if changed is None else replace(keyed, entry=changed)
+        there = [(number, before) for number in numbers if (before := current[number])]
+        for number, before in there:
+            changed = _changed(before.entry, change)
+            current[number] = None if changed is None else replace(before, entry=changed)
         if not there:
             lapsed.add(change.id)
-    return ChangedEntries([keyed for keyed in current if keyed], lapsed, undone)
+    # What was added may be in the file by now, as `ap-ranker changes --output` writes it.
+    kept, new = list(filter(None, current[: len(in_file)])), list(filter(None, current[len(in_file) :]))
+    known = {_texts(one.entry) for one in kept} if new else set()
+    return ChangedEntries([*kept, *(one for one in new if _texts(one.entry) not in known)], lapsed, undone)
 
 
 def _changed(entry: Entry, change: Change) -> Entry | None:

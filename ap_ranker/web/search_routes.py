@@ -186,6 +186,8 @@ def add_search_routes(
 
 
 def _add_browsing(app: FastAPI, live: LiveSuggestions, judgements: Judgements, page: PageSettings) -> None:
+    thread = ThreadPoolExecutor(1, "opening")  # a separate one: no search waits for a database that does not answer
+
     @app.post("/api/browse")
     async def api_browse(request: BrowseRequest) -> dict[str, list[str] | dict[str, int]]:
         """The `questions` of a topic; without one, those to begin with, and the `topics` with their numbers of them."""
@@ -196,7 +198,7 @@ def _add_browsing(app: FastAPI, live: LiveSuggestions, judgements: Judgements, p
                 return {"questions": by_topic[request.topic], "topics": {}}
             raise HTTPException(404, "Expected a topic of this FAQ, found another. Ask without one for all topics.")
         try:
-            popular = await asyncio.to_thread(judgements.most_helpful, COUNT)
+            popular = await asyncio.get_running_loop().run_in_executor(thread, judgements.most_helpful, COUNT)
         except InputError as error:  # the FAQ's order will do
             logger.error("%s", error)
             popular = []

@@ -8,6 +8,7 @@ import re
 import shutil
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from ap_ranker.cli.main import app
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.documents import SHOWN, Reading, read_documents, read_entries
 from ap_ranker.documents.convert import FORMATS, convert
+from ap_ranker.documents.folder import find_files
 from ap_ranker.documents.html import Converted
 from ap_ranker.documents.passages import DENSE_LENGTH, LENGTH, split
 from ap_ranker.errors import InputError
@@ -233,6 +235,28 @@ def test_files_without_permission(tmp_path: Path) -> None:
     assert [str(left) for left in read_documents(tmp_path).left_out] == [
         f"{name}: left out: cannot be read (Permission denied)." for name in ("a.md", "b.csv")
     ]
+
+
+@pytest.mark.parametrize("mode", [0, 0o444])
+def test_folders_that_may_not_be_entered(mode: int) -> None:
+    """With the second mode, the names in it can be read, but nothing else."""
+    with TemporaryDirectory() as place:  # all above it may be entered by everybody
+        root, user = Path(place), os.geteuid()
+        for name in ("a", "secret", "z"):
+            (root / name).mkdir()
+            (root / name / "b.txt").write_text("Open the tracking link.")
+        (root / "secret").chmod(mode)
+        root.chmod(0o755)
+        try:
+            if user == 0:  # who may enter everything
+                os.seteuid(65534)
+            found, left_out = find_files(root)
+        finally:
+            os.seteuid(user)
+            (root / "secret").chmod(0o700)
+    assert [path.relative_to(root).as_posix() for path in found] == ["a/b.txt", "z/b.txt"]
+    assert [one.place.split("/")[0] for one in left_out] == ["secret"]
+    assert "cannot be read (Permission denied)." in left_out[0].reason
 
 
 def test_chosen_columns_in_a_folder(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from ap_ranker.search import declared_pipeline as search_module
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web import limits, pipeline_route
 from ap_ranker.web.app import HEADERS, THREADS, build_app
+from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import MAX_BYTES, MAX_CLIENTS, Rate
 from haystack_integrations.common.ap_ranker.entries import to_document
 
@@ -434,6 +435,26 @@ async def test_searches_that_nobody_waits_for_do_not_pile_up(
         assert (await c.post("/api/search", json={"question": QUESTION})).status_code == 200
     assert len(begun) == THREADS + 1
     assert max(begun) <= THREADS
+
+
+async def test_no_search_waits_for_a_database_that_does_not_answer(
+    search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many open the page meanwhile, which asks it for the questions that helped most."""
+    answers_again = threading.Event()
+    monkeypatch.setattr(Judgements, "most_helpful", lambda *_: answers_again.wait(120) and [])
+    monkeypatch.setattr(limits, "ANSWER_SECONDS", 5.0)
+    app = build_app(search, judgements_of(search))
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://localhost") as c,
+    ):
+        opened = [asyncio.create_task(c.post("/api/browse", json={})) for _ in range(2 * THREADS)]
+        await asyncio.sleep(0.5)
+        assert (await c.post("/api/search", json={"question": QUESTION})).status_code == 200
+        answers_again.set()
+        assert {response.status_code for response in await asyncio.gather(*opened)} == {200}
 
 
 def test_answers_are_encoded_before_the_first_question(search: DeclaredPipeline, tmp_path: Path) -> None:

@@ -327,6 +327,59 @@ def test_a_database_that_does_not_answer_changes_nothing(tmp_path: Path, monkeyp
     assert documents.look() == documents.version
 
 
+def test_an_edit_while_the_database_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts once the database answers again; until then, nobody reads the same in vain again and again."""
+    documents = WatchedFolder(write_faq(tmp_path), overlay=owners_changes(str(tmp_path / "faq.db")))
+    documents.read()
+
+    def fail(self: object) -> None:
+        raise InputError("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ap_ranker.web.database.Database.reading", fail)
+        documents.path.write_text("Question,Answer\nWhere is it?,Here.\n")
+        assert documents.look() != documents.version
+        with pytest.raises(InputError):
+            documents.read()
+        assert documents.look() == documents.version
+
+    assert documents.look() != documents.version
+    assert [entry.answer for entry in documents.read()] == ["Here."]
+    assert documents.look() == documents.version
+
+
+SEPARATORS = "\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+"""What Python takes for the end of a line; programs for slides and layouts leave some of them in a copied text."""
+
+
+def test_what_the_command_writes_is_what_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the changes can be cleared, and what was added is there once before they are, whatever came in between."""
+    faq = write_faq(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    database = open_database(tmp_path / "faq.db")
+    wordings = tuple(f"puppy{number}{sign}eyes" for number, sign in enumerate(SEPARATORS))
+    added = Change.make(Action.add_entry, question="Dogs?", answer="Maybe.", wordings=wordings)
+    changed = {"entry": added.id, "question": "Dogs?", "answer": "Welcome.", "wordings": wordings}
+    made = [added, Change.make(Action.change_entry, **changed)]
+    for one in made:
+        append_change(database, one)
+
+    def run(*options: str) -> Any:
+        return CliRunner().invoke(app, ["changes", "faq.csv", *options]).exception
+
+    assert run("--output", "new.csv") is None
+    (tmp_path / "new.csv").replace(faq)
+    append_change(database, Change.make(Action.add_entry, question="Cats?", answer="No."))
+    assert isinstance(run("--clear"), InputError), "the file lacks the last change"
+    assert run("--output", "new.csv") is None
+    (tmp_path / "new.csv").replace(faq)
+    assert run("--clear") is None
+    assert read_changes(database) == []
+    entries = read_faq(faq)
+    assert [one.question for one in entries] == ["Where is it?", "Refund?", "Dogs?", "Cats?"]
+    assert entries[2].wordings == tuple(f"puppy{number} eyes" for number in range(len(SEPARATORS)))
+
+
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     faq = write_faq(tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -380,7 +380,8 @@ def test_other_sites_can_do_nothing(owner: TestClient, headers: dict[str, str], 
 def test_the_policy_of_every_answer(owner: TestClient) -> None:
     for path in (PAGE, "/owner/owner.js", "/owner/api/usage", "/owner/none"):
         response = ask(owner, path)
-        for name, value in HEADERS.items():
+        kept = {"Cache-Control": "no-store"} if path == PAGE else {}  # or "Back" shows what it showed, after a logout
+        for name, value in (HEADERS | kept).items():
             assert response.headers[name] == value, path
     assert "unsafe" not in HEADERS["Content-Security-Policy"]
 
@@ -525,6 +526,17 @@ def test_changes_are_found_and_undone(client: TestClient, folder: Path, place: s
     assert (folder / "faq.csv").read_bytes() == faq
     undone = [one for one in read_changes(database) if one.action == Action.undo]
     assert [one.owner for one in undone] == ["Änne", "Änne"]
+
+
+def test_an_entry_is_added_once(owner: TestClient, database: Database) -> None:
+    """Also by who has not heard that it was: the server was killed before it could answer."""
+    made = {"action": "add entry", "question": "Where is the walrus?", "answer": "In the pool."}
+    post(owner, "change", **made)
+    again = owner.post("/owner/api/change", json=made | {"wordings": ["sea cow"]})
+    assert (again.status_code, again.json()["error"][:35]) == (409, "The FAQ has this entry already. Loa")
+    assert len(read_changes(database)) == 1
+    assert post(owner, "entries", words="walrus")["count"] == 1
+    post(owner, "change", **made | {"answer": "On the ice."})
 
 
 def test_a_wording_with_one_click(owner: TestClient, database: Database) -> None:

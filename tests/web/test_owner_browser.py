@@ -306,3 +306,27 @@ def test_pages_of_entries_by_keyboard(browser: Browser, address: str) -> None:
         page.get_by_label("Find an entry").first.fill("walrus 7?")
         expect(entries).to_have_count(3)
         expect(following).to_be_hidden()
+
+
+def test_what_was_typed_outlives_the_session_and_is_kept_once(browser: Browser, address: str, place: Path) -> None:
+    database, change = open_database(place / "faq.db"), f"{address}owner/api/change"
+    made = {"action": "add entry", "question": "Where is\nthe okapi?", "answer": "In the barn."}
+    httpx.post(change, json=made, headers={"Authorization": f"Bearer {KEY}"}).raise_for_status()
+    with logged_in(browser, address) as page:
+        sent: list[str] = []
+        page.on("request", lambda request: sent.append(request.url))
+        page.get_by_label("Find an entry").first.fill("okapi")
+        page.get_by_label("Find an entry").first.press("Enter")
+        expect(page.locator("#entries .list > li")).to_have_count(1)
+        card(page, "entries", "okapi").get_by_role("button", name="Edit").click()
+        expect(page.get_by_label("Question", exact=True)).to_have_value("Where is the okapi?")  # the field has one line
+        page.get_by_label("Answer", exact=True).fill("In the pool, since Monday.")
+        page.context.clear_cookies()
+        page.get_by_role("button", name="Save").click()
+        expect(page.locator("#editor .alert")).to_contain_text("Your session has ended. Log in in another window")
+        assert page.request.post(f"{address}owner/login", form={"key": KEY}).ok  # as another window does
+        page.get_by_role("button", name="Save").dblclick()
+        expect(page.get_by_role("status")).to_contain_text("Saved.")
+        expect(card(page, "entries", "okapi")).to_contain_text("since Monday")
+        assert sent.count(change) == 2, "one was refused"
+    assert [one.answer for one in read_changes(database)][-2:] == ["In the barn.", "In the pool, since Monday."]

@@ -209,7 +209,9 @@ class OwnersPage:
 
         @app.get(PAGE)
         async def owner(request: Request) -> Response:
-            return HTMLResponse(page) if await self._owner(request) is not None else login_page(request)
+            if await self._owner(request) is None:
+                return login_page(request)
+            return HTMLResponse(page, headers={"Cache-Control": "no-store"})  # else "Back" shows it after a logout
 
         @app.post(LOGIN)
         async def begin(request: Request) -> Response:

@@ -151,8 +151,13 @@ class OwnerService:
         self._require_documents()
         with self.database.writing("changes") as connection:  # of all servers, one at a time looks and writes
             known = changes_in(connection)
-            if action != Action.add_entry:
-                keyed = _named(fields["entry"], self._changed(known).entries)
+            entries = self._changed(known).entries
+            if action == Action.add_entry:
+                new = fields.get("question", ""), fields["answer"]
+                if new in {(one.entry.question, one.entry.answer) for one in entries}:  # perhaps the reply was lost
+                    raise ConflictError("The FAQ has this entry already. Load the page again.")
+            else:
+                keyed = _named(fields["entry"], entries)
                 if action in (Action.change_entry, Action.delete_entry) and version != keyed.version:
                     raise ConflictError("This entry has been changed since. Load the page again.")
                 fields["of"] = keyed.entry.question

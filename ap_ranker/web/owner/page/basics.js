@@ -16,7 +16,11 @@ export async function post(name, body = {}) {
   } catch {
     throw new Error(texts.unreachable);
   }
-  if (response.status === 401) location.reload(); // the session has ended: log in again
+  if (response.status === 401) {
+    // The session has ended: log in again, but not before what was typed is saved.
+    if (document.querySelector("dialog[open]")) throw new Error(texts.loggedOut);
+    location.reload();
+  }
   const answer = await response.json().catch(() => ({}));
   if (!response.ok) throw new Error(answer.error || filled(texts.refusedRequest, { status: response.status }));
   return answer;

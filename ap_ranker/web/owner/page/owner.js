@@ -202,11 +202,12 @@ const addWordings = (entry, wordings) => change({ action: "add wordings", entry:
 const editor = element("editor");
 const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
 let edited = null; // the entry in the editor; null for a new one
+let isSaving = false; // a second click must not keep it twice
 
 function edit(entry, { question, answer, wordings }) {
   edited = entry;
   element("editing").textContent = entry ? texts.edit : texts.newEntry;
-  element("question").value = question;
+  element("question").value = question.replace(/[\r\n]+/g, " "); // the field would join the words
   element("question").required = !entry;
   element("answer").value = answer;
   element("wordings").value = wordings.join("\n");
@@ -216,6 +217,8 @@ function edit(entry, { question, answer, wordings }) {
 
 editor.querySelector("form").addEventListener("submit", async (event) => {
   event.preventDefault();
+  if (isSaving) return;
+  isSaving = true;
   const content = {
     question: element("question").value,
     answer: element("answer").value,
@@ -223,6 +226,7 @@ editor.querySelector("form").addEventListener("submit", async (event) => {
   };
   const what = edited ? { action: "change entry", entry: edited.key, version: edited.version } : { action: "add entry" };
   const error = await change({ ...what, ...content });
+  isSaving = false;
   editor.querySelector(".alert").textContent = error;
   if (!error) editor.close();
 });
