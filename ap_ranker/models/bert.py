@@ -6,7 +6,6 @@ take longer to import than a FAQ takes to be read.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-
-logger = logging.getLogger(__name__)
 
 FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert")
 """Architectures, by transformers' `model_type`, that are this one."""

@@ -135,7 +135,7 @@ def train(
         if teacher:
             learnt, lessons = teacher.teach(learnt, data, unanswered, config.language, on_progress)
         record = _record(config, recipe, data, start, teacher)
-        states.check_run(record | {"data": learnt.digest, "dev": dev.digest, "encoder": _beginning(config, start)})
+        states.check_run(record | {"data": learnt.digest, "dev": dev.digest, "encoder": _weights_read(config, start)})
 
         # 1. Build the vocabulary and initialise the weights.
         set_seed(config.seed)
@@ -241,12 +241,10 @@ def train_or_load(
     return ranker
 
 
-def _beginning(config: TrainingConfig, start: Ranker | None) -> str | None:
-    """A hash of the weights that a run begins with, if it reads them; those that do not learn are in no state of it."""
-    if start:
-        return start.fingerprint
-    is_read = model_spec(config.model).pretrained
-    return encoder_hash(find_encoder(config.model_options["encoder"])) if is_read else None
+def _weights_read(config: TrainingConfig, start: Ranker | None) -> str | None:
+    """A hash of the weights that a run begins with: those that do not learn are in no state of it."""
+    encoder = config.model_options.get("encoder")
+    return start.fingerprint if start else encoder and encoder_hash(find_encoder(encoder))
 
 
 def _recipe(config: TrainingConfig, data: Dataset, teacher: Teacher | None) -> Recipe:
