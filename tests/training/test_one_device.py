@@ -78,7 +78,7 @@ def test_what_a_gpu_multiplies_in(
 
 
 def test_peers_train_there_too(current: list[torch.device], tmp_path: Path) -> None:
-    arguments = peers._arguments(SentenceTransformerTrainingArguments, tmp_path, 0, SECOND)
+    arguments = peers._arguments(SentenceTransformerTrainingArguments, tmp_path, 0, SECOND, peers.RECIPE)
     assert (arguments.device, arguments.n_gpu, current[-1]) == (SECOND, 1, SECOND)
 
 
