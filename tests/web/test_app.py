@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -402,6 +404,18 @@ def test_a_request_for_another_name(search: DeclaredPipeline, host: str, ours: b
             assert response.headers["x-content-type-options"] == "nosniff"
 
 
+@asynccontextmanager
+async def asked_at_once(search: DeclaredPipeline) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the page whose questions need not wait for each other."""
+    app = build_app(search, judgements_of(search))
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
+    ):
+        yield client
+
+
 async def test_searches_that_nobody_waits_for_do_not_pile_up(
     search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -421,12 +435,7 @@ async def test_searches_that_nobody_waits_for_do_not_pile_up(
 
     monkeypatch.setattr(DeclaredPipeline, "answer", lambda _, question, limits: slow(question))
     monkeypatch.setattr(limits, "ANSWER_SECONDS", 0.3)
-    app = build_app(search, judgements_of(search))
-    transport = httpx.ASGITransport(app)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://localhost") as c,
-    ):
+    async with asked_at_once(search) as c:
         for _ in range(2):
             asked = (c.post("/api/search", json={"question": QUESTION}) for _ in range(2 * THREADS))
             assert {response.status_code for response in await asyncio.gather(*asked)} == {503}
@@ -444,12 +453,7 @@ async def test_no_search_waits_for_a_database_that_does_not_answer(
     answers_again = threading.Event()
     monkeypatch.setattr(Judgements, "most_helpful", lambda *_: answers_again.wait(120) and [])
     monkeypatch.setattr(limits, "ANSWER_SECONDS", 5.0)
-    app = build_app(search, judgements_of(search))
-    transport = httpx.ASGITransport(app)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://localhost") as c,
-    ):
+    async with asked_at_once(search) as c:
         opened = [asyncio.create_task(c.post("/api/browse", json={})) for _ in range(2 * THREADS)]
         await asyncio.sleep(0.5)
         assert (await c.post("/api/search", json={"question": QUESTION})).status_code == 200
