@@ -177,26 +177,28 @@ class Batches:
             for question, _ in pairs:
                 rows += self._wrong(question, JUDGED_NEGATIVES, rng)
             rows += rng.choice(len(self.answers), self._negatives, replace=False).tolist()
-            own = []
-        rows = list(dict.fromkeys(rows))
-        # With candidates of its own, a question learns nothing from those of the others.
-        others = torch.from_numpy(np.array([[row not in mine for row in rows] for mine in map(set, own)] or False))
-        labels = torch.from_numpy(np.array([self._labels(question, rows) for question, _ in pairs]))
+            own = [rows] * len(pairs)
+        column_of = {row: column for column, row in enumerate(dict.fromkeys(rows))}
+        labels, logits = (np.full((len(pairs), len(column_of)), value) for value in (IGNORE, np.float32(np.nan)))
+        for at, ((question, _), candidates) in enumerate(zip(pairs, own, strict=True)):
+            columns = [column_of[row] for row in candidates]
+            if self._lessons is None or question < self._lessons.labelled:
+                labels[at, columns] = self._labels(question, candidates)
+            if self._lessons is not None:
+                logits[at, columns] = self._lessons.logits(question, candidates)
         distinct = list(dict.fromkeys(question for question, _ in pairs))  # one with two right answers may be in two
         questions = TokenBatch.from_lists([self._questions[question] for question in distinct])
-        answers = TokenBatch.from_lists([self.answers[row] for row in rows])
+        answers = TokenBatch.from_lists([self.answers[row] for row in column_of])
         batch = {
             "question_ids": questions.ids,
             "question_mask": questions.mask,
             "question_rows": torch.tensor([distinct.index(question) for question, _ in pairs]),
             "answer_ids": answers.ids,
             "answer_mask": answers.mask,
-            "labels": labels.masked_fill(others, IGNORE),
-            "target": torch.tensor([rows.index(row) for _, row in pairs]),
+            "labels": torch.from_numpy(labels),
+            "target": torch.tensor([column_of[row] for _, row in pairs]),
         }
-        if self._lessons is not None:
-            logits = torch.from_numpy(np.stack([self._lessons.logits(question, rows) for question, _ in pairs]))
-            batch["teacher"] = logits.masked_fill(others, torch.nan)
+        batch |= {} if self._lessons is None else {"teacher": torch.from_numpy(logits)}
         self.instructive.add(self._lessons is not None or bool((batch["labels"] == NEGATIVE).any()))
         return batch
 
@@ -214,8 +216,6 @@ class Batches:
         return wrong
 
     def _labels(self, question: int, rows: Sequence[int]) -> list[int]:
-        if self._lessons is not None and question >= self._lessons.labelled:
-            return [IGNORE] * len(rows)
         right, unsure, classes = self._right[question], self._not_wrong[question], self._classes[question]
         best = self.classes - 1
         return [best if row in right else IGNORE if row in unsure else classes.get(row, NEGATIVE) for row in rows]
