@@ -7,15 +7,17 @@ other, and the number tells readers that something has changed.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -24,11 +26,18 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from ap_ranker.errors import InputError, extra_for, one_line
 from ap_ranker.safe_open import require_file, what_is_at
 
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
 VERSION = 2
 """Of the schema."""
 
 WAIT_SECONDS = 10
-"""For another writer of the database, and for the server of PostgreSQL to answer."""
+"""For whoever else holds what is read or written, and for the server of PostgreSQL to accept a connection."""
+
+BRIEF_SECONDS = 1.0
+"""Maximum time that a visitor waits for what a request can do without (`Dispensable`)."""
 
 metadata = sa.MetaData()
 
@@ -221,6 +230,38 @@ class Database:
             raise InputError(f"{expected}. Update ap-ranker, or name another one with --database.")
 
 
+class Dispensable:
+    """Asks a database in threads of its own what a visitor's request can do without. Threads may share it.
+
+    If the answer fails or takes longer than `BRIEF_SECONDS`, the request goes on, and a warning says so once until it
+    works again. Nothing is asked while an earlier answer is overdue: a server of PostgreSQL may hang for ever.
+    """
+
+    def __init__(self, consequence: str) -> None:
+        self._consequence = consequence
+        self._threads = ThreadPoolExecutor(4, "dispensable")
+        self._overdue: Future[Any] | None = None
+        self._warned = False
+
+    def ask(self, work: Callable[..., T], *given: Any) -> T | None:
+        """What `work` returns; `None` if it raises InputError or is overdue."""
+        if self._overdue is not None and not self._overdue.done():
+            return None
+        asked = self._threads.submit(work, *given)
+        try:
+            found, self._warned = asked.result(BRIEF_SECONDS), False
+            return found
+        except TimeoutError:
+            self._overdue = self._overdue if asked.cancel() else asked
+            reason: object = f"The database has not answered within {BRIEF_SECONDS:g} seconds."
+        except InputError as error:
+            reason = error
+        if not self._warned:
+            self._warned = True
+            logger.warning("%s %s This warning is not repeated.", self._consequence, reason)
+        return None
+
+
 def place_of(database: str | None, documents: Path | None = None) -> str:
     """The whole path or the URL of a website's database: as named, or FAQ.db beside its documents, FAQ.csv.
 
@@ -282,14 +323,8 @@ def _sqlite(path: Path) -> tuple[sa.Engine, str]:
         expected = f"{path}: expected a file for the database that can be written ({error.strerror})"
         raise InputError(f"{expected}. Name another one with --database.") from error
     engine = sa.create_engine(sa.URL.create("sqlite", database=str(path)), connect_args={"timeout": WAIT_SECONDS})
-
-    @sa.event.listens_for(engine, "connect")
-    def set_up(connection: Any, _: Any) -> None:
-        # Readers never wait; a commit is on disk; what is deleted is overwritten.
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
-            connection.execute(f"PRAGMA {pragma}")
-
-    return engine, str(path)
+    # Readers never wait; a commit is on disk; what is deleted is overwritten.
+    return _with(engine, "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA secure_delete=ON"), str(path)
 
 
 def _postgresql(text: str) -> tuple[sa.Engine, str]:
@@ -306,6 +341,18 @@ def _postgresql(text: str) -> tuple[sa.Engine, str]:
         engine = sa.create_engine(
             url.set(drivername="postgresql+psycopg"),
             pool_pre_ping=True,  # its server may have been restarted
-            connect_args={"connect_timeout": WAIT_SECONDS},
+            connect_args={"connect_timeout": WAIT_SECONDS, "tcp_user_timeout": 1000 * WAIT_SECONDS},
         )
-    return engine, url.render_as_string(hide_password=True)
+    return _with(engine, f"SET lock_timeout = '{WAIT_SECONDS}s'"), url.render_as_string(hide_password=True)
+
+
+def _with(engine: sa.Engine, *settings: str) -> sa.Engine:
+    """The engine, each of whose connections begins with these statements."""
+
+    @sa.event.listens_for(engine, "connect")
+    def set_up(connection: Any, _: Any) -> None:
+        for setting in settings:
+            connection.execute(setting)
+        connection.commit()
+
+    return engine

@@ -14,7 +14,6 @@ examples/clicks.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -24,11 +23,9 @@ from haystack import Document
 from sqlalchemy import and_, select
 
 from ap_ranker.errors import InputError
-from ap_ranker.web.database import Database, judgements, wordings
+from ap_ranker.web.database import Database, Dispensable, judgements, wordings
 from ap_ranker.web.judgements import key_of_answer, key_of_question
 from ap_ranker.web.presentation import are_known
-
-logger = logging.getLogger(__name__)
 
 LEAST_QUORUM = 3
 """Minimum number of networks that must agree: fewer are easily one person."""
@@ -86,16 +83,13 @@ class Evidence:
         if quorum < LEAST_QUORUM:
             raise InputError(f"Expected --learn-from-clicks with 0 or at least {LEAST_QUORUM}, found {quorum}.")
         self._database, self._quorum = database, quorum
+        self._asking = Dispensable("Answers are not ordered by clicks.")
 
     def ordered(self, question: str, documents: list[Document], *, calibrated: bool) -> list[Document]:
         """The documents, best first; as they are if the first one has this question, or if there is no evidence."""
         if len(documents) < 2 or any(are_known(question, documents[:1])):
             return documents
-        try:
-            parts = self._agreement(question)
-        except InputError as error:  # a search works without
-            logger.warning("Answers are not ordered by clicks. %s", error)
-            return documents
+        parts = self._asking.ask(self._agreement, question) or {}
         scores = [document.score for document in documents if document.score is not None]
         if not parts or len(scores) < len(documents):
             return documents

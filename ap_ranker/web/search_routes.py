@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,6 +21,7 @@ from ap_ranker.search.declared_pipeline import DeclaredPipeline, Limits
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.web.background_start import Search
 from ap_ranker.web.browse import COUNT
+from ap_ranker.web.database import Dispensable
 from ap_ranker.web.evidence import Evidence
 from ap_ranker.web.judgements import Judgements, QuotaError
 from ap_ranker.web.limits import failing_as
@@ -31,8 +31,6 @@ from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.signed_answers import MAX_CHARACTERS as MAX_RECEIPT
 from ap_ranker.web.signed_answers import AnswerSigner, ShownAnswer
 from ap_ranker.web.suggestions import LiveSuggestions
-
-logger = logging.getLogger(__name__)
 
 API = ("/api/search", "/api/suggest", "/api/browse", "/api/explain", "/api/feedback")
 
@@ -186,7 +184,7 @@ def add_search_routes(
 
 
 def _add_browsing(app: FastAPI, live: LiveSuggestions, judgements: Judgements, page: PageSettings) -> None:
-    thread = ThreadPoolExecutor(1, "opening")  # a separate one: no search waits for a database that does not answer
+    asking, thread = Dispensable("The page opens in the FAQ's order."), ThreadPoolExecutor(1, "opening")
 
     @app.post("/api/browse")
     async def api_browse(request: BrowseRequest) -> dict[str, list[str] | dict[str, int]]:
@@ -197,13 +195,9 @@ def _add_browsing(app: FastAPI, live: LiveSuggestions, judgements: Judgements, p
             if request.topic in by_topic:
                 return {"questions": by_topic[request.topic], "topics": {}}
             raise HTTPException(404, "Expected a topic of this FAQ, found another. Ask without one for all topics.")
-        try:
-            popular = await asyncio.get_running_loop().run_in_executor(thread, judgements.most_helpful, COUNT)
-        except InputError as error:  # the FAQ's order will do
-            logger.error("%s", error)
-            popular = []
+        popular = await asyncio.get_running_loop().run_in_executor(thread, asking.ask, judgements.most_helpful, COUNT)
         topics = {topic: len(questions) for topic, questions in by_topic.items() if topic}
-        return {"questions": page.questions or live.catalogue.beginning(popular), "topics": topics}
+        return {"questions": page.questions or live.catalogue.beginning(popular or []), "topics": topics}
 
 
 def _add_feedback(

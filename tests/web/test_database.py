@@ -13,6 +13,7 @@ from forked import Forked
 from sqlalchemy import delete, insert, select, update
 
 from ap_ranker.errors import InputError
+from ap_ranker.web import database as database_module
 from ap_ranker.web.database import facts, open_database, revisions, wordings
 
 
@@ -73,6 +74,24 @@ def test_servers_that_start_at_once_share_a_new_database(place: str, round_: int
 
     assert [process.returncode for process in started] == [0] * 4
     assert len(secrets) == 1 and secrets != {""}
+
+
+def test_nobody_waits_long_for_a_table_that_another_program_holds(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psycopg
+
+    monkeypatch.setattr(database_module, "WAIT_SECONDS", 1)
+    url = postgres.format(name="postgres")
+    database = open_database(url)
+    database.close()
+    with psycopg.connect(url) as connection:
+        connection.execute("lock table ap_ranker_revisions in access exclusive mode")
+        with pytest.raises(InputError, match="lock timeout"):
+            database.revision("changes")
+        with pytest.raises(InputError, match="lock timeout"), database.writing("changes"):
+            pass
+    assert database.revision("changes") == 0
 
 
 def test_a_row_takes_the_place_of_one_with_the_same_keys(place: str) -> None:

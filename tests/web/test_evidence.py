@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -14,11 +18,12 @@ from hypothesis import strategies as st
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
-from sqlalchemy import insert
+from sqlalchemy import Connection, insert
 from starlette.testclient import TestClient
 
 from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.web import database as database_module
 from ap_ranker.web import evidence as module
 from ap_ranker.web import judgements as judgements_module
 from ap_ranker.web.app import build_app
@@ -208,6 +213,35 @@ def test_scores_that_are_missing_and_a_database_that_fails(
     monkeypatch.setattr(Database, "reading", fail)
     assert order_of(database) == [0, 1, 2]
     assert "the database does not answer" in caplog.text
+
+
+def test_a_search_goes_on_without_a_database_that_hangs(
+    search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(database_module, "BRIEF_SECONDS", 0.1)
+    hangs, works = threading.Event(), Database.reading
+    site = Site(search)
+    before = site.shown()  # the application is built by its first request
+
+    def hang(database: Database) -> AbstractContextManager[Connection]:
+        hangs.wait(60)
+        return works(database)
+
+    monkeypatch.setattr(Database, "reading", hang)
+    started = time.monotonic()
+    try:
+        with ThreadPoolExecutor(20) as threads:
+            assert list(threads.map(lambda _: site.shown(), range(20))) == [before] * 20
+        assert site.visitor().post("/api/browse", json={}).json()["questions"]
+        assert time.monotonic() - started < 30
+    finally:
+        hangs.set()
+    assert [caplog.text.count(said) for said in ("not ordered by clicks", "opens in the FAQ's order")] == [1, 1]
+
+    for number in range(3):
+        visitor = site.visitor()
+        assert click(visitor, one_of(visitor, 3), visit=f"v{number}") == 200
+    assert site.shown()[0]["id"] == "d3"  # once the database answers again
 
 
 @pytest.mark.parametrize("number", [-1, 1, 2])
