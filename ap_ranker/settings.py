@@ -48,7 +48,11 @@ def checked_arguments(method: Callable[..., T]) -> Callable[..., T]:
 
     @wraps(method)
     def call(self: Any, *args: Any, **values: Any) -> T:
-        given = known.bind(self, *args, **values).arguments
+        try:
+            given = known.bind(self, *args, **values).arguments
+        except TypeError as error:
+            unknown = next((name for name in values if name not in known.parameters), "")
+            raise TypeError(f"{type(self).__name__}: {error}.{did_you_mean(unknown, known.parameters)}") from None
         del given["self"]
         try:
             return checked_call(self, **given)

@@ -13,6 +13,7 @@ from rich.markup import escape
 from ap_ranker.cli.console import console, errors, to_json
 from ap_ranker.cli.options import SearchOptions, argument, option
 from ap_ranker.data.dataset import QUESTION_MARKS
+from ap_ranker.data.rows import stripped
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.sources import Source
@@ -29,7 +30,7 @@ def ask(
 ) -> None:
     """Ask a FAQ or documents questions and print the best answers."""
     asked = _joined(questions)
-    if not all(text.strip() for text in asked):
+    if not all(map(stripped, asked)):
         raise InputError("Expected a question, found an empty text.")
     ends = (questions[0], questions[-1])
     if search.documents is None and (path := next((text for text in ends if Path(text).exists()), "")):

@@ -92,8 +92,8 @@ def changes(
     """List the changes of the owner's page, write the FAQ with all of them into a new file, or begin anew."""
     _check_output(output, ".csv", faq)
     require_server()
-    from ap_ranker.web.changes import Action, apply_changes, clear_changes, read_changes
-    from ap_ranker.web.database import in_utc, open_existing
+    from ap_ranker.web.changes import Action, apply_changes, clear_changes, owners_changes, read_changes
+    from ap_ranker.web.database import in_utc, open_existing, place_of
 
     website = open_existing(database, faq)
     entries = read_faq(faq, columns)
@@ -112,8 +112,9 @@ def changes(
     if changed.lapsed:
         console.say(f"{len(changed.lapsed):,} changes no longer apply: their entries have changed in {faq}.")
     if output is not None:
-        write_entries([keyed.entry for keyed in changed.entries], output)
-        console.say(f"Wrote {len(changed.entries):,} entries into {output}.")
+        left = owners_changes(place_of(database, faq)).lay(entries)
+        write_entries(left, output)
+        console.say(f"Wrote {len(left):,} entries into {output}.")
 
 
 def _described(change: Change) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ap_ranker.data.rows import WORDING_COLUMNS, Row
+from ap_ranker.data.rows import WORDING_COLUMNS, Row, stripped
 from ap_ranker.data.tables import OPTION, read_named_table
 from ap_ranker.errors import InputError, check_known
 from ap_ranker.files import csv_text, write_text_atomically
@@ -48,7 +48,7 @@ class Entry:
         """The entry of a row, which must have an answer."""
         other = {name: value for name, value in row.fields.items() if name not in ("question", "answer")}
         cells = [other.pop(name) for name in list(other) if WORDING_COLUMNS.fullmatch(name)]
-        wordings = dict.fromkeys(line.strip() for cell in cells for line in cell.splitlines())
+        wordings = dict.fromkeys(stripped(line) for cell in cells for line in cell.splitlines())
         return cls(row.get("question"), row.need("answer"), other, row.place, tuple(filter(None, wordings)))
 
     @property

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import regex as re
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import ALWAYS_READ, check_growth
 
 WORDING_COLUMNS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
 """Names of columns with further wordings of a question, one per line of a cell."""
+
+
+_SEEN = re.compile(r"[^\p{Cc}\p{Cf}\p{Cs}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]")
+
+
+def stripped(text: str) -> str:
+    """A text without white space around it; empty if nothing of it can be seen, which is what an empty text is."""
+    return text.strip() if _SEEN.search(text) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +47,7 @@ class Row:
 
     def get(self, column: str) -> str:
         """The field's text without surrounding white space; empty if it is missing."""
-        return self.fields.get(column, "").strip()
+        return stripped(self.fields.get(column, ""))
 
 
 ROW_BYTES = 64

@@ -13,7 +13,7 @@ from typing import Any
 
 from haystack import Pipeline
 from haystack.core.component import Component
-from haystack.core.errors import PipelineRuntimeError
+from haystack.core.errors import DeserializationError, PipelineRuntimeError
 from haystack.document_stores.errors import DocumentStoreError
 from haystack.errors import FilterError
 
@@ -49,7 +49,16 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
     except Exception as error:  # Haystack and the components' constructors raise any type
         if ".elasticsearch." in text and importlib.util.find_spec("elasticsearch") is None:
             raise InputError(f'{path}: Elasticsearch needs an extra: pip install "ap-ranker[elasticsearch]"') from error
-        raise InputError(f"{path}: expected a Haystack pipeline ({safe_line(error)}).") from error
+        place, cause = _blamed(error)
+        raise InputError(f"{path}{place}: expected a Haystack pipeline ({safe_line(cause)}).") from error
+
+
+def _blamed(error: BaseException) -> tuple[str, BaseException]:
+    """The component that Haystack names, and what was wrong with it, before which Haystack lists all its settings."""
+    told = re.match(r"Couldn't deserialize (component '.*?') of class", str(error))
+    while isinstance(error, DeserializationError) and error.__cause__:
+        error = error.__cause__
+    return f", {told[1]}" if told else "", error
 
 
 def components_of(part: Any) -> Iterator[Any]:

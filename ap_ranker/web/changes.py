@@ -21,6 +21,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import Connection, delete, insert, select
 
 from ap_ranker.data.faq import Entry
+from ap_ranker.data.rows import stripped
 from ap_ranker.documents.watched_folder import Overlay
 from ap_ranker.errors import InputError
 from ap_ranker.text.reading import normalized, question_key
@@ -58,7 +59,7 @@ class Change:
     def __post_init__(self) -> None:
         needs = {Action.undo: ("undone",), Action.add_entry: ("answer",), Action.change_entry: ("entry", "answer")}
         for name in ("id", *needs.get(self.action, ("entry",))):
-            if not getattr(self, name):
+            if not stripped(getattr(self, name)):
                 raise ValueError(f"Expected the {name} of a change, found none.")
 
     @classmethod
@@ -113,7 +114,8 @@ def _laid_over(place: str, entries: list[Entry]) -> list[Entry]:
     known = read_changes(database)
     changed = [keyed.entry for keyed in apply_changes(entries, known).entries] if known else entries
     if not changed:
-        raise InputError(f"{database.place}: expected entries that are left, found that its changes delete all.")
+        found = f"{database.place}: expected entries that are left, found that its changes delete all {len(entries):,}"
+        raise InputError(f"{found}. Add one to the FAQ's file; then deletions can be undone on the owner's page.")
     return changed
 
 

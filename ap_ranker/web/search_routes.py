@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal, Self
 from fastapi import FastAPI, HTTPException, Request
 from haystack import Document
 from prometheus_client import Counter
-from pydantic import BaseModel, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, StringConstraints, model_validator
 from starlette.responses import JSONResponse
 
+from ap_ranker.data.rows import stripped
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.outcome import Outcome
@@ -24,7 +25,7 @@ from ap_ranker.web.browse import COUNT
 from ap_ranker.web.database import Dispensable
 from ap_ranker.web.evidence import Evidence
 from ap_ranker.web.judgements import Judgements, QuotaError
-from ap_ranker.web.limits import failing_as
+from ap_ranker.web.limits import failing_as, require_text
 from ap_ranker.web.page.settings import PageSettings
 from ap_ranker.web.presentation import PresentedAnswer, presented, weighed
 from ap_ranker.web.question_log import QuestionLog
@@ -47,7 +48,8 @@ FAILED = "The search does not work at the moment; see the server's log."
 NOT_KEPT = "Feedback cannot be stored at the moment; see the server's log."
 ENOUGH = "Thank you, but your network has left all the feedback that it may leave today. Try again tomorrow."
 
-Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_CHARACTERS)]
+_Trimmed = StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_CHARACTERS)
+Text = Annotated[str, _Trimmed, AfterValidator(require_text)]
 
 
 class SearchRequest(BaseModel, extra="forbid"):
@@ -81,7 +83,9 @@ class FeedbackRequest(ExplainRequest):
     """
 
     helped: bool | None
-    comment: Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_COMMENT)] = ""
+    comment: Annotated[
+        str, StringConstraints(strip_whitespace=True, max_length=MAX_COMMENT), AfterValidator(stripped)
+    ] = ""
     receipt: Annotated[str, StringConstraints(max_length=MAX_RECEIPT)] | None = None
     visit: Annotated[str, StringConstraints(max_length=64, pattern=r"^[\w-]*$")] = ""
 

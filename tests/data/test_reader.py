@@ -114,6 +114,7 @@ def test_matched_text_of_a_stored_question(tmp_path: Path, match: Match, text: s
         ({"train_csv": "question,remark,x\nq,a,b\n"}, "question, remark, x … --columns"),
         ({"train_csv": "question,answer\nq,\n"}, "train.csv, line 2 … answer"),
         ({"train_csv": "question,answer\n ,a\n"}, "line 2 … question"),
+        ({"train_csv": "question,answer\nq,\u200b\x1c\n"}, "line 2 … answer"),
         ({"train_csv": "question,answer,label\nq,a,fine\n"}, "line 2 … 1 … 0 … 'fine'"),
         ({"train_csv": "question,answer,label\nq,a,Good\nq,b,1\n"}, "line 3 … Good, PotentiallyUseful, Bad … '1'"),
         ({"train_csv": "qid,question,answer_ids\n1,q,x w\n"}, "line 2 … 'w'"),

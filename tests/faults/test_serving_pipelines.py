@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import ROOT, TEXTS
+from refusals import refused
 from searches import ENTRIES, in_two
 
 from ap_ranker.data.faq import Match
@@ -177,6 +178,27 @@ def test_odd_declarations(tmp_path: Path, checkpoint: Path, part: str, value: An
     path = tmp_path / SEARCH
     path.write_text(yaml.safe_dump(in_two(declared(SEARCH, checkpoint)) | {part: value}))
     assert refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value", "found"),
+    [
+        ("retriever", "top_k", -3, "component 'search' … BM25SRetriever … top_k … 1 or more, found -3"),
+        ("retriever", "top_kk", 3, "component 'search' … BM25SRetriever … 'top_kk' … 'top_k'"),
+        ("ranker", "top_k", "5", "component 'search' … AnswerRanker … top_k as int, found '5'"),
+        ("ranker", "precision", 7, "component 'search' … AnswerRanker … precision … found 7"),
+    ],
+)
+def test_a_wrong_setting_is_told_first(
+    tmp_path: Path, checkpoint: Path, part: str, name: str, value: Any, found: str
+) -> None:
+    pipeline = declared(SEARCH, checkpoint)
+    pipeline["components"]["search"]["init_parameters"][part]["init_parameters"][name] = value
+    path = tmp_path / SEARCH
+    path.write_text(yaml.safe_dump(pipeline))
+    with refused(f"{path} … {found}") as error:
+        load_pipeline(path)
+    assert len(str(error.value)) < len(str(path)) + 200
 
 
 def test_documents_that_another_component_takes_are_answers(tmp_path: Path, checkpoint: Path) -> None:

@@ -21,6 +21,7 @@ pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 from fastapi import FastAPI
 from haystack import Document
 from haystack.dataclasses import ByteStream, GeneratedAnswer
+from owner_changes import NOTHING
 from searches import ENTRIES, NASTY, filled, write_pipeline
 from starlette.testclient import TestClient
 from starlette.types import Message
@@ -222,7 +223,7 @@ def test_an_answer_that_was_not_given(
         (415, "application/json", {"content": '{"question": "x"}', "headers": {"Content-Type": "text/plain"}}),
         (413, "16,384 bytes", {"json": {"question": "x" * MAX_BYTES}}),
         (422, "question:", {"json": {"question": "x" * 1001}}),
-        (422, "question:", {"json": {"question": "  \n"}}),
+        *((422, "question:", {"json": {"question": text}}) for text in ("  \n", *NOTHING)),
         (422, "question:", {"json": {"question": 3}}),
         (422, "question:", {"json": {}}),
         (422, "top_k:", {"json": {"question": "x", "top_k": 10**9}}),

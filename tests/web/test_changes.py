@@ -10,22 +10,29 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from forked import Forked
-from owner_changes import append_change
+from hypothesis import given
+from hypothesis import strategies as st
+from owner_changes import NOTHING, append_change
+from refusals import refused
 from sqlalchemy import insert, select
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
-from ap_ranker.data.faq import Entry, read_faq
+from ap_ranker.data.faq import Entry, read_faq, write_entries
+from ap_ranker.data.rows import stripped
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
+from ap_ranker.text.reading import normalized
 from ap_ranker.web.changes import Action, Change, KeyedEntry, apply_changes, owners_changes, read_changes
 from ap_ranker.web.database import changes, open_database, wordings
 from ap_ranker.web.judgements import Judgements, key_of_answer, key_of_question
+from ap_ranker.web.owner.routes import ChangeRequest
 
 FAQ = [
     Entry("Where is my parcel?", "Open the link.", {"aid": "1"}, "", ("parcel lost",)),
@@ -143,6 +150,7 @@ BAD = {
     "an action of a later version": {"action": "burn", "entry": "y"},
     "no entry": {"action": "delete entry", "entry": ""},
     "no answer": {"action": "add entry", "entry": ""},
+    "an answer that nobody sees": {"action": "add entry", "entry": "", "answer": "\x1c\u200b"},
     "no list": {"action": "add wordings", "entry": "y", "wordings": '"b"'},
     "no JSON": {"action": "add wordings", "entry": "y", "wordings": "{"},
     "far too deep": {"action": "add wordings", "entry": "y", "wordings": "[" * 200_000},
@@ -167,6 +175,8 @@ def test_rows_that_are_no_changes_stop_nothing(place: str, tmp_path: Path, caplo
 
 WRITER = """
 import sys
+from ap_ranker.text.reading import normalized
+from ap_ranker.data.rows import stripped
 from ap_ranker.web.changes import Action, Change, insert_change
 from ap_ranker.web.database import open_database
 database, number = open_database(sys.argv[1]), 0
@@ -199,8 +209,11 @@ def test_kill_minus_nine_loses_nothing_that_was_kept(place: str, seconds: float)
 SERVER = """
 import json, sys, threading
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from ap_ranker.data.faq import Match
 from ap_ranker.documents.watched_folder import WatchedFolder
+from ap_ranker.text.reading import normalized
+from ap_ranker.data.rows import stripped
 from ap_ranker.web.changes import Action, owners_changes
 from ap_ranker.web.database import open_database
 from ap_ranker.web.owner.service import ConflictError, OwnerService
@@ -308,10 +321,15 @@ def test_followed_documents(place: str, tmp_path: Path) -> None:
     assert documents.look() != version
     assert [entry.question for entry in documents.read()] == ["Refund?"]
     append_change(database, Change.make(Action.delete_entry, entry=second))
-    with pytest.raises(InputError):
+    with refused("expected entries … delete all 2. … Add one … undone"):
         documents.read()
     assert [entry.question for entry in documents.entries] == ["Refund?"]
     assert faq.read_text().count("\n") == 3
+    output = ["changes", str(faq), "--database", place, "--output", str(tmp_path / "new.csv")]
+    assert "delete all 2" in str(CliRunner().invoke(app, output).exception)
+    assert not (tmp_path / "new.csv").exists()
+    faq.write_text(faq.read_text() + "dogs,Dogs?,Welcome.\n")
+    assert [entry.question for entry in documents.read()] == ["Dogs?"]
 
 
 def test_a_database_that_does_not_answer_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,6 +396,25 @@ def test_what_the_command_writes_is_what_it_reads(tmp_path: Path, monkeypatch: p
     entries = read_faq(faq)
     assert [one.question for one in entries] == ["Where is it?", "Refund?", "Dogs?", "Cats?"]
     assert entries[2].wordings == tuple(f"puppy{number} eyes" for number in range(len(SEPARATORS)))
+
+
+any_text = st.lists(st.text(max_size=3) | st.sampled_from(NOTHING), max_size=3).map("".join)
+seen_text = any_text.filter(stripped)
+seen_line = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=5).filter(stripped)
+
+
+@given(any_text, seen_text, st.lists(seen_line, max_size=3))
+def test_what_the_page_takes_can_be_read_back(question: str, answer: str, wordings: list[str]) -> None:
+    body = {"action": "add entry", "question": question, "answer": answer, "wordings": wordings}
+    asked = ChangeRequest.model_validate(body)
+    change = Change.make(Action.add_entry, **asked.model_dump(include={"question", "answer", "wordings"}))
+    row = change.row()
+    entry = Entry(row["question"], row["answer"], {}, "", tuple(json.loads(row["wordings"])))
+    with TemporaryDirectory() as folder:
+        write_entries([entry], Path(folder) / "new.csv")
+        [read] = read_faq(Path(folder) / "new.csv")
+    assert set(map(normalized, read.questions)) | {""} == set(map(normalized, entry.questions)) | {""}
+    assert normalized(read.answer) == normalized(entry.answer)
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from conftest import TEXTS, write_faq
 from forked import served
+from owner_changes import NOTHING
 from searches import write_pipeline
 from sqlalchemy import func, insert, select, text
 from starlette.requests import Request
@@ -679,7 +680,9 @@ def test_requests_that_are_refused(owner: TestClient, database: Database) -> Non
         {"action": "add entry", "answer": "a"},
         {"action": "add wordings", "entry": entries[0]["key"]},
         {"action": "add wordings", "entry": entries[0]["key"], "wordings": ["two\nlines"]},
-        {"action": "add wordings", "entry": entries[0]["key"], "wordings": [" "]},
+        *({"action": "add wordings", "entry": entries[0]["key"], "wordings": [one]} for one in NOTHING),
+        *({"action": "add entry", "question": "q", "answer": one} for one in NOTHING),
+        *({"action": "add entry", "question": one, "answer": "a"} for one in NOTHING),
         {"action": "undo", "entry": "x"},
         {"action": "add entry", "question": "q", "answer": "a", "more": 1},
     ):

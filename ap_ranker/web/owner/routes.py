@@ -14,13 +14,14 @@ from urllib.parse import parse_qs
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from ap_ranker.data.rows import stripped
 from ap_ranker.errors import InputError
 from ap_ranker.files import html_text
 from ap_ranker.web.changes import Action
-from ap_ranker.web.limits import bearer_key, failing_as
+from ap_ranker.web.limits import bearer_key, failing_as, require_text
 from ap_ranker.web.owner.service import ConflictError, OwnerService
 from ap_ranker.web.owner.sessions import Sessions, require_own_site
 from ap_ranker.web.owner.texts import TEXTS
@@ -44,8 +45,8 @@ _PAGE = files("ap_ranker.web.owner") / "page"
 
 FAILED = "This does not work at the moment; see the server's log."
 
-Words = Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000)]
-Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000, pattern=r"^[^\r\n]*$")]
+Words = Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000), AfterValidator(stripped)]
+Line = Annotated[Words, StringConstraints(pattern=r"^[^\r\n]*$"), AfterValidator(require_text)]
 Key = Annotated[str, StringConstraints(max_length=64)]
 
 
@@ -102,7 +103,7 @@ class ChangeRequest(OwnerRequest):
     entry: Key = ""
     version: Key = ""
     question: Words = ""
-    answer: Annotated[str, StringConstraints(strip_whitespace=True, max_length=50_000)] = ""
+    answer: Annotated[str, StringConstraints(strip_whitespace=True, max_length=50_000), AfterValidator(stripped)] = ""
     wordings: Annotated[tuple[Line, ...], Field(max_length=1000)] = ()
 
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 from haystack import Document, default_from_dict, default_to_dict, logging
 from haystack.utils import ComponentDevice, Secret
 
-from ap_ranker.errors import InputError, check_known, one_line
+from ap_ranker.errors import InputError, check_known, one_line, told_at
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import LazyRanker, Ranker
 from ap_ranker.ranking.text_encoder import check_number
@@ -79,7 +79,8 @@ class CopiedByParameters:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Create the component from a dictionary, as made by `to_dict` or read from YAML."""
-        return default_from_dict(cls, data)
+        with told_at(cls.__name__):
+            return default_from_dict(cls, data)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), **self._values()), ()
@@ -182,7 +183,7 @@ class CheckpointComponent(Composed):
         for name in SENTENCE_TRANSFORMERS.keys() & parameters.keys() - set(cls.parameters):
             if not parameters[name] or parameters[name] == SENTENCE_TRANSFORMERS[name]:
                 del parameters[name]
-        return default_from_dict(cls, {**data, "init_parameters": parameters})
+        return super().from_dict({**data, "init_parameters": parameters})
 
     def _load(self) -> Ranker:
         """The checkpoint, of which the component takes the vectors of whole texts."""
