@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
@@ -107,6 +108,9 @@ def build_app(
     async def metrics() -> Response:
         return Response(generate_latest(registry), media_type="text/plain; version=0.0.4; charset=utf-8")
 
+    for route in app.routes:
+        if isinstance(route, Route) and route.methods and "GET" in route.methods:
+            route.methods.add("HEAD")  # by which programs that watch a server ask
     app.add_middleware(
         Guard,
         names=hosts,

@@ -7,6 +7,7 @@ other, and the number tells readers that something has changed.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import secrets
@@ -24,6 +25,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from ap_ranker.errors import InputError, extra_for, one_line
+from ap_ranker.files import file_version
 from ap_ranker.safe_open import require_file, what_is_at
 
 logger = logging.getLogger(__name__)
@@ -149,6 +151,7 @@ class Database:
 
     def __init__(self, engine: sa.Engine, place: str) -> None:
         self.engine, self.place = engine, place
+        self._file = file_version(Path(place))[:1]  # none of PostgreSQL
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -203,6 +206,8 @@ class Database:
 
     @contextmanager
     def _explained(self, expected: str) -> Iterator[None]:
+        if self._file != file_version(Path(self.place))[:1]:  # what is written into a removed file is lost
+            raise InputError(f"{self.place}: expected the file that was opened, found another or none. Start again.")
         try:
             yield
         except SQLAlchemyError as error:
@@ -319,6 +324,8 @@ def _sqlite(path: Path) -> tuple[sa.Engine, str]:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
+        if not os.access(path.parent, os.W_OK):  # there, SQLite writes files beside it
+            raise PermissionError(errno.EACCES, "its folder cannot be written")
     except OSError as error:
         expected = f"{path}: expected a file for the database that can be written ({error.strerror})"
         raise InputError(f"{expected}. Name another one with --database.") from error

@@ -58,6 +58,7 @@ def serve(
         listening = stack.enter_context(_listen(host, port))  # a port in use is told before anything is read
         ready = stack.enter_context(setup)
         website = open_database(database)
+        stack.callback(website.close)  # of SQLite, all is in the one file then
         if keep_days:
             closed = Event()
             stack.callback(closed.set)

@@ -240,6 +240,11 @@ def test_a_bad_request_is_one_sentence(client: TestClient, status: int, found: s
     assert "Traceback" not in response.text
 
 
+@pytest.mark.parametrize("path", ["/", "/health", "/metrics", "/openapi.json", "/widget.js"])
+def test_programs_that_watch_a_server_ask_by_head(client: TestClient, path: str) -> None:
+    assert client.head(path).status_code == client.get(path).status_code == 200
+
+
 def test_a_body_that_does_not_tell_its_size(client: TestClient) -> None:
     pieces = (b'{"question": "' + b"x" * 1000 for _ in range(20))
     response = client.post("/api/search", content=pieces, headers={"Content-Type": "application/json"})

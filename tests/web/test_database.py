@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from forked import Forked
+from refusals import refused
 from sqlalchemy import delete, insert, select, update
 
 from ap_ranker.errors import InputError
@@ -151,6 +152,27 @@ def test_files_that_others_could_read_are_closed_to_them(tmp_path: Path) -> None
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_nothing_is_written_into_a_file_that_is_gone(tmp_path: Path, is_replaced: bool) -> None:
+    path, backup = tmp_path / "faq.db", tmp_path / "backup.db"
+    database = open_database(path)
+    database.close()
+    backup.write_bytes(path.read_bytes())
+    with database.writing("changes"):
+        pass
+    backup.replace(path) if is_replaced else path.unlink()
+    for file in tmp_path.glob("faq.db-*"):
+        file.unlink()
+
+    for use in (lambda: database.revision("changes"), lambda: database.writing("changes").__enter__()):
+        with pytest.raises(InputError, match="another or none"):
+            use()
+
+    assert path.exists() == is_replaced
+    open_database.cache_clear()
+    assert open_database(path).revision("changes") == 0
+
+
 def test_what_is_deleted_is_not_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "faq.db"
     database = open_database(path)
@@ -198,6 +220,13 @@ def test_a_password_is_not_shown() -> None:
 
     assert "127.0.0.1" in str(error.value)
     assert "geheim" not in str(error.value)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "faq.db").touch(mode=0o600)
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != tmp_path)  # as it is for others than root
+    with refused("faq.db … its folder cannot be written … --database"):
+        open_database(tmp_path / "faq.db")
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
