@@ -127,6 +127,7 @@ def build_app(
     app.add_middleware(_WithHeaders)
     app.add_middleware(Measure, registry=registry, routes={*public, "/metrics", *pipeline_routes})
     app.add_middleware(BehindProxies, header=identity_header)  # the outermost: it needs who connects
+    app.middleware_stack = app.build_middleware_stack()  # now, so that what these refuse is told
     return app
 
 

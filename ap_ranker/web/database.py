@@ -38,6 +38,8 @@ VERSION = 2
 WAIT_SECONDS = 10
 """For whoever else holds what is read or written, and for the server of PostgreSQL to accept a connection."""
 
+ADVICE = "Mend that, or name another one with --database."
+
 BRIEF_SECONDS = 1.0
 """Maximum time that a visitor waits for what a request can do without (`Dispensable`)."""
 
@@ -212,7 +214,7 @@ class Database:
             yield
         except SQLAlchemyError as error:
             reason = one_line(error.orig if isinstance(error, DBAPIError) else error)
-            raise InputError(f"{self.place}: expected a database that {expected} ({reason}).") from error
+            raise InputError(f"{self.place}: expected a database that {expected} ({reason}). {ADVICE}") from error
 
     def _prepare(self) -> None:
         """Create what is missing; InputError if the schema is of another version."""
@@ -328,7 +330,7 @@ def _sqlite(path: Path) -> tuple[sa.Engine, str]:
             raise PermissionError(errno.EACCES, "its folder cannot be written")
     except OSError as error:
         expected = f"{path}: expected a file for the database that can be written ({error.strerror})"
-        raise InputError(f"{expected}. Name another one with --database.") from error
+        raise InputError(f"{expected}. {ADVICE}") from error
     engine = sa.create_engine(sa.URL.create("sqlite", database=str(path)), connect_args={"timeout": WAIT_SECONDS})
     # Readers never wait; a commit is on disk; what is deleted is overwritten.
     return _with(engine, "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA secure_delete=ON"), str(path)

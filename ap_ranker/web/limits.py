@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import ipaddress
 import logging
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
@@ -91,6 +92,9 @@ class Rate:
         return allowed
 
 
+_NAME = re.compile(r"[\w.-]+|[0-9a-f:.]*(%\w+)?")
+"""A host name or an address, or none: what a request's Host holds without its port."""
+
 AGAIN, CLOSED = {"Retry-After": "1"}, {"Connection": "close"}
 
 
@@ -116,6 +120,8 @@ class Guard:
     ) -> None:
         self.app, self.rate, self.apart, self.larger = app, rate, apart, larger
         self.names = {"localhost", *(name.lower() for name in names)}
+        if wrong := [name for name in self.names if not _NAME.fullmatch(name)]:  # it would be no request's
+            raise InputError(f"Expected --allowed-host as a name alone, such as faq.example.com, found {wrong[0]!r}.")
         self.key = None if key is None else key.encode()
         self.public, self.forms, self.uncounted = frozenset(public), frozenset(forms), frozenset(uncounted)
         self.in_progress = 0

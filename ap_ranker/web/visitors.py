@@ -90,6 +90,8 @@ class BehindProxies:
 
     def __init__(self, app: ASGIApp, header: str = "") -> None:
         self._app, self._header = app, header
+        if not re.fullmatch(r"[\w-]*", header):
+            raise InputError(f"Expected --identity-header as a name such as X-Forwarded-User, found {header!r}.")
         proxies = os.environ.get(PROXIES, LOOPBACK)
         names = [name.strip() for name in proxies.split(",") if name.strip()]
         self._anybody = "*" in names

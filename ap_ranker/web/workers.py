@@ -39,7 +39,7 @@ from ap_ranker.threads import leave_what_lives
 logger = logging.getLogger(__name__)
 
 FAILED = "a search process failed; its traceback is above"
-ENDED = "a search process ended while it searched, perhaps for lack of memory; another one takes its place"
+ENDED = "a search process ended, perhaps for lack of memory; another one takes its place"
 
 RETRY_SECONDS = 5.0
 """Between two attempts to start a process in place of one that has ended."""
@@ -128,6 +128,12 @@ class SearchWorkers:
                     if not begun.done():
                         begun.set_result(None)
                     while jobs := self._next():
+                        if not self._processes[number].is_alive():  # it ended before: the next one searches
+                            with self._changed:
+                                self._jobs.extendleft(reversed(jobs))
+                                self._changed.notify()
+                            jobs = []
+                            raise EOFError
                         pipe.send([job.request for job in jobs])
                         self._replies[number] = reply = _receive(pipe)
                         for job, answer in zip(jobs, reply.answers, strict=True):

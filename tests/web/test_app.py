@@ -22,6 +22,7 @@ from fastapi import FastAPI
 from haystack import Document
 from haystack.dataclasses import ByteStream, GeneratedAnswer
 from owner_changes import NOTHING
+from refusals import refused
 from searches import ENTRIES, NASTY, filled, write_pipeline
 from starlette.testclient import TestClient
 from starlette.types import Message
@@ -243,6 +244,29 @@ def test_a_bad_request_is_one_sentence(client: TestClient, status: int, found: s
 @pytest.mark.parametrize("path", ["/", "/health", "/metrics", "/openapi.json", "/widget.js"])
 def test_programs_that_watch_a_server_ask_by_head(client: TestClient, path: str) -> None:
     assert client.head(path).status_code == client.get(path).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("proxies", "options", "found"),
+    [
+        ("proxy.local", {}, "FORWARDED_ALLOW_IPS … 'proxy.local'"),
+        ("", {"hosts": ["https://faq.example.com/"]}, "--allowed-host … faq.example.com … 'https://faq.example.com/'"),
+        ("", {"hosts": ["faq.example.com:443"]}, "--allowed-host … 'faq.example.com:443'"),
+        ("", {"hosts": ["*.example.com"]}, "--allowed-host … '*.example.com'"),
+        ("", {"identity_header": "X-Forwarded-User:"}, "--identity-header … 'X-Forwarded-User:'"),
+    ],
+)
+def test_what_would_fit_no_request_is_refused_at_the_start(
+    search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch, proxies: str, options: dict[str, Any], found: str
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", proxies)
+    with refused(found):
+        build_app(search, judgements_of(search), **options)
+
+
+@pytest.mark.parametrize("host", ["", "::", "::1", "fe80::1%eth0", "0.0.0.0", "faq_1.example.com", "bücher.example"])
+def test_hosts_that_are_names_or_addresses(search: DeclaredPipeline, host: str) -> None:
+    build_app(search, judgements_of(search), hosts=[host])
 
 
 def test_a_body_that_does_not_tell_its_size(client: TestClient) -> None:

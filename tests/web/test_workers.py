@@ -119,8 +119,19 @@ def test_a_process_that_is_killed_is_replaced(setup: SearchSetup) -> None:
     try:
         before = workers.answer("my parcel")
         workers._processes[0].kill()
-        with pytest.raises(InputError, match="a search process ended while it searched"):
-            workers.answer("my parcel")
+        workers._processes[0].join()
+        assert workers.answer("my parcel") == before, "nobody's question fails with a process that had no question"
+
+        searching = psutil.Process(workers._processes[0].pid)
+        searching.suspend()
+        with ThreadPoolExecutor(1) as users:
+            asked = users.submit(workers.answer, "my parcel")
+            while workers._jobs or not asked.running():
+                time.sleep(0.05)
+            time.sleep(0.2)
+            searching.kill()
+            with pytest.raises(InputError, match="a search process ended"):
+                asked.result()
         assert workers.answer("my parcel") == before
     finally:
         workers.close()
