@@ -14,6 +14,7 @@ from ap_ranker.cli.serve import require_server
 from ap_ranker.data.faq import read_faq, write_entries
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_private_text
+from ap_ranker.safe_open import require_ending
 
 if TYPE_CHECKING:
     from ap_ranker.web.changes import Change
@@ -39,7 +40,7 @@ def gaps(
     searched = searched.of(folder_or_faq)
     if searched.documents is None:
         raise InputError("Expected the FAQ that the questions were put to, found none. Name it.")
-    _check_output(output, ".csv")
+    _check_output(output, ".csv", searched.documents, *(searched.wordings or ()))
     require_server()
     from ap_ranker.web.changes import owners_changes
     from ap_ranker.web.database import open_existing, place_of
@@ -71,10 +72,12 @@ def gaps(
         console.say(f"Wrote {len(found):,} groups into {output}. Fill in answers, and add these rows to the FAQ.")
 
 
-def _check_output(output: Path | None, ending: str, faq: Path | None = None) -> None:
-    if output is not None and output.suffix != ending:
-        raise InputError(f"Expected --output ending in {ending}, found {str(output)!r}.")
-    if output is not None and faq is not None and output.exists() and output.samefile(faq):
+def _check_output(output: Path | None, ending: str, *read: Path | None) -> None:
+    """Refuse (InputError) an output with another ending, or in the place of a file that the command reads."""
+    if output is None:
+        return
+    require_ending(output, ending)
+    if output.exists() and any(file is not None and file.exists() and output.samefile(file) for file in read):
         raise InputError(f"{output}: expected another file than the FAQ itself. Choose another --output.")
 
 
@@ -136,7 +139,7 @@ def report(
 
     Days are those of UTC.
     """
-    _check_output(output, ".html")
+    _check_output(output, ".html", faq_or_database)
     require_server()
     from ap_ranker.web.database import open_existing
     from ap_ranker.web.report import Report

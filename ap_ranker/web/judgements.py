@@ -21,6 +21,9 @@ MOST_OF_NETWORK = 20
 judge everything that is asked. Its older judgements are kept, for the owner to see."""
 
 
+COLUMNS = ("question", "answer", "label", "stored_question", "time", "comment")
+"""Of what is exported."""
+
 LEAST_NETWORKS = 5
 """Number of networks that an answer must have helped before the page may open with its question: one person has few."""
 
@@ -149,12 +152,11 @@ class Judgements:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The judgements, oldest first, with the columns that `ap-ranker train --feedback` reads."""
-        names = ("question", "answer", "label", "stored_question", "time", "comment")
         with self.database.reading() as connection:
             for row in connection.execute(select(judgements).order_by(judgements.c.id)).mappings():
                 time = in_utc(row["time"]).isoformat()
                 said = {**row, "label": int(row["helped"]), "time": time}
-                yield {name: said[name] for name in names}
+                yield {name: said[name] for name in COLUMNS}
 
 
 def _key(question: str, answer: str, visit: str) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from sqlalchemy import Connection, delete, not_, select, update
 
 from ap_ranker.errors import InputError
 from ap_ranker.files import csv_text, write_private_text
+from ap_ranker.safe_open import require_ending
 from ap_ranker.web.database import Database, changes, judgements, now, questions, quotas, sessions, storable, wordings
-from ap_ranker.web.judgements import Judgements, key_of_question
+from ap_ranker.web.judgements import COLUMNS, Judgements, key_of_question
 from ap_ranker.web.question_log import clean_question
 from ap_ranker.web.visitors import DAY, Visitors
 
@@ -28,15 +29,15 @@ PARTS = {"judgements": judgements, "questions": questions, "wordings": wordings}
 def export_judgements(database: Database, path: Path) -> int:
     """Write all judgements into a file that only its user can read; returns how many.
 
-    InputError if its name does not end in .jsonl or .csv, or it cannot be written.
+    InputError if its name does not end in .jsonl or .csv, it is another file, or cannot be written.
     """
-    if path.suffix not in (".jsonl", ".csv"):
-        raise InputError(f"Expected a file that ends in .jsonl or .csv, found {str(path)!r}.")
+    require_ending(path, ".jsonl", ".csv")
+    if path.is_file() and path.stat().st_size and COLUMNS[3] not in path.read_text("utf-8", "replace").splitlines()[0]:
+        raise InputError(f"{path}: expected a new file, or an earlier export, found another file. Name a new one.")
     records = list(Judgements(database).records())
     text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    if path.suffix == ".csv":
-        columns = list(records[0]) if records else ["question", "answer", "label"]
-        text = csv_text(columns, [list(record.values()) for record in records])
+    if path.suffix.lower() == ".csv":
+        text = csv_text(COLUMNS, [list(record.values()) for record in records])
     write_private_text(path, text)
     return len(records)
 

@@ -104,6 +104,18 @@ def test_what_is_exported_trains(folder: Path, website: Database) -> None:
     assert "1 questions that users' feedback answers" in run(folder, *command, "--feedback", "said.jsonl").output
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_an_export_takes_the_place_of_an_earlier_one_alone(folder: Path, website: Database, ending: str) -> None:
+    (folder / "pairs.jsonl").write_text('{"question": "a", "answer": "b", "label": 1}\n')
+    for file in ("FAQ.csv", "pairs.jsonl"):  # as the argument of other commands is the FAQ
+        assert "an earlier export, found another" in refusal(folder, "feedback", "export", file, "--database", "FAQ.db")
+    for row in range(2):
+        feedback(folder, "export", f"said.{ending}")
+        judge(website, visit=str(row))
+    feedback(folder, "export", f"said.{ending}")
+    assert (folder / f"said.{ending}").read_text().count("4711") == 2
+
+
 @pytest.mark.parametrize(
     ("mine", "options"),
     [
@@ -201,11 +213,14 @@ def test_what_the_faq_lacks(folder: Path, website: Database, checkpoint: Path) -
 
 
 def test_mistakes_of_gaps(folder: Path) -> None:
+    (folder / "more.csv").write_text("question,answer\n")
     for options, message in [
         ([], "Expected the FAQ"),
         (["FAQ.csv"], "FAQ.db"),
         (["FAQ.csv", "--documents", "FAQ.csv"], "once"),
         (["FAQ.csv", "--output", "gaps.xlsx"], ".csv"),
+        (["FAQ.csv", "--output", "./FAQ.csv"], "another file than the FAQ"),
+        (["FAQ.csv", "--wordings", "more.csv", "--output", "more.csv"], "another file than the FAQ"),
     ]:
         assert message in refusal(folder, "gaps", *options)
 

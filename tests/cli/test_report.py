@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
+from refusals import refused
 from sqlalchemy import insert
 from typer.testing import CliRunner
 
@@ -95,6 +96,12 @@ def test_what_cannot_be_reported(faq: Path, arguments: tuple[str, ...]) -> None:
     with pytest.raises(InputError):
         run("report", *arguments)
     assert sorted(path.name for path in faq.parent.iterdir() if path.suffix in (".html", ".pdf")) == []
+
+
+def test_no_report_takes_the_place_of_what_is_searched(faq: Path) -> None:
+    faq.with_suffix(".html").write_text("<h1>Where is it?</h1>")
+    with refused("another file than the FAQ"):
+        run("report", faq.with_suffix(".html").name, "--output", faq.with_suffix(".html").name)
 
 
 @pytest.mark.parametrize("day", ["yesterday", "2026-13-01", "1.2.2026", ""])

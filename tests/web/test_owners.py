@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
+from owner_changes import NOTHING
 from sqlalchemy import select
 from starlette.testclient import TestClient
 
@@ -124,7 +125,7 @@ def test_wrong_keys_of_all_owners_count_together(visit: Visit, database: Databas
     assert log_in(visit(address="198.51.100.9"), keys[0]) == 303
 
 
-@pytest.mark.parametrize("name", ["", " ", "x" * 501, "two\nlines", " Anna", "An\u202ena", "An\0na"])
+@pytest.mark.parametrize("name", ["", " ", "x" * 501, "two\nlines", " Anna", "An\u202ena", "An\0na", *NOTHING])
 def test_names_that_are_none(database: Database, name: str) -> None:
     with pytest.raises(InputError):
         add_owner(database, name)

@@ -20,6 +20,7 @@ from sqlalchemy import delete, insert, select
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ap_ranker.data.rows import stripped
 from ap_ranker.errors import InputError, check_known, one_line
 from ap_ranker.text.reading import normalized
 from ap_ranker.web.database import Database, now, owners, sessions, storable
@@ -64,7 +65,7 @@ def owners_keys(database: Database) -> list[OwnerKey]:
 
 def add_owner(database: Database, name: str) -> str:
     """Add an owner, whose new key is returned; InputError for a name that is empty, too long, or somebody's already."""
-    if not name or clean_question(name) != name:
+    if not stripped(name) or clean_question(name) != name:
         expected = "Expected a short name of an owner, without control characters and superfluous spaces"
         raise InputError(f"{expected}, found {one_line(repr(name), 80)}.")
     key = secrets.token_hex(16)
