@@ -51,8 +51,8 @@ def checked_arguments(method: Callable[..., T]) -> Callable[..., T]:
         try:
             given = known.bind(self, *args, **values).arguments
         except TypeError as error:
-            unknown = next((name for name in values if name not in known.parameters), "")
-            raise TypeError(f"{type(self).__name__}: {error}.{did_you_mean(unknown, known.parameters)}") from None
+            unknown = did_you_mean(min(values.keys() - known.parameters, default=""), known.parameters)
+            raise TypeError(f"{type(self).__name__}: {error}.{unknown}") from None
         del given["self"]
         try:
             return checked_call(self, **given)
@@ -72,7 +72,7 @@ def read_fields(cls: type[T], values: Any, where: str | Path) -> T:
         return cls(**{str(name): value for name, value in values.items()})
 
 
-def checked(is_valid: Callable[[Any], bool], expected: str) -> AfterValidator:
+def checked(is_valid: Callable[[Any], object], expected: str) -> AfterValidator:
     """A further check of a field's values: `Annotated[str, checked(str.islower, "small letters")]`."""
 
     def check(value: T) -> T:

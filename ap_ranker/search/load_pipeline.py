@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from haystack import Pipeline
 from haystack.core.component import Component
@@ -49,16 +49,14 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
     except Exception as error:  # Haystack and the components' constructors raise any type
         if ".elasticsearch." in text and importlib.util.find_spec("elasticsearch") is None:
             raise InputError(f'{path}: Elasticsearch needs an extra: pip install "ap-ranker[elasticsearch]"') from error
-        place, cause = _blamed(error)
+        told, cause = (
+            re.match(r"Couldn't deserialize (component '.*?') of class", str(error)),
+            cast(BaseException, error),
+        )
+        while isinstance(cause, DeserializationError) and cause.__cause__:  # before it, Haystack lists all settings
+            cause = cause.__cause__
+        place = f", {told[1]}" if told else ""
         raise InputError(f"{path}{place}: expected a Haystack pipeline ({safe_line(cause)}).") from error
-
-
-def _blamed(error: BaseException) -> tuple[str, BaseException]:
-    """The component that Haystack names, and what was wrong with it, before which Haystack lists all its settings."""
-    told = re.match(r"Couldn't deserialize (component '.*?') of class", str(error))
-    while isinstance(error, DeserializationError) and error.__cause__:
-        error = error.__cause__
-    return f", {told[1]}" if told else "", error
 
 
 def components_of(part: Any) -> Iterator[Any]:

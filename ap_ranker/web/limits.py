@@ -14,14 +14,12 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from pydantic_core import PydanticCustomError
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ap_ranker.data.rows import stripped
 from ap_ranker.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -216,13 +214,6 @@ class Guard:
             raise HTTPException(503, sentence) from error
         finally:
             self.in_progress -= 1
-
-
-def require_text(text: str) -> str:
-    """A text of a request, `stripped`; status 422 if that is empty."""
-    if found := stripped(text):
-        return found
-    raise PydanticCustomError("no_text", "expected a text, found nothing that can be seen")
 
 
 @contextmanager

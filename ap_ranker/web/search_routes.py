@@ -20,12 +20,13 @@ from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.declared_pipeline import DeclaredPipeline, Limits
 from ap_ranker.search.load_pipeline import report_store_errors
+from ap_ranker.settings import checked
 from ap_ranker.web.background_start import Search
 from ap_ranker.web.browse import COUNT
 from ap_ranker.web.database import Dispensable
 from ap_ranker.web.evidence import Evidence
 from ap_ranker.web.judgements import Judgements, QuotaError
-from ap_ranker.web.limits import failing_as, require_text
+from ap_ranker.web.limits import failing_as
 from ap_ranker.web.page.settings import PageSettings
 from ap_ranker.web.presentation import PresentedAnswer, presented, weighed
 from ap_ranker.web.question_log import QuestionLog
@@ -48,8 +49,8 @@ FAILED = "The search does not work at the moment; see the server's log."
 NOT_KEPT = "Feedback cannot be stored at the moment; see the server's log."
 ENOUGH = "Thank you, but your network has left all the feedback that it may leave today. Try again tomorrow."
 
-_Trimmed = StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_CHARACTERS)
-Text = Annotated[str, _Trimmed, AfterValidator(require_text)]
+SEEN = checked(stripped, "a text that can be seen")
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_CHARACTERS), SEEN]
 
 
 class SearchRequest(BaseModel, extra="forbid"):
@@ -83,9 +84,7 @@ class FeedbackRequest(ExplainRequest):
     """
 
     helped: bool | None
-    comment: Annotated[
-        str, StringConstraints(strip_whitespace=True, max_length=MAX_COMMENT), AfterValidator(stripped)
-    ] = ""
+    comment: Annotated[str, AfterValidator(stripped), StringConstraints(max_length=MAX_COMMENT)] = ""
     receipt: Annotated[str, StringConstraints(max_length=MAX_RECEIPT)] | None = None
     visit: Annotated[str, StringConstraints(max_length=64, pattern=r"^[\w-]*$")] = ""
 

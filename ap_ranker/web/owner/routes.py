@@ -21,11 +21,12 @@ from ap_ranker.data.rows import stripped
 from ap_ranker.errors import InputError
 from ap_ranker.files import html_text
 from ap_ranker.web.changes import Action
-from ap_ranker.web.limits import bearer_key, failing_as, require_text
+from ap_ranker.web.limits import bearer_key, failing_as
 from ap_ranker.web.owner.service import ConflictError, OwnerService
 from ap_ranker.web.owner.sessions import Sessions, require_own_site
 from ap_ranker.web.owner.texts import TEXTS
 from ap_ranker.web.page.files import PageFile
+from ap_ranker.web.search_routes import SEEN
 from ap_ranker.web.usage import Period, usage_of, usage_table
 
 PAGE = "/owner"
@@ -46,7 +47,7 @@ _PAGE = files("ap_ranker.web.owner") / "page"
 FAILED = "This does not work at the moment; see the server's log."
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000), AfterValidator(stripped)]
-Line = Annotated[Words, StringConstraints(pattern=r"^[^\r\n]*$"), AfterValidator(require_text)]
+Line = Annotated[Words, StringConstraints(pattern=r"^[^\r\n]*$"), SEEN]
 Key = Annotated[str, StringConstraints(max_length=64)]
 
 
