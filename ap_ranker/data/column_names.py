@@ -7,10 +7,12 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
+_MARKS = " \t\r\n:*?.#\"'“”„«»\u200b\u200e\u200f\u2060\ufeff"
+
 
 def plain(name: str) -> str:
     """A column's name as it is compared: without upper case and marks around it."""
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().strip(" \t\r\n:*?.#\"'“”„«»\u2060\ufeff").split())
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().strip(_MARKS).split())
 
 
 _NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
@@ -24,6 +26,9 @@ def hold_pairs(names: Iterable[str]) -> bool:
     known = {*map(plain, names)}
     return any(all(known.intersection(words) for words in pair) for pair in PAIRS)
 
+
+ALONE = frozenset(name for questions, answers in PAIRS for name in (*questions[:2], *answers))
+"""Those that are no title where they stand alone, as "FAQ" is."""
 
 CATEGORIES = frozenset(map(plain, _NAMES["categories"]))
 """Names of a column whose values group the answers."""
