@@ -7,6 +7,7 @@ import logging
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -65,8 +66,20 @@ def as_dictionary(path: Path) -> dict[str, Any]:
     return asdict(_read(path))
 
 
+def _html(content: bytes, path: Path) -> Converted:
+    page = read_page(content)
+    with suppress(InputError):
+        if "\ufffd" in page.text and b"\xef\xbf\xbd" not in content:  # it declares an encoding that it does not have
+            page = read_page(decode(content, path))
+    return page
+
+
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 """Settings in YAML before the text, as site generators have them."""
+
+
+_OWN_ID = re.compile(r"<(h[1-6])>(.*?)\s*\{:?\s*#([\w-]+)[^{}\n]*\}<(?=/\1>)")
+"""A heading with an id as many programs write it: `## Returns {#returns}`."""
 
 
 def _markdown(content: bytes, path: Path) -> Converted:
@@ -82,12 +95,19 @@ def _markdown(content: bytes, path: Path) -> Converted:
         except InputError:  # not settings, or for another program
             settings = None
         title = str(settings.get("title") or "") if isinstance(settings, dict) else ""
-    page = read_page(MarkdownIt("commonmark").enable("table").render(text), slugs())
+    html = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table").render(text)
+    page = read_page(_OWN_ID.sub(r'<\1 id="\3">\2<', html), slugs())
     return replace(page, title=title, url="")
 
 
-_HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
+_HEADING = re.compile(r"heading ([1-6])|title", re.IGNORECASE)
 """Names of Word's styles of headings, in every language."""
+
+_BLOCKS = " | ".join(f".//{kind}[not(ancestor::w:p or ancestor::w:tbl)]" for kind in ("w:p", "w:tbl"))
+"""Paragraphs and tables, also in controls."""
+
+_SIGNS = {"w:t": "", "m:t": "", "w:tab": "\t", "w:br": "\n", "w:cr": "\n", "w:noBreakHyphen": "-", "w:p": "\n"}
+"""What makes up a text of Word, wherever it stands in a paragraph -> the character that it is."""
 
 
 def _docx(content: bytes, path: Path) -> Converted:
@@ -96,23 +116,32 @@ def _docx(content: bytes, path: Path) -> Converted:
     from docx.oxml.ns import qn
     from docx.table import Table
 
+    signs = {qn(name): sign for name, sign in _SIGNS.items()}
+
+    def text_of(element: Any) -> str:
+        return "".join(each.text or "" if not signs[each.tag] else signs[each.tag] for each in element.iter(*signs))
+
     check_zip(content, path, _KINDS[".docx"])
     document, title, lines = docx.Document(io.BytesIO(content)), "", []
-    styles = {style.style_id: style.name or "" for style in document.styles}
-    elements = document.element.body.iterchildren(qn("w:p"), qn("w:tbl"))
-    for block, element in zip(document.iter_inner_content(), elements, strict=True):
-        if isinstance(block, Table):
-            rows = [[_line(cell.text) for cell in row.cells] for row in block.rows]
-            lines += [f"| {' | '.join(row)} |" for row in [*rows[:1], ["---"] * len(block.columns), *rows[1:]]]
+    for each in document.element.body.xpath("//w:moveFrom | //*[local-name() = 'Fallback']"):  # stands elsewhere, too
+        each.getparent().remove(each)
+    bases = {style.style_id: style.element.basedOn_val for style in document.styles}
+    styles = {style.style_id: _HEADING.fullmatch(style.name or "") for style in document.styles}
+    for _ in range(3):
+        styles = {each: own or styles.get(bases[each]) for each, own in styles.items()}
+    for element in document.element.body.xpath(_BLOCKS):
+        if element.tag == qn("w:tbl"):
+            rows = [[_line(text_of(cell._tc)) for cell in row.cells] for row in Table(element, document).rows]
+            lines += [f"| {' | '.join(row)} |" for row in [*rows[:1], ["---"] * len(rows[0]), *rows[1:]]]
             continue
-        text, named = _line(block.text), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
-        style = "" if named is None else styles.get(named.get(qn("w:val")), "")  # `block.style` takes milliseconds
-        if text and style == "Title" and not title:
+        text, named = _line(text_of(element)), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
+        style = None if named is None else styles.get(named.get(qn("w:val")))  # `block.style` takes milliseconds
+        if text and style and not style[1] and not title:
             title = text
-        elif text and (heading := _HEADING.fullmatch(style)):
-            lines.append(f"{'#' * int(heading[1])} {text}")
+        elif text and style and style[1]:
+            lines.append(f"{'#' * int(style[1])} {text}")
         else:
-            lines.append(block.text)
+            lines.append(text_of(element).strip("\n"))
     return Converted("\n".join(lines), title, by="headings")
 
 
@@ -138,7 +167,9 @@ def _pdf(content: bytes, path: Path) -> Converted:
             break
         texts.append(page.extract_text())
         check_growth(path, sum(map(len, texts)), len(content))
-    text = re.sub(r"(?<=\w)-\n(?=[^\W\d_A-Z])", "", "\f".join(texts))  # a word divided at the end of a line
+    text = re.sub(
+        r"(?<=\w)[-\u00ad\u2010]\n(?=[^\W\d_A-Z])", "", "\f".join(texts)
+    )  # a word divided at the end of a line
     advice = ": is it a scan? Recognize its text first, such as with OCRmyPDF"
     left = f"its pages from {len(texts) + 1:,} to {len(pages):,}: more than can be read of one file. Divide it."
     return Converted(text, by="pages", advice=advice, faults=[left] if len(texts) < len(pages) else [])
@@ -146,18 +177,20 @@ def _pdf(content: bytes, path: Path) -> Converted:
 
 def _pptx(content: bytes, path: Path) -> Converted:
     from pptx import Presentation
+    from pptx.oxml.ns import qn
 
     check_zip(content, path, _KINDS[".pptx"])
     slides = Presentation(io.BytesIO(content)).slides
-    texts = ("\n".join(shape.text for shape in slide.shapes if hasattr(shape, "text")) for slide in slides)
+    parts = ([*slide.element.iter(*map(qn, ("a:p", "a:t", "a:br")))] for slide in slides)  # in tables and groups, too
+    texts = ("".join("\n" if each.tag != qn("a:t") else each.text or "" for each in part) for part in parts)
     return Converted("\f".join(texts), by="pages")
 
 
 FORMATS: dict[str, Callable[[bytes, Path], Converted]] = {
     ".md": _markdown,
     ".markdown": _markdown,
-    ".html": lambda content, path: read_page(content),
-    ".htm": lambda content, path: read_page(content),
+    ".html": _html,
+    ".htm": _html,
     ".pdf": _pdf,
     ".docx": _docx,
     ".pptx": _pptx,

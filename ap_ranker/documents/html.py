@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.documents.markup_questions import HEADINGS, StatedEntry, read_json_ld, set_anchors, take_entries
 from ap_ranker.text.reading import question_key
 
@@ -73,7 +74,8 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
             heading.insert_after(inner.extract())
     set_anchors(soup, slug)
     _remove_what_is_no_text(soup)
-    body = soup.find("main") or soup.body
+    mains = [main for main in soup("main") if main.get_text(strip=True)]
+    body = mains[0] if len(mains) == 1 else soup.body
     if body is None:
         return Converted("", title, url, "headings", markup_questions=hidden, faults=faults)
     markup_questions = take_entries(body, lambda tag: without_marks(_to_text(tag)))
@@ -136,6 +138,8 @@ def _remove_what_is_no_text(soup: BeautifulSoup) -> None:
     for tag in soup("button"):
         if tag.find_parent([*HEADINGS, "summary", "dt"]):  # it opens what is below
             tag.unwrap()
+        elif tag.has_attr("aria-expanded") or tag.get_text(strip=True).endswith(QUESTION_MARKS):
+            tag.name = "p"
     for tag in soup(_NO_TEXT):
         tag.decompose()
     for tag in soup(["header", "footer", "aside"]):  # those of the site, not those of its text

@@ -6,6 +6,7 @@ The latter are `FAQPage` of schema.org, as microdata in the page or as JSON-LD b
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
@@ -176,7 +177,7 @@ def read_json_ld(soup: BeautifulSoup, to_text: Callable[[str], str]) -> tuple[li
     """The questions that a page states in JSON-LD, anywhere in it; and why some JSON-LD could not be read."""
     entries: list[StatedEntry] = []
     faults: list[str] = []
-    for script in soup("script", type="application/ld+json"):
+    for script in soup("script", type=re.compile(r"\s*application/ld\+json", re.IGNORECASE)):
         try:
             values: list[Any] = [json.loads(script.get_text(), strict=False)]
         except (RecursionError, ValueError) as error:
@@ -195,7 +196,7 @@ def read_json_ld(soup: BeautifulSoup, to_text: Callable[[str], str]) -> tuple[li
 
 def _json_ld_entry(value: dict[str, Any], to_text: Callable[[str], str]) -> Iterator[StatedEntry]:
     kinds = value.get("@type")
-    if "Question" not in (kinds if isinstance(kinds, list) else [kinds]):
+    if not any(str(kind).endswith("Question") for kind in (kinds if isinstance(kinds, list) else [kinds])):
         return
     names = (value.get("name"), value.get("text"))
     question = next((text for name in names if isinstance(name, str) and (text := to_text(name))), "")

@@ -40,7 +40,8 @@ def sections(converted: Converted) -> list[Section]:
     """
     anchors = [(letters(heading), anchor) for heading, anchor in converted.anchors]
     found: list[Section] = []
-    for path, part, page in _parts(_UNUSABLE.sub("", converted.text).replace("\r\n", "\n"), converted.by):
+    text = re.sub(r"\r\n?", "\n", _UNUSABLE.sub("", converted.text))
+    for path, part, page in _parts(text, converted.by):
         lines = "\n".join(line.rstrip() for line in part.replace("\f", "\n").split("\n"))
         anchor = ""
         if path and (at := next((i for i, (text, _) in enumerate(anchors) if text == letters(path[-1])), -1)) >= 0:
