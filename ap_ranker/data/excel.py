@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import io
 import logging
 from collections.abc import Iterator
@@ -73,6 +72,4 @@ def _shown(value: Any) -> Any:
     """A cell as it is shown: whole numbers without a decimal point, dates without the time if it is midnight."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, datetime.datetime) and value.time() == datetime.time():
-        return str(value.date())
-    return value if isinstance(value, (str, bool, int, float)) else str(value)
+    return value if isinstance(value, (str, bool, int, float)) else str(value).removesuffix(" 00:00:00")

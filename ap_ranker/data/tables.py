@@ -12,6 +12,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -123,6 +124,9 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
 _ABOVE_HEADER = re.compile(r'(?:"?sep=[,;\t|]"?[,;\t|]*\r?\n)?(?:(?:[ ,;\t|]|"")*\r?\n)*', re.IGNORECASE)
 """What some programs write to tell Excel what separates the fields, which the header tells, too; rows left empty."""
 
+_TOP = 2**17
+"""Number of characters that are read to find what separates the fields."""
+
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -131,7 +135,7 @@ _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical ba
 
 def _delimiter(text: str, path: Path) -> str:
     """What separates the names of the columns; raises `InputError` if several of `_DELIMITERS` do."""
-    readers = {each: csv.reader(io.StringIO(text, newline=""), delimiter=each) for each in _DELIMITERS}
+    readers = {each: csv.reader(io.StringIO(text[:_TOP], newline=""), delimiter=each) for each in _DELIMITERS}
     tops = {each: [*islice(reader, MAX_TITLE_ROWS + 1)] for each, reader in readers.items()}
     found = [each for each, top in tops.items() if any(map(hold_pairs, top))]
     found = found or [each for each, top in tops.items() if top and len(top[0]) > 1]
@@ -165,7 +169,7 @@ def _fitting_lines(text: str, quoting: Literal[0, 3]) -> float:
     """Number of the last line before the first record that does not fit the header; infinite if all fit."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t", quoting=quoting, strict=True)
     last, widths = 0, set[int]()
-    try:
+    with suppress(csv.Error):
         for record in reader:
             if not widths and len(record) < 2:  # a title
                 continue
@@ -174,9 +178,8 @@ def _fitting_lines(text: str, quoting: Literal[0, 3]) -> float:
             if any(record) and len(record) not in widths:
                 return last
             last = reader.line_num
-    except csv.Error:
-        return last
-    return math.inf
+        return math.inf
+    return last
 
 
 FORMATS: dict[str, Callable[[bytes, Path], Iterator[Row]]] = {

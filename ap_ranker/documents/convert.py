@@ -77,7 +77,6 @@ def _html(content: bytes, path: Path) -> Converted:
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 """Settings in YAML before the text, as site generators have them."""
 
-
 _OWN_ID = re.compile(r"<(h[1-6])>(.*?)\s*\{:?\s*#([\w-]+)[^{}\n]*\}<(?=/\1>)")
 """A heading with an id as many programs write it: `## Returns {#returns}`."""
 
@@ -90,11 +89,9 @@ def _markdown(content: bytes, path: Path) -> Converted:
     title = ""
     if front := _FRONT_MATTER.match(text):
         text = text[front.end() :]
-        try:
+        with suppress(InputError):  # not settings, or for another program
             settings = parse_yaml(front[1], path)
-        except InputError:  # not settings, or for another program
-            settings = None
-        title = str(settings.get("title") or "") if isinstance(settings, dict) else ""
+            title = str(settings.get("title") or "") if isinstance(settings, dict) else ""
     html = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table").render(text)
     page = read_page(_OWN_ID.sub(r'<\1 id="\3">\2<', html), slugs())
     return replace(page, title=title, url="")
@@ -119,7 +116,7 @@ def _docx(content: bytes, path: Path) -> Converted:
     signs = {qn(name): sign for name, sign in _SIGNS.items()}
 
     def text_of(element: Any) -> str:
-        return "".join(each.text or "" if not signs[each.tag] else signs[each.tag] for each in element.iter(*signs))
+        return "".join(signs[each.tag] or each.text or "" for each in element.iter(*signs)).strip("\n")
 
     check_zip(content, path, _KINDS[".docx"])
     document, title, lines = docx.Document(io.BytesIO(content)), "", []
@@ -131,22 +128,20 @@ def _docx(content: bytes, path: Path) -> Converted:
         styles = {each: own or styles.get(bases[each]) for each, own in styles.items()}
     for element in document.element.body.xpath(_BLOCKS):
         if element.tag == qn("w:tbl"):
-            rows = [[_line(text_of(cell._tc)) for cell in row.cells] for row in Table(element, document).rows]
+            rows = [
+                [" ".join(text_of(cell._tc).split()) for cell in row.cells] for row in Table(element, document).rows
+            ]
             lines += [f"| {' | '.join(row)} |" for row in [*rows[:1], ["---"] * len(rows[0]), *rows[1:]]]
             continue
-        text, named = _line(text_of(element)), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
+        text, named = text_of(element), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
         style = None if named is None else styles.get(named.get(qn("w:val")))  # `block.style` takes milliseconds
         if text and style and not style[1] and not title:
-            title = text
+            title = " ".join(text.split())
         elif text and style and style[1]:
-            lines.append(f"{'#' * int(style[1])} {text}")
+            lines.append(f"{'#' * int(style[1])} {' '.join(text.split())}")
         else:
-            lines.append(text_of(element).strip("\n"))
+            lines.append(text)
     return Converted("\n".join(lines), title, by="headings")
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
 
 
 MAX_PAGES = 5_000

@@ -87,10 +87,6 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
     return Converted(_to_text(body), title, url, "headings", "", anchors, markup_questions, faults)
 
 
-_SPACE_AND_HOME = 2
-"""Number of pages of Confluence above every other one, whose names say nothing."""
-
-
 def _keep_page_of_confluence(soup: BeautifulSoup) -> str:
     """Keep only the title and the text of a page that Confluence exported; the names of the pages above it.
 
@@ -108,7 +104,7 @@ def _keep_page_of_confluence(soup: BeautifulSoup) -> str:
         body.extend([heading, content])
         for contents in content.select(".toc-macro"):
             contents.decompose()
-    return " > ".join(above[_SPACE_AND_HOME:])
+    return " > ".join(above[2:])  # without the space and its home page, which are above every other one
 
 
 def _parse(content: bytes | str) -> BeautifulSoup:

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 DETAILS, DEFINITION, MICRODATA, JSON_LD = "details", "definition", "microdata", "JSON-LD"
 
-_QUESTION = "schema.org/Question"
-"""How the type of a question ends, with http:// or https:// before it."""
-
 
 @dataclass(frozen=True)
 class StatedEntry:
@@ -75,14 +72,15 @@ def _places(body: Tag) -> Iterator[tuple[Tag, tuple[str, ...], str]]:
     anchor = ""
     inside: dict[int, tuple[bool, tuple[str, ...]]] = {}  # of each element: in an answer or not, and in which topics
     for tag in body.find_all(True):
+        is_question = _text_of(tag.get("itemtype")).rstrip("/").endswith("schema.org/Question")
         in_answer, topics = inside.get(id(tag.parent), (False, ()))
         if tag.name in HEADINGS and not in_answer:
             level = int(tag.name[1])
             above = [*(each for each in above if each[0] < level), (level, _title(tag))]
             anchor = _text_of(tag.get("id"))
-        elif tag.name == "details" or (tag.name == "dl" and not in_answer) or _is_question(tag):
+        elif tag.name == "details" or (tag.name == "dl" and not in_answer) or is_question:
             yield tag, (*(text for _, text in above), *topics), anchor
-        if tag.name == "details" and (summary := _summary(tag)) is not None:
+        if tag.name == "details" and (summary := tag.find("summary", recursive=False)) is not None:
             topics = (*topics, _title(summary))[-MAX_TOPICS:]
         inside[id(tag)] = in_answer or tag.name in ("details", "dl"), topics
 
@@ -91,25 +89,14 @@ MAX_TOPICS = 8
 """Maximum number of `details` around one that are its title: nobody reads more, and a page may nest thousands."""
 
 
-def _is_question(tag: Tag) -> bool:
-    return _text_of(tag.get("itemtype")).rstrip("/").endswith(_QUESTION)
-
-
-def _summary(details: Tag) -> Tag | None:
-    return details.find("summary", recursive=False)
-
-
 def _title(tag: Tag) -> str:
-    words = (" " if getattr(each, "name", None) in _APART else str(each) for each in tag.descendants if _is_text(each))
-    return " ".join("".join(words).split())
+    parts: Iterator[Any] = tag.descendants
+    texts = (" " if each.name in _APART else each if type(each).__name__ == "NavigableString" else "" for each in parts)
+    return " ".join("".join(texts).split())
 
 
 _APART = ("br", "div", "p", "li")
 """Elements that begin a line, where white space may be missing."""
-
-
-def _is_text(node: Any) -> bool:
-    return node.name in _APART or type(node).__name__ == "NavigableString"
 
 
 _TAKEN = "data-taken"
@@ -117,7 +104,7 @@ _TAKEN = "data-taken"
 
 
 def _take_details(details: Tag, to_text: Callable[[Tag], str]) -> Iterator[StatedEntry]:
-    summary = _summary(details)
+    summary = details.find("summary", recursive=False)
     question = _title(summary) if summary is not None else ""
     if summary is None or not question:
         return
