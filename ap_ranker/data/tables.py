@@ -117,8 +117,8 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
         for place, fields in named_rows(records, str(path), "line", "" if plain else delimiter):
             yield Row(fields, place)
     except csv.Error as error:
-        place = f"{path}, line {told + reader.line_num}"
-        raise InputError(f"{place}: not a valid record ({error}). Are its quotation marks closed?") from error
+        found = f"not a valid record ({error}). Close each quotation mark, and write one inside a text twice."
+        raise InputError(f"{path}, line {told + reader.line_num}: {found}") from error
 
 
 _ABOVE_HEADER = re.compile(r'(?:"?sep=[,;\t|]"?[,;\t|]*\r?\n)?(?:(?:[ ,;\t|]|"")*\r?\n)*', re.IGNORECASE)

@@ -116,7 +116,7 @@ def _docx(content: bytes, path: Path) -> Converted:
     signs = {qn(name): sign for name, sign in _SIGNS.items()}
 
     def text_of(element: Any) -> str:
-        return "".join(signs[each.tag] or each.text or "" for each in element.iter(*signs)).strip("\n")
+        return "".join(signs[each.tag] or each.text or "" for each in element.iter(*signs)).strip()
 
     check_zip(content, path, _KINDS[".docx"])
     document, title, lines = docx.Document(io.BytesIO(content)), "", []
@@ -128,10 +128,10 @@ def _docx(content: bytes, path: Path) -> Converted:
         styles = {each: own or styles.get(bases[each]) for each, own in styles.items()}
     for element in document.element.body.xpath(_BLOCKS):
         if element.tag == qn("w:tbl"):
-            rows = [
-                [" ".join(text_of(cell._tc).split()) for cell in row.cells] for row in Table(element, document).rows
-            ]
-            lines += [f"| {' | '.join(row)} |" for row in [*rows[:1], ["---"] * len(rows[0]), *rows[1:]]]
+            table = Table(element, document)
+            rows = [[" ".join(text_of(cell._tc).split()) for cell in row.cells] for row in table.rows]
+            rule = [["---"] * len(row) for row in rows[:1]]
+            lines += [f"| {' | '.join(row)} |" for row in rows[:1] + rule + rows[1:]]
             continue
         text, named = text_of(element), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
         style = None if named is None else styles.get(named.get(qn("w:val")))  # `block.style` takes milliseconds

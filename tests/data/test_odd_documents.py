@@ -138,6 +138,7 @@ def test_blocks_inside_a_control(tmp_path: Path) -> None:
         table = document.add_table(1, 2)
         table.cell(0, 0).text = "left"
         table.cell(0, 1).add_table(1, 1).cell(0, 0).text = "inner"
+        document.element.body.insert(0, parse_xml(f"<w:tbl {nsdecls('w')}/>"))
         control = parse_xml(f"<w:sdt {nsdecls('w')}><w:sdtContent/></w:sdt>")
         blocks = document.element.body[:-1]
         document.element.body.insert(0, control)

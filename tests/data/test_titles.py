@@ -144,7 +144,7 @@ def test_merged_cells_have_one_text(tmp_path: Path) -> None:
     rows = [["FAQ"], ["Thema", "Text"], ["", *NAMES], ["Reise", "Wo?", "Hier."], ["", "Wann?", "Jetzt."]]
     for row in [*rows, ["", "", "Oder bald."], ["Geld", "Wie viel?", 3]]:
         book.active.append([value or None for value in row])
-    for cells in ("A1:C1", "A2:A3", "B2:C2", "A4:A6", "B5:B6"):
+    for cells in ("A1:C1", "A2:A3", "B2:C2", "A4:A6", "B5:B6", "E2:F9", "A20:B30"):  # also where nothing stands
         book.active.merge_cells(cells)
     book.save(tmp_path / "a.xlsx")
     assert [(entry.other["Thema"], entry.question, entry.answer) for entry in read_faq(tmp_path / "a.xlsx")] == [
