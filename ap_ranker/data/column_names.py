@@ -7,12 +7,11 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
-_MARKS = " \t\r\n:*?.#\"'“”„«»\u200b\u200e\u200f\u2060\ufeff"
-
 
 def plain(name: str) -> str:
     """A column's name as it is compared: without upper case and marks around it."""
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().strip(_MARKS).split())
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return " ".join(folded.strip(" \t\r\n:*?.#\"'“”„«»\u200b\u200e\u200f\u2060\ufeff").split())
 
 
 _NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))

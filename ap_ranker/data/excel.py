@@ -62,7 +62,7 @@ def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
             sheet = book.get_sheet_by_name(name)
             cells[name] = rows = sheet.to_python(skip_empty_area=False)
             for (top, left), (bottom, _) in sheet.merged_cell_ranges or ():
-                for row in rows[top + 1 : bottom + 1]:  # a text beside several rows is that of each
+                for row in filter(texts, rows[top + 1 : bottom + 1]):  # a text beside several rows is that of each
                     row[left : left + 1] = rows[top][left : left + 1]
     check_growth(path, sum(len(row) for rows in cells.values() for row in rows), len(content))
     return [(name, [list(map(_shown, row)) for row in rows]) for name, rows in cells.items()]

@@ -30,9 +30,8 @@ def read_parquet(content: bytes, path: Path) -> Iterator[Row]:
         groups = range(file.metadata.num_row_groups)
         check_growth(path, sum(file.metadata.row_group(group).total_byte_size for group in groups))
         batches = ({name: _values(batch[name], name, path) for name in names} for batch in file.iter_batches(_AT_ONCE))
-        records = chain.from_iterable(zip(*batch.values(), strict=True) for batch in batches)
-        named = (dict(zip(names, values, strict=True)) for values in records)
-        yield from rows_of(((f"{path}, row {i}", each) for i, each in enumerate(named, start=1)), path)
+        rows = enumerate(chain.from_iterable(zip(*batch.values(), strict=True) for batch in batches), start=1)
+        yield from rows_of(((f"{path}, row {i}", dict(zip(names, values, strict=True))) for i, values in rows), path)
 
 
 def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +21,7 @@ from ap_ranker.data.column_names import OF_FORMS, PAIRS, hold_pairs, plain
 from ap_ranker.data.excel import read_spreadsheet
 from ap_ranker.data.json_tables import read_json, read_jsonl
 from ap_ranker.data.parquet import read_parquet
-from ap_ranker.data.rows import MAX_TITLE_ROWS, Row, named_rows
+from ap_ranker.data.rows import Row, below_titles, named_rows
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import unguarded
 from ap_ranker.safe_open import decode, open_file, require_file, save_as
@@ -124,9 +123,6 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
 _ABOVE_HEADER = re.compile(r'(?:"?sep=[,;\t|]"?[,;\t|]*\r?\n)?(?:(?:[ ,;\t|]|"")*\r?\n)*', re.IGNORECASE)
 """What some programs write to tell Excel what separates the fields, which the header tells, too; rows left empty."""
 
-_TOP = 2**17
-"""Number of characters that are read to find what separates the fields."""
-
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -135,10 +131,9 @@ _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical ba
 
 def _delimiter(text: str, path: Path) -> str:
     """What separates the names of the columns; raises `InputError` if several of `_DELIMITERS` do."""
-    readers = {each: csv.reader(io.StringIO(text[:_TOP], newline=""), delimiter=each) for each in _DELIMITERS}
-    tops = {each: [*islice(reader, MAX_TITLE_ROWS + 1)] for each, reader in readers.items()}
-    found = [each for each, top in tops.items() if any(map(hold_pairs, top))]
-    found = found or [each for each, top in tops.items() if top and len(top[0]) > 1]
+    readers = {each: csv.reader(io.StringIO(text[: 2**17], newline=""), delimiter=each) for each in _DELIMITERS}
+    tops = {each: next(below_titles(enumerate(reader))[1], (0, []))[1] for each, reader in readers.items()}
+    found = [each for each, top in tops.items() if hold_pairs(top)] or [each for each in tops if len(tops[each]) > 1]
     if len(found) > 1:
         kinds = " and ".join(_DELIMITERS[character] for character in found)
         raise InputError(

@@ -163,3 +163,14 @@ def test_fields_without_a_text_behind_the_last_name(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read_faq(tmp_path / "a.csv")
     assert not absent("a.csv, line 2 … 2 … question, answer … 4 … ','", caught.value)
+
+
+def test_names_and_rows_of_two_lines_are_read_once(tmp_path: Path) -> None:
+    """Cells that are merged for their height alone."""
+    book = openpyxl.Workbook()
+    for row in [NAMES, [], WHERE, [], WHEN]:
+        book.active.append(row)
+    for cells in ("A1:A2", "B1:B2", "A3:A4", "B3:B4"):
+        book.active.merge_cells(cells)
+    book.save(tmp_path / "a.xlsx")
+    assert [[entry.question, entry.answer] for entry in read_faq(tmp_path / "a.xlsx")] == [WHERE, WHEN]
