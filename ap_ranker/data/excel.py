@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ap_ranker.child_process import ChildProcess
-from ap_ranker.data.column_names import hold_pairs
+from ap_ranker.data.column_names import find_pair
 from ap_ranker.data.rows import Row, below_titles, named_rows, rows_of, texts
 from ap_ranker.errors import extra_for, library_errors
 from ap_ranker.safe_open import OLD_OFFICE, check_growth, check_zip, found_instead, open_file
@@ -34,9 +34,9 @@ def read_spreadsheet(content: bytes, path: Path) -> Iterator[Row]:
         sheets = {name: [*enumerate(rows, start=1)] for name, rows in child.call(read_cells, path)}
     tops = {name: [*islice(below_titles(rows)[1], 2)] for name, rows in sheets.items()}
     names = {name: texts(top[0][1]) for name, top in tops.items() if len(top) > 1}
-    first = max(names, key=lambda name: (hold_pairs(names[name]), len(names[name]) > 1), default="")
+    first = max(names, key=lambda name: (bool(find_pair(names[name])), len(names[name]) > 1), default="")
     shared = {name: {*names[name]} & {*names[first]} for name in names}
-    read = [name for name in names if hold_pairs(shared[name]) or {*names[name]} == {*names[first]}]
+    read = [name for name in names if find_pair(shared[name]) or {*names[name]} == {*names[first]}]
     columns = dict.fromkeys(chain.from_iterable(names[name] for name in read))
     if len(names) > 1:
         others = ", ".join(name for name in names if name not in read)
@@ -68,8 +68,7 @@ def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
     return [(name, [list(map(_shown, row)) for row in rows]) for name, rows in cells.items()]
 
 
-def _shown(value: Any) -> Any:
+def _shown(cell: Any) -> Any:
     """A cell as it is shown: whole numbers without a decimal point, dates without the time if it is midnight."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, (str, bool, int, float)) else str(value).removesuffix(" 00:00:00")
+    whole = isinstance(cell, float) and cell.is_integer()
+    return int(cell) if whole else cell if isinstance(cell, (str, int, float)) else str(cell).removesuffix(" 00:00:00")

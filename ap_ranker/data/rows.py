@@ -11,7 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from ap_ranker.data.column_names import ALONE, hold_pairs, plain
+from ap_ranker.data.column_names import ALONE, find_pair, plain
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import ALWAYS_READ, check_growth
@@ -88,7 +88,7 @@ def below_titles(records: Iterable[Record]) -> tuple[int, Iterator[Record]]:
     if start and (ALONE.intersection(map(plain, rows[0])) or len(top[0][1]) < len(top[start][1])):
         start = 0  # it names the only column
     for i, row in reversed([*enumerate(rows[: MAX_TITLE_ROWS + 1])]):
-        start = i if hold_pairs(row) and (not i or len(rows[0]) < max(len(row), 3)) else start
+        start = i if find_pair(row) and (not i or len(rows[0]) < max(len(row), 3)) else start
     return start, chain(top[start:], filled)
 
 

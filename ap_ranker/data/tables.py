@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from ap_ranker.data.column_names import OF_FORMS, PAIRS, hold_pairs, plain
+from ap_ranker.data.column_names import OF_FORMS, PAIRS, find_pair, plain
 from ap_ranker.data.excel import read_spreadsheet
 from ap_ranker.data.json_tables import read_json, read_jsonl
 from ap_ranker.data.parquet import read_parquet
@@ -123,8 +123,6 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
 _ABOVE_HEADER = re.compile(r'(?:"?sep=[,;\t|]"?[,;\t|]*\r?\n)?(?:(?:[ ,;\t|]|"")*\r?\n)*', re.IGNORECASE)
 """What some programs write to tell Excel what separates the fields, which the header tells, too; rows left empty."""
 
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
-
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 """What separates the fields of a CSV file: Excel writes semicolons where a comma is the decimal point."""
 
@@ -133,7 +131,7 @@ def _delimiter(text: str, path: Path) -> str:
     """What separates the names of the columns; raises `InputError` if several of `_DELIMITERS` do."""
     readers = {each: csv.reader(io.StringIO(text[: 2**17], newline=""), delimiter=each) for each in _DELIMITERS}
     tops = {each: next(below_titles(enumerate(reader))[1], (0, []))[1] for each, reader in readers.items()}
-    found = [each for each, top in tops.items() if hold_pairs(top)] or [each for each in tops if len(tops[each]) > 1]
+    found = [each for each, top in tops.items() if find_pair(top)] or [each for each in tops if len(tops[each]) > 1]
     if len(found) > 1:
         kinds = " and ".join(_DELIMITERS[character] for character in found)
         raise InputError(
@@ -157,7 +155,8 @@ def _has_quoted_fields(text: str) -> bool:
         return quoted > plain
     marked = [field for field in re.split(r"[\t\r\n]", text) if '"' in field]
     header = re.split(r"[\r\n]", text, maxsplit=1)[0]
-    return all(map(_QUOTED.fullmatch, marked)) and ('"' in header or any('""' in field[1:-1] for field in marked))
+    is_quoted = re.compile(r'"(?:[^"]|"")*"').fullmatch
+    return all(map(is_quoted, marked)) and ('"' in header or any('""' in field[1:-1] for field in marked))
 
 
 def _fitting_lines(text: str, quoting: Literal[0, 3]) -> float:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
+from html import escape
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -100,9 +101,6 @@ def _markdown(content: bytes, path: Path) -> Converted:
 _HEADING = re.compile(r"heading ([1-6])|title", re.IGNORECASE)
 """Names of Word's styles of headings, in every language."""
 
-_BLOCKS = " | ".join(f".//{kind}[not(ancestor::w:p or ancestor::w:tbl)]" for kind in ("w:p", "w:tbl"))
-"""Paragraphs and tables, also in controls."""
-
 _SIGNS = {"w:t": "", "m:t": "", "w:tab": "\t", "w:br": "\n", "w:cr": "\n", "w:noBreakHyphen": "-", "w:p": "\n"}
 """What makes up a text of Word, wherever it stands in a paragraph -> the character that it is."""
 
@@ -115,33 +113,30 @@ def _docx(content: bytes, path: Path) -> Converted:
 
     signs = {qn(name): sign for name, sign in _SIGNS.items()}
 
-    def text_of(element: Any) -> str:
-        return "".join(signs[each.tag] or each.text or "" for each in element.iter(*signs)).strip()
+    def html_of(element: Any) -> str:
+        text = "".join(signs[each.tag] or each.text or "" for each in element.iter(*signs))
+        return escape(text.strip()).replace("\n", "<br>")
 
     check_zip(content, path, _KINDS[".docx"])
-    document, title, lines = docx.Document(io.BytesIO(content)), "", []
+    document, parts = docx.Document(io.BytesIO(content)), []
     for each in document.element.body.xpath("//w:moveFrom | //*[local-name() = 'Fallback']"):  # stands elsewhere, too
         each.getparent().remove(each)
     bases = {style.style_id: style.element.basedOn_val for style in document.styles}
     styles = {style.style_id: _HEADING.fullmatch(style.name or "") for style in document.styles}
     for _ in range(3):
         styles = {each: own or styles.get(bases[each]) for each, own in styles.items()}
-    for element in document.element.body.xpath(_BLOCKS):
+    blocks = (f".//{kind}[not(ancestor::w:p or ancestor::w:tbl)]" for kind in ("w:p", "w:tbl[w:tr]"))
+    for element in document.element.body.xpath(" | ".join(blocks)):
         if element.tag == qn("w:tbl"):
-            table = Table(element, document)
-            rows = [[" ".join(text_of(cell._tc).split()) for cell in row.cells] for row in table.rows]
-            rule = [["---"] * len(row) for row in rows[:1]]
-            lines += [f"| {' | '.join(row)} |" for row in rows[:1] + rule + rows[1:]]
+            rows = [[html_of(cell._tc) for cell in row.cells] for row in Table(element, document).rows]
+            cells = ("".join(f"<t{'d' if i else 'h'}>{text}" for text in row) for i, row in enumerate(rows))
+            parts.append(f"<table><tr>{'<tr>'.join(cells)}</table>")
             continue
-        text, named = text_of(element), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
+        text, named = html_of(element), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
         style = None if named is None else styles.get(named.get(qn("w:val")))  # `block.style` takes milliseconds
-        if text and style and not style[1] and not title:
-            title = " ".join(text.split())
-        elif text and style and style[1]:
-            lines.append(f"{'#' * int(style[1])} {' '.join(text.split())}")
-        else:
-            lines.append(text)
-    return Converted("\n".join(lines), title, by="headings")
+        kind = f"h{min(int(style[1] or 0) + 1, 6)}" if text and style else "p"
+        parts.append(f"<{kind}>{text}</{kind}>")
+    return read_page("".join(parts))
 
 
 MAX_PAGES = 5_000
@@ -182,10 +177,8 @@ def _pptx(content: bytes, path: Path) -> Converted:
 
 
 FORMATS: dict[str, Callable[[bytes, Path], Converted]] = {
-    ".md": _markdown,
-    ".markdown": _markdown,
-    ".html": _html,
-    ".htm": _html,
+    **dict.fromkeys((".md", ".markdown"), _markdown),
+    **dict.fromkeys((".html", ".htm"), _html),
     ".pdf": _pdf,
     ".docx": _docx,
     ".pptx": _pptx,

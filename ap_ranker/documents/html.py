@@ -82,8 +82,7 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
     visible = {question_key(entry.question) for entry in markup_questions}
     markup_questions += [entry for entry in hidden if question_key(entry.question) not in visible]
     anchors = [(heading.get_text(), str(heading["id"])) for heading in body(HEADINGS)]
-    has_title = body.find("h1") is not None
-    title = above or ("" if has_title else title)
+    title = above or (title if body.find("h1") is None else "")
     return Converted(_to_text(body), title, url, "headings", "", anchors, markup_questions, faults)
 
 
@@ -164,7 +163,7 @@ def _to_text(tag: Tag) -> str:
     for each in tag([*HEADINGS, *_BLOCKS]):
         if id(each) not in full:  # else nothing is left of it between two words
             each.replace_with(" ")
-    if tag.name == "dd":  # else it begins with a colon
+    if tag.name in ("dd", "th", "td"):  # else it has a colon or a bar
         tag.name = "div"
     converter = MarkdownConverter(
         heading_style="ATX",
@@ -185,5 +184,5 @@ def without_marks(text: str) -> str:
     lines, in_code = [], False
     for line in text.split("\n"):
         in_code ^= bool(_FENCE.match(line))
-        lines.append(line if in_code else _MARK.sub("", line, count=1))
+        lines.append(line if in_code else _MARK.sub("", line, count=1).rstrip())
     return "\n".join(lines)

@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from ap_ranker.data.column_names import find_pair
+
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
 HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
-DETAILS, DEFINITION, MICRODATA, JSON_LD = "details", "definition", "microdata", "JSON-LD"
+DETAILS, DEFINITION, TABLE, MICRODATA, JSON_LD = "details", "definition", "table", "microdata", "JSON-LD"
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def take_entries(body: Tag, to_text: Callable[[Tag], str]) -> list[StatedEntry]:
     """Take the entries out of a page whose headings have ids; what is no part of one stays in it."""
     entries: list[StatedEntry] = []
     for tag, headings, anchor in reversed(list(_places(body))):  # details in details first: outer ones are their topic
-        take = {"details": _take_details, "dl": _take_terms}.get(tag.name, _take_microdata)
+        take = {"details": _take_details, "dl": _take_terms, "table": _take_rows}.get(tag.name, _take_microdata)
         taken = []
         for entry in take(tag, to_text):
             above = tuple(each for each in headings if entry.kind != MICRODATA or each != entry.question)
@@ -73,12 +75,13 @@ def _places(body: Tag) -> Iterator[tuple[Tag, tuple[str, ...], str]]:
     inside: dict[int, tuple[bool, tuple[str, ...]]] = {}  # of each element: in an answer or not, and in which topics
     for tag in body.find_all(True):
         is_question = _text_of(tag.get("itemtype")).rstrip("/").endswith("schema.org/Question")
+        is_list = tag.name == "dl" or (tag.name == "table" and tag.find("table") is None)  # others are for the layout
         in_answer, topics = inside.get(id(tag.parent), (False, ()))
         if tag.name in HEADINGS and not in_answer:
             level = int(tag.name[1])
             above = [*(each for each in above if each[0] < level), (level, _title(tag))]
             anchor = _text_of(tag.get("id"))
-        elif tag.name == "details" or (tag.name == "dl" and not in_answer) or is_question:
+        elif tag.name == "details" or (is_list and not in_answer) or is_question:
             yield tag, (*(text for _, text in above), *topics), anchor
         if tag.name == "details" and (summary := tag.find("summary", recursive=False)) is not None:
             topics = (*topics, _title(summary))[-MAX_TOPICS:]
@@ -136,6 +139,19 @@ def _take_terms(terms: Tag, to_text: Callable[[Tag], str]) -> Iterator[StatedEnt
             yield StatedEntry(question, answer, DEFINITION, anchor=own, wordings=tuple(wordings))
             for part in (*names, *definitions):
                 part.decompose()
+
+
+def _take_rows(table: Tag, to_text: Callable[[Tag], str]) -> Iterator[StatedEntry]:
+    rows = [(row, row.find_all(["th", "td"], recursive=False)) for row in table("tr")]
+    pair = find_pair(map(_title, rows[0][1])) if rows else []
+    for row, cells in rows[1:] if pair else ():
+        asked, answer = (cells[i] for i in pair) if len(cells) == len(rows[0][1]) else (row, row)
+        if asked is not answer and (question := _title(asked)) and (text := to_text(copy(answer))):
+            yield StatedEntry(question, text, TABLE, anchor=_own_anchor(row))
+            if len(cells) == len(pair):  # else what its other columns say stays in the page
+                row.decompose()
+    if pair and len(table("tr")) == 1 < len(rows):
+        table.decompose()
 
 
 def _parts(terms: Tag) -> Iterator[Tag]:

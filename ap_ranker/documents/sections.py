@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ap_ranker.data.dataset import QUESTION_MARKS
-from ap_ranker.documents.html import Converted, letters, without_marks
+from ap_ranker.documents.html import Converted, letters
 from ap_ranker.documents.markup_questions import JSON_LD, StatedEntry
 from ap_ranker.text.reading import question_key
 
@@ -80,13 +80,6 @@ def marked_up(converted: Converted, parts: Sequence[Section]) -> list[StatedEntr
     """The questions that a document marks up; for search engines, without those that are headings, too."""
     headings = {question_key(part.question) for part in parts if part.question}
     return [q for q in converted.markup_questions if q.kind != JSON_LD or question_key(q.question) not in headings]
-
-
-def of_headings(parts: Sequence[Section]) -> Iterator[StatedEntry]:
-    """The questions that headings ask, with the text of their sections."""
-    for part in parts:
-        if part.question:
-            yield StatedEntry(part.question, without_marks(part.text), HEADING, part.above, part.anchor)
 
 
 _WORDS = re.compile(

@@ -17,6 +17,7 @@ from pptx.util import Inches
 
 from ap_ranker.data.faq import Entry
 from ap_ranker.documents import read_documents
+from ap_ranker.documents.extract import extract
 
 Pairs = list[tuple[str, str]]
 
@@ -53,9 +54,34 @@ PAGES: dict[str, tuple[str, Pairs]] = {
 }
 
 
-@pytest.mark.parametrize("name", PAGES)
+ROW = "<tr><td>{}<td>{}</tr>"
+TABLES: dict[str, tuple[str, Pairs]] = {
+    "of questions": (
+        f"<p>Text.<table><tr><th>Question<th>Answer</tr>{ROW.format('A?', '<p>One.<p>Two.')}</table>",
+        [("", "Text."), ("A?", "One.\n\nTwo.")],
+    ),
+    "in a table for the layout": (
+        f"<table><tr><td>Text.<table>{ROW.format('Frage:', 'Antwort:')}{ROW.format('A?', 'One.')}</table></table>",
+        [("", "|  |\n| --- |\n| Text. |"), ("A?", "One.")],
+    ),
+    "of more columns": (
+        "<table><tr><th>Topic<th>Answer<th>Question</tr><tr><td>Mail<td>One.<td>A?</tr></table>",
+        [("", "| Topic | Answer | Question |\n| --- | --- | --- |\n| Mail | One. | A? |"), ("A?", "One.")],
+    ),
+    "with a row that lacks a cell": (
+        f"<table>{ROW.format('Question', 'Answer')}<tr><td>Mail</tr>{ROW.format('A?', 'One.')}</table>",
+        [("", "|  |  |\n| --- | --- |\n| Question | Answer |\n| Mail |"), ("A?", "One.")],
+    ),
+    "of other columns": (
+        f"<table><tr><th>Name<th>Price</tr>{ROW.format('A?', 'One.')}</table>",
+        [("", "| Name | Price |\n| --- | --- |\n| A? | One. |")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAGES | TABLES)
 def test_pages(name: str, tmp_path: Path) -> None:
-    page, expected = PAGES[name]
+    page, expected = (PAGES | TABLES)[name]
     assert pairs(read(tmp_path / "a.html", f"<html>{page}</html>")) == expected
 
 
@@ -89,6 +115,21 @@ def test_words_divided_by_other_hyphens(tmp_path: Path) -> None:
     assert pairs(read(tmp_path / "a.pdf", pdf([["The court\xad", "yard of E-", "Mail."]]))) == [
         ("", "The courtyard of E-\nMail.")
     ]
+
+
+def test_tables_of_questions_in_other_documents(tmp_path: Path) -> None:
+    def build(document: docx.document.Document) -> None:
+        document.add_heading("Service & more", 1)
+        cells = document.add_table(2, 2)._cells
+        for cell, text in zip(cells, ("Frage", "Antwort", "Geht <das>?", "Ja & nein.\nImmer."), strict=True):
+            cell.text = text
+
+    [_, entry] = word(tmp_path / "a.docx", build)
+    assert (entry.title, entry.question, entry.answer) == ("Service & more", "Geht <das>?", "Ja & nein.\nImmer.")
+    [each] = extract(tmp_path / "a.docx").faq
+    assert (each.question, each.answer) == (entry.question, entry.answer)
+    [_, entry] = read(tmp_path / "a.md", "# FAQ\n\n| Frage | Antwort |\n|---|---|\n| Geht das? | *Ja* |\n")
+    assert (entry.title, entry.question, entry.answer) == ("FAQ", "Geht das?", "Ja")
 
 
 RUN = f"<w:r {nsdecls('w')}><w:t>{{}}</w:t></w:r>"
@@ -145,7 +186,7 @@ def test_blocks_inside_a_control(tmp_path: Path) -> None:
         control[0].extend(blocks)
 
     assert pairs(word(tmp_path / "a.docx", build)) == [
-        ("Where is it?", "Here.\n| left | inner |\n| --- | --- |"),
+        ("Where is it?", "Here.\n\n| left | inner |\n| --- | --- |"),
     ]
 
 
