@@ -43,14 +43,12 @@ def convert(content: bytes, path: Path) -> Converted:
 QUICK = (".md", ".markdown", ".html", ".htm")
 """Formats that are read in time if they are not long: libraries that read others may be led astray by a few bytes."""
 
-QUICK_BYTES = 20_000
-
 
 def convert_file(path: Path, child: ChildProcess) -> Converted:
     """Convert a document, in the child process what may take long; errors as those of `convert` and of the child."""
     require_file(path)
     kind = path.suffix.lower()
-    if kind == ".txt" or (kind in QUICK and path.stat().st_size <= QUICK_BYTES):
+    if kind == ".txt" or (kind in QUICK and path.stat().st_size <= 20_000):
         return _read(path)
     from pydantic import TypeAdapter  # the child does without
 
@@ -101,32 +99,38 @@ def _markdown(content: bytes, path: Path) -> Converted:
 _HEADING = re.compile(r"heading ([1-6])|title", re.IGNORECASE)
 """Names of Word's styles of headings, in every language."""
 
-_SIGNS = {"w:t": "", "m:t": "", "w:tab": "\t", "w:br": "\n", "w:cr": "\n", "w:noBreakHyphen": "-", "w:p": "\n"}
-"""What makes up a text of Word, wherever it stands in a paragraph -> the character that it is."""
-
 
 def _docx(content: bytes, path: Path) -> Converted:
     """Not with Haystack's converter, which does not know headings, and with which torch is loaded."""
     import docx
+    from docx.oxml import parse_xml
     from docx.oxml.ns import qn
     from docx.table import Table
 
-    signs = {qn(name): sign for name, sign in _SIGNS.items()}
+    signs = {"t": "", "tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "p": "\n"}
+    references = qn("w:footnoteReference"), qn("w:endnoteReference")
+    signs = {qn(f"w:{name}"): sign for name, sign in signs.items()} | dict.fromkeys((qn("m:t"), *references), "")
+
+    def text_of(element: Any) -> str:
+        return "".join(signs[each.tag] or each.text or "" for each in element.iter(*signs)).strip()
 
     def html_of(element: Any) -> str:
-        text = "".join(signs[each.tag] or each.text or "" for each in element.iter(*signs))
-        return escape(text.strip()).replace("\n", "<br>")
+        return escape(text_of(element)).replace("\n", "<br>")
 
     check_zip(content, path, _KINDS[".docx"])
     document, parts = docx.Document(io.BytesIO(content)), []
+    relations = [each for each in document.part.rels.values() if each.reltype.endswith(("/footnotes", "/endnotes"))]
+    notes = [note for each in relations for note in parse_xml(each.target_part.blob)]
+    texts = {(f"{note.tag}Reference", note.get(qn("w:id"))): text_of(note) for note in notes}
+    for each in document.element.body.iter(*references):
+        each.text = f" ({texts.get((each.tag, each.get(qn('w:id'))), '…')})"
     for each in document.element.body.xpath("//w:moveFrom | //*[local-name() = 'Fallback']"):  # stands elsewhere, too
         each.getparent().remove(each)
     bases = {style.style_id: style.element.basedOn_val for style in document.styles}
     styles = {style.style_id: _HEADING.fullmatch(style.name or "") for style in document.styles}
     for _ in range(3):
         styles = {each: own or styles.get(bases[each]) for each, own in styles.items()}
-    blocks = (f".//{kind}[not(ancestor::w:p or ancestor::w:tbl)]" for kind in ("w:p", "w:tbl[w:tr]"))
-    for element in document.element.body.xpath(" | ".join(blocks)):
+    for element in document.element.body.xpath("(.//w:p | .//w:tbl[w:tr])[not(ancestor::w:p or ancestor::w:tbl)]"):
         if element.tag == qn("w:tbl"):
             rows = [[html_of(cell._tc) for cell in row.cells] for row in Table(element, document).rows]
             cells = ("".join(f"<t{'d' if i else 'h'}>{text}" for text in row) for i, row in enumerate(rows))

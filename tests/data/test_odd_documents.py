@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -132,6 +133,8 @@ def test_tables_of_questions_in_other_documents(tmp_path: Path) -> None:
     assert (entry.title, entry.question, entry.answer) == ("FAQ", "Geht das?", "Ja")
 
 
+NOTES = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes"
+KIND = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes"
 RUN = f"<w:r {nsdecls('w')}><w:t>{{}}</w:t></w:r>"
 INSIDE = {
     "an insertion": f"<w:ins {nsdecls('w')} w:id='1' w:author='x'>{RUN}</w:ins>",
@@ -202,6 +205,28 @@ def test_styles_made_from_those_of_headings(tmp_path: Path) -> None:
             document.add_paragraph(answer)
 
     assert pairs(word(tmp_path / "a.docx", build)) == [("Where?", "Here."), ("When?", "Now.")]
+
+
+def test_notes_stand_where_they_are_referred_to(tmp_path: Path) -> None:
+    path, parts = tmp_path / "a.docx", dict[str, bytes]()
+    document = docx.Document()
+    document.add_paragraph("Two days")._p.append(
+        parse_xml(f"<w:r {nsdecls('w')}><w:footnoteReference w:id='2'/><w:t>, at most.</w:t></w:r>")
+    )
+    document.save(str(path))
+    with zipfile.ZipFile(path) as archive:
+        parts |= {name: archive.read(name) for name in archive.namelist()}
+    note = f"<w:footnotes {nsdecls('w')}><w:footnote w:id='2'><w:p>{RUN}</w:p></w:footnote></w:footnotes>"
+    parts["word/footnotes.xml"] = note.replace("{}", " Not on Sundays &lt;or Mondays&gt;").encode()
+    for name, place, added in (
+        ("[Content_Types].xml", b"</Types>", f'<Override PartName="/word/footnotes.xml" ContentType="{NOTES}+xml"/>'),
+        ("word/_rels/document.xml.rels", b"</Rel", f'<Relationship Id="n" Type="{KIND}" Target="footnotes.xml"/>'),
+    ):
+        parts[name] = parts[name].replace(place, added.encode() + place)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    assert pairs(read_documents(path).entries) == [("", "Two days (Not on Sundays <or Mondays>), at most.")]
 
 
 def test_slides_with_tables_and_groups(tmp_path: Path) -> None:
