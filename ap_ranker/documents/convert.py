@@ -171,12 +171,11 @@ def _pdf(content: bytes, path: Path) -> Converted:
 
 def _pptx(content: bytes, path: Path) -> Converted:
     from pptx import Presentation
-    from pptx.oxml.ns import qn
 
     check_zip(content, path, _KINDS[".pptx"])
     slides = Presentation(io.BytesIO(content)).slides
-    parts = ([*slide.element.iter(*map(qn, ("a:p", "a:t", "a:br")))] for slide in slides)  # in tables and groups, too
-    texts = ("".join("\n" if each.tag != qn("a:t") else each.text or "" for each in part) for part in parts)
+    parts = ([*slide.element.iter("{*}p", "{*}t", "{*}br")] for slide in slides)  # in tables and groups, too
+    texts = ("".join(each.text or "" if each.tag.endswith("}t") else "\n" for each in part) for part in parts)
     return Converted("\f".join(texts), by="pages")
 
 
