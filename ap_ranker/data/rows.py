@@ -95,24 +95,24 @@ def below_titles(records: Iterable[Record]) -> tuple[int, Iterator[Record]]:
 def named_rows(records: Iterable[Record], file: str, unit: str, mark: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """The places and values of the rows below the names of the columns, which are left out where they stand again.
 
-    A record is a `unit`, such as a line, in which a bare `mark` ends a text. InputError: a text is in no named column,
-    or a column is missing.
+    A record is a `unit` (row, line); a bare `mark` ends a text. InputError: a text in no named column, or too few.
     """
     n_titles, records = below_titles(records)
     first, header = next(records, (1, ()))
     place = f"{file}, {unit} {first}"
     names = [as_text(value, f"in column {i}", place).strip() for i, value in enumerate(header, 1)]
-    check_columns([name or f" {i}" for i, name in enumerate(names)], place)
-    columns, empty = ([i for i, name in enumerate(names) if bool(name) is named] for named in (True, False))
-    known = one_line(", ".join(names[i] for i in columns))
+    columns = [i for i, name in enumerate(names) if name]
+    left, right = min(columns, default=0), max(columns, default=0) + 1
+    check_columns([*(f" {i}" for i in range(left)), *names[left:right]], place)
+    known = one_line(", ".join(names[left:right]))
     if n_titles:
         logger.info("%s: the names of the columns are in %s %d; what stands above is left out.", file, unit, first)
     for i, (number, values) in enumerate(records):
-        others = [at for at in (*empty, *range(len(names), len(values))) if texts(values[at : at + 1])]
-        if others and others[0] < columns[-1]:
+        others = [at for at in (*range(left), *range(right, len(values))) if texts(values[at : at + 1])]
+        if others and others[0] < left:
             check_columns([*map(str, range(others[0])), ""], place)
-        if others or len(values) <= columns[-1]:
-            is_no_header = len(columns) == 1 or names[columns[0]].endswith(QUESTION_MARKS)
+        if others or len(values) < right:
+            is_no_header = len(columns) == 1 or names[left].endswith(QUESTION_MARKS)
             advice = f" {unit.capitalize()} {first} must hold the names of the columns." if is_no_header else ""
             if others and mark and not is_no_header:
                 advice = f" Put texts that hold {mark!r} in quotation marks."

@@ -116,7 +116,7 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
         for place, fields in named_rows(records, str(path), "line", "" if plain else delimiter):
             yield Row(fields, place)
     except csv.Error as error:
-        found = f"not a valid record ({error}). Close each quotation mark, and write one inside a text twice."
+        found = f"not a valid record ({error}). Close all quotation marks, and write one inside a text twice."
         raise InputError(f"{path}, line {told + reader.line_num}: {found}") from error
 
 

@@ -33,7 +33,6 @@ READ: dict[str, tuple[Sheet, int]] = {
     "the names and the title again": ([["FAQ"], NAMES, WHERE, NAMES, WHEN], 2),
     "the names with a byte order mark again": ([NAMES, WHERE, ["\ufeffFrage", "Antwort"], WHEN], 1),
     "an empty column before": ([["", *NAMES], ["", *WHERE], ["", *WHEN]], 1),
-    "an empty column between": ([["Frage", "", "Antwort"], ["Wo?", "", "Hier."], ["Wann?", "", "Jetzt."]], 1),
     "an empty column behind": ([[*NAMES, ""], [*WHERE, ""], [*WHEN, ""]], 1),
     "names that are not known, below a title": ([["FAQ", ""], ["Kunde", "Wir"], WHERE, WHEN], 2),
 }
@@ -47,6 +46,7 @@ REFUSED: dict[str, tuple[Sheet, str]] = {
     "another table below": ([NAMES, WHERE, ["Artikel", "Preis", "Lager"], ["Schraube", "3", "ja"]], "3 … 2 … 3"),
     "one name of two": ([["Frage", ""], WHERE, WHEN], "2 … 1 … Frage … 2"),
     "no name for the first column": ([["", "Antwort"], WHERE, WHEN], "1 … none … column 1"),
+    "an empty column between": ([["Frage", "", "Antwort"], ["Wo?", "", "Hier."]], "1 … none … column 2"),
     "no name for a column between": ([["Frage", "", "Antwort"], ["Wo?", "x", "Hier."]], "1 … none … column 2"),
     "one column with a note beside": ([["Text"], ["Hier", "(alt)"], ["Dort"]], "2 … 1 … Text … 2"),
     "one column of answers": ([["Antwort"], WHERE, WHEN], "2 … 1 … Antwort … 2"),
