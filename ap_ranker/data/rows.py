@@ -118,7 +118,7 @@ def named_rows(records: Iterable[Record], file: str, unit: str, mark: str = "") 
                 advice = f" Put texts that hold {mark!r} in quotation marks."
             expected = f"expected {len(columns)} texts ({known}), found {len(values)}"
             raise InputError(f"{file}, {unit} {number}: {expected}.{advice}")
-        if i and all(str(values[at]).strip(" \ufeff") == names[at] for at in columns):
+        if i and all(str(values[at]).strip(" \ufeff") == names[at] for at in columns) and find_pair(names):
             logger.info("%s, %s %d: left out: the names of the columns again (%s).", file, unit, number, known)
         else:
             yield f"{file}, {unit} {number}", {names[at]: values[at] for at in columns}
