@@ -43,10 +43,9 @@ def naive_rows(path: Path) -> list[dict[str, str]]:
     records = _csv_records(text, _delimiter(text)) if suffix == ".csv" else _tsv_records(text)
     header, *rows = _below_titles([record for record in records if any(map(str.strip, record))])
     names = [name.strip() for name in header]
-    again = [
-        i for i, row in enumerate(rows) if i and _is_pair(names) and [each.strip(" \ufeff") for each in row] == names
-    ]
-    rows = [row for i, row in enumerate(rows) if i not in again]
+    is_pair = _is_pair(names)
+    stripped = [[each.strip(" \ufeff") for each in row] for row in rows]
+    rows = [row for i, row in enumerate(rows) if i == 0 or not is_pair or stripped[i] != names]
     named = max(place for place, name in enumerate([" ", *names]) if name)
     expect(not any("".join(row[named:]) for row in rows), "a text of a column without a name was lost")
     return [_record(list(zip(names[:named], row[:named], strict=True))) for row in rows]
