@@ -47,7 +47,7 @@ def naive_rows(path: Path) -> list[dict[str, str]]:
     stripped = [[each.strip(" \ufeff") for each in row] for row in rows]
     rows = [row for i, row in enumerate(rows) if i == 0 or not is_pair or stripped[i] != names]
     named = max(place for place, name in enumerate([" ", *names]) if name)
-    expect(not any("".join(row[named:]) for row in rows), "a text of a column without a name was lost")
+    expect(not any("".join(row[named:]).strip() for row in rows), "a text of a column without a name was lost")
     return [_record(list(zip(names[:named], row[:named], strict=True))) for row in rows]
 
 
@@ -152,6 +152,8 @@ def _delimiter(text: str) -> str:
         elif not quoted:
             outside += character
     found = {character for character in ",;\t" if character in outside}
+    known = {each for each in found if _is_pair(_csv_records(text.split("\n", maxsplit=1)[0], each)[0])}
+    found = known or found
     expect(len(found) < 2, f"a header with several delimiters was read: {outside}")
     return found.pop() if found else ","
 
