@@ -74,6 +74,7 @@ _SUCCESSORS = {
     **dict.fromkeys((".doc", ".odt", ".rtf", ".pages", ".gdoc"), ".docx"),
     **dict.fromkeys((".xlsb", ".numbers", ".gsheet"), ".xlsx"),
     **dict.fromkeys((".ppt", ".odp", ".key"), ".pptx"),
+    **dict.fromkeys((".mht", ".mhtml", ".webarchive"), ".html"),
 }
 """The ending of a file that cannot be read -> the one under which its program can save it."""
 

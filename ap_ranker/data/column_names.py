@@ -10,7 +10,8 @@ from pathlib import Path
 
 def plain(name: str) -> str:
     """A column's name as it is compared: without upper case and marks around it."""
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().strip(" \t\r\n:*?.#\"'“”„«»\u2060\ufeff").split())
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return " ".join(folded.strip(" \t\r\n:*?.#\"'“”„«»\u200b\u200e\u200f\u2060\ufeff").split())
 
 
 _NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
@@ -19,11 +20,15 @@ PAIRS: list[list[list[str]]] = [[[*map(plain, words)] for words in pair] for pai
 """Names of the columns of questions and answers; a table has one of each side, as a name alone may mean anything."""
 
 
-def hold_pairs(names: Iterable[str]) -> bool:
-    """Whether columns have the names of questions and answers."""
-    known = {*map(plain, names)}
-    return any(all(known.intersection(words) for words in pair) for pair in PAIRS)
+def find_pair(names: Iterable[str]) -> list[int]:
+    """The places of a column of questions and of one of answers, by their names; empty if there are none."""
+    known = [*map(plain, names)]
+    places = ([next((i for i, name in enumerate(known) if name in words), -1) for words in pair] for pair in PAIRS)
+    return next((pair for pair in places if min(pair) >= 0), [])
 
+
+ALONE = frozenset(name for questions, answers in PAIRS for name in (*questions[:2], *answers))
+"""Those that are no title where they stand alone, as "FAQ" is."""
 
 CATEGORIES = frozenset(map(plain, _NAMES["categories"]))
 """Names of a column whose values group the answers."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ap_ranker.data.column_names import hold_pairs
+from ap_ranker.data.column_names import find_pair
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.rows import Row, as_text, check_columns, rows_of
 from ap_ranker.errors import InputError, library_errors, told_at
@@ -70,7 +70,7 @@ def _objects(value: Any, around: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if value and all(isinstance(text, str) and name.endswith(QUESTION_MARKS) for name, text in value.items()):
             yield from ({"question": question, "answer": answer} for question, answer in value.items())
             return
-        if not inner or hold_pairs(around):
+        if not inner or find_pair(around):
             yield around
             return
         value = inner

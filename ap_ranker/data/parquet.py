@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from ap_ranker.safe_open import check_growth
 
 if TYPE_CHECKING:
     import pyarrow
-    import pyarrow.parquet
 
 _AT_ONCE = 256
 """Number of Parquet rows converted at once: few, as one value that all rows share may be long."""
@@ -27,18 +26,12 @@ def read_parquet(content: bytes, path: Path) -> Iterator[Row]:
 
     with library_errors(f"{path}: expected a Parquet file", (pyarrow.ArrowException, OSError, OverflowError)):
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
-        check_columns(file.schema_arrow.names, path)
+        check_columns(names := file.schema_arrow.names, path)
         groups = range(file.metadata.num_row_groups)
         check_growth(path, sum(file.metadata.row_group(group).total_byte_size for group in groups))
-        yield from rows_of(_records(file, path), path)
-
-
-def _records(file: pyarrow.parquet.ParquetFile, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    number = count(1)
-    for batch in file.iter_batches(_AT_ONCE):
-        names = batch.schema.names
-        for values in zip(*(_values(batch[name], name, path) for name in names), strict=True):
-            yield f"{path}, row {next(number)}", dict(zip(names, values, strict=True))
+        batches = ({name: _values(batch[name], name, path) for name in names} for batch in file.iter_batches(_AT_ONCE))
+        rows = enumerate(chain.from_iterable(zip(*batch.values(), strict=True) for batch in batches), start=1)
+        yield from rows_of(((f"{path}, row {i}", dict(zip(names, values, strict=True))) for i, values in rows), path)
 
 
 def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:

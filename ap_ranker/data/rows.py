@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import regex as re
 
+from ap_ranker.data.column_names import ALONE, find_pair, plain
+from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import ALWAYS_READ, check_growth
+
+logger = logging.getLogger(__name__)
 
 WORDING_COLUMNS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
 """Names of columns with further wordings of a question, one per line of a cell."""
@@ -63,6 +69,68 @@ def rows_of(records: Iterable[tuple[str, dict[str, Any]]], path: Path) -> Iterat
         if read > checked + ALWAYS_READ // 4:
             check_growth(path, checked := read)
         yield row
+
+
+MAX_TITLE_ROWS = 3
+"""Maximum number of rows, such as a title, that may stand above the names of the columns."""
+
+Record = tuple[int, Sequence[Any]]
+"""The number of a row or line, and its values."""
+
+
+def texts(values: Iterable[Any]) -> list[str]:
+    """The values that have any text."""
+    return [text for value in values if value is not None and (text := str(value).strip())]
+
+
+def below_titles(records: Iterable[Record]) -> tuple[int, Iterator[Record]]:
+    """The number of titles above the names of the columns; the records with any text from these on.
+
+    Names are the first of questions and answers: of these two alone, or more names than the first record has texts. Or
+    else they are the first several texts, below one that is no such name, if others have several, too.
+    """
+    filled = (record for record in records if texts(record[1]))
+    top = [*islice(filled, MAX_TITLE_ROWS + 2)]
+    rows = [texts(values) for _, values in top]
+    several = [i for i, row in enumerate(rows) if len(row) > 1]
+    start = several[0] if len(several) > 1 and several[0] <= MAX_TITLE_ROWS else 0
+    if start and (ALONE.intersection(map(plain, rows[0])) or len(top[0][1]) < len(top[start][1])):
+        start = 0  # it names the only column
+    for i, row in reversed([*enumerate(rows[: MAX_TITLE_ROWS + 1])]):
+        start = i if find_pair(row) and (not i or len(rows[0]) < max(len(row), 3)) else start
+    return start, chain(top[start:], filled)
+
+
+def named_rows(records: Iterable[Record], file: str, unit: str, mark: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """The places and values of the rows below the names of the columns, which are left out where they stand again.
+
+    A record is a `unit` (row, line); a bare `mark` ends a text. InputError: a text in no named column, or too few.
+    """
+    n_titles, records = below_titles(records)
+    first, header = next(records, (1, ()))
+    place = f"{file}, {unit} {first}"
+    names = [as_text(value, f"in column {i}", place).strip() for i, value in enumerate(header, 1)]
+    columns = [i for i, name in enumerate(names) if name]
+    left, right = min(columns, default=0), max(columns, default=0) + 1
+    check_columns([*(f" {i}" for i in range(left)), *names[left:right]], place)
+    known = one_line(", ".join(names[left:right]))
+    if n_titles:
+        logger.info("%s: the names of the columns are in %s %d; what stands above is left out.", file, unit, first)
+    for i, (number, values) in enumerate(records):
+        others = [at for at in (*range(left), *range(right, len(values))) if texts(values[at : at + 1])]
+        if others and others[0] < left:
+            check_columns([*map(str, range(others[0])), ""], place)
+        if others or len(values) < right:
+            is_no_header = len(columns) == 1 or names[left].endswith(QUESTION_MARKS)
+            advice = f" {unit.capitalize()} {first} must hold the names of the columns." if is_no_header else ""
+            if others and mark and not is_no_header:
+                advice = f" Put texts that hold {mark!r} in quotation marks."
+            expected = f"expected {len(columns)} texts ({known}), found {len(values)}"
+            raise InputError(f"{file}, {unit} {number}: {expected}.{advice}")
+        if i and all(str(values[at]).strip(" \ufeff") == names[at] for at in columns) and find_pair(names):
+            logger.info("%s, %s %d: left out: the names of the columns again (%s).", file, unit, number, known)
+        else:
+            yield f"{file}, {unit} {number}", {names[at]: values[at] for at in columns}
 
 
 def check_columns(names: Sequence[str], place: object) -> None:

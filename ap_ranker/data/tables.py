@@ -12,17 +12,16 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
-from ap_ranker.data.column_names import OF_FORMS, PAIRS, hold_pairs, plain
-from ap_ranker.data.dataset import QUESTION_MARKS
-from ap_ranker.data.excel import MAX_TITLE_ROWS, read_spreadsheet
+from ap_ranker.data.column_names import OF_FORMS, PAIRS, find_pair, plain
+from ap_ranker.data.excel import read_spreadsheet
 from ap_ranker.data.json_tables import read_json, read_jsonl
 from ap_ranker.data.parquet import read_parquet
-from ap_ranker.data.rows import Row, check_columns
+from ap_ranker.data.rows import Row, below_titles, named_rows
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import unguarded
 from ap_ranker.safe_open import decode, open_file, require_file, save_as
@@ -113,51 +112,26 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
         strict=not plain,
     )
     try:
-        filled = ((told + reader.line_num, row) for row in reader if any(map(str.strip, row)))  # without blank lines
-        top = [*islice(filled, MAX_TITLE_ROWS + 1)] or [(told, [])]
-        several = next((i for i, (_, row) in enumerate(top) if len([*filter(str.strip, row)]) > 1), 0)
-        start = several if hold_pairs(top[several][1]) and len(top[0][1]) == len(top[several][1]) else 0
-        number, names = top[start]
-        if start:
-            logger.info("%s: the names of the columns are in line %d; what stands above is left out.", path, number)
-        header = [unguarded(name).strip() for name in names]
-        while header and not header[-1]:  # cells of a spreadsheet that only have a format
-            header.pop()
-        first = f"line {number}"
-        check_columns(header, f"{path}, {first}")
-        for number, values in chain(top[start + 1 :], filled):
-            if len(values) == len(names) and not any(values[len(header) :]):
-                del values[len(header) :]
-            place = f"{path}, line {number}"
-            if len(values) != len(header):
-                known = one_line(", ".join(header))
-                is_no_header = len(header) == 1 or header[0].endswith(QUESTION_MARKS)
-                advice = f" {first.capitalize()} must hold the names of the columns." if is_no_header else ""
-                if len(values) > len(header) and not (is_no_header or plain):
-                    advice = f" Put texts that hold {delimiter!r} in quotation marks."
-                raise InputError(f"{place}: expected {len(header)} fields ({known}), found {len(values)}.{advice}")
-            yield Row(dict(zip(header, map(unguarded, values), strict=True)), place)
+        records = ((told + reader.line_num, [*map(unguarded, record)]) for record in reader)
+        for place, fields in named_rows(records, str(path), "line", "" if plain else delimiter):
+            yield Row(fields, place)
     except csv.Error as error:
-        place = f"{path}, line {told + reader.line_num}"
-        raise InputError(f"{place}: not a valid record ({error}). Are its quotation marks closed?") from error
+        found = f"not a valid record ({error}). Close all quotation marks, and write one inside a text twice."
+        raise InputError(f"{path}, line {told + reader.line_num}: {found}") from error
 
 
 _ABOVE_HEADER = re.compile(r'(?:"?sep=[,;\t|]"?[,;\t|]*\r?\n)?(?:(?:[ ,;\t|]|"")*\r?\n)*', re.IGNORECASE)
 """What some programs write to tell Excel what separates the fields, which the header tells, too; rows left empty."""
-
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
-_HEADER = re.compile(rf'(?:{_QUOTED.pattern}|[^"\r\n])*')
-"""The first record of a CSV file."""
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 """What separates the fields of a CSV file: Excel writes semicolons where a comma is the decimal point."""
 
 
 def _delimiter(text: str, path: Path) -> str:
-    """What separates the fields, as the header says; raises `InputError` if it has several of `_DELIMITERS`."""
-    header = _HEADER.match(text)
-    names = _QUOTED.sub("", header[0]) if header else ""
-    found = [character for character in _DELIMITERS if character in names]
+    """What separates the names of the columns; raises `InputError` if several of `_DELIMITERS` do."""
+    readers = {each: csv.reader(io.StringIO(text[: 2**17], newline=""), delimiter=each) for each in _DELIMITERS}
+    tops = {each: next(below_titles(enumerate(reader))[1], (0, []))[1] for each, reader in readers.items()}
+    found = [each for each, top in tops.items() if find_pair(top)] or [each for each in tops if len(tops[each]) > 1]
     if len(found) > 1:
         kinds = " and ".join(_DELIMITERS[character] for character in found)
         raise InputError(
@@ -181,23 +155,25 @@ def _has_quoted_fields(text: str) -> bool:
         return quoted > plain
     marked = [field for field in re.split(r"[\t\r\n]", text) if '"' in field]
     header = re.split(r"[\r\n]", text, maxsplit=1)[0]
-    return all(map(_QUOTED.fullmatch, marked)) and ('"' in header or any('""' in field[1:-1] for field in marked))
+    is_quoted = re.compile(r'"(?:[^"]|"")*"').fullmatch
+    return all(map(is_quoted, marked)) and ('"' in header or any('""' in field[1:-1] for field in marked))
 
 
 def _fitting_lines(text: str, quoting: Literal[0, 3]) -> float:
     """Number of the last line before the first record that does not fit the header; infinite if all fit."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t", quoting=quoting, strict=True)
     last, widths = 0, set[int]()
-    try:
+    with suppress(csv.Error):
         for record in reader:
+            if not widths and len(record) < 2:  # a title
+                continue
             named = [place for place, name in enumerate(record, start=1) if name.strip()]
             widths = widths or {len(record), *named[-1:]}  # empty names at the end are none
             if any(record) and len(record) not in widths:
                 return last
             last = reader.line_num
-    except csv.Error:
-        return last
-    return math.inf
+        return math.inf
+    return last
 
 
 FORMATS: dict[str, Callable[[bytes, Path], Iterator[Row]]] = {

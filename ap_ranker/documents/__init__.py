@@ -11,15 +11,15 @@ from pathlib import Path
 
 from ap_ranker.child_process import ChildProcess
 from ap_ranker.data.faq import Entry, read_faq
-from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import FORMATS as TABLES
 from ap_ranker.data.tables import PAIR, file_format, name_columns, read_table
 from ap_ranker.documents.convert import FORMATS, convert_file
 from ap_ranker.documents.exports import is_export
 from ap_ranker.documents.folder import FileReading, LeftOut, find_files
-from ap_ranker.documents.html import Converted
+from ap_ranker.documents.html import Converted, without_marks
+from ap_ranker.documents.markup_questions import StatedEntry
 from ap_ranker.documents.passages import passages_of, split
-from ap_ranker.documents.sections import marked_up, of_headings, sections
+from ap_ranker.documents.sections import HEADING, marked_up, sections
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 from ap_ranker.safe_open import save_as, what_is_at
@@ -142,7 +142,9 @@ def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: Ch
     if not entries:
         raise InputError(f"{file}: expected text, found none{converted.advice}.")
     faults = [LeftOut(name, fault) for fault in converted.faults]
-    return FileReading(entries, faults, [*of_headings(parts), *markup_questions])
+    asked = [(part, without_marks(part.text)) for part in parts if part.question]
+    stated = [StatedEntry(part.question, text, HEADING, part.above, part.anchor) for part, text in asked]
+    return FileReading(entries, faults, [*stated, *markup_questions])
 
 
 TRAINING = ("answer_ids", "candidate_ids", "label")
@@ -159,12 +161,14 @@ def _read_rows(path: Path, name: str, columns: tuple[str, str] | None) -> FileRe
     if columns:
         with suppress(InputError):  # another table of the folder may have them
             table, chosen = name_columns(raw, columns), True
-    source = {"file_path": name}
+    source, entries = {"file_path": name}, list[Entry]()
     if not set(PAIR) <= set(table.columns):
         if path.suffix.lower() == ".json":  # such as the settings of a program
             raise InputError(f"{path}: expected articles, or questions with answers, found {table.header}.")
-        return FileReading([each for row in table.rows for each in _passages(row, name)], has_columns=chosen)
-    entries: list[Entry] = []
+        for row in table.rows:
+            text = "\n".join(f"{column}: {value.strip()}" for column, value in row.fields.items() if value.strip())
+            entries += split(Converted(text), name, row.place)
+        return FileReading(entries, has_columns=chosen)
     left_out: list[LeftOut] = []
     for row in table.rows:
         try:
@@ -174,8 +178,3 @@ def _read_rows(path: Path, name: str, columns: tuple[str, str] | None) -> FileRe
         else:
             entries.append(replace(entry, other=source | entry.other))
     return FileReading(entries, left_out, has_columns=chosen)
-
-
-def _passages(row: Row, name: str) -> list[Entry]:
-    text = "\n".join(f"{column}: {value.strip()}" for column, value in row.fields.items() if value.strip())
-    return split(Converted(text), name, row.place)

@@ -7,7 +7,9 @@ import logging
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
+from html import escape
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -41,14 +43,12 @@ def convert(content: bytes, path: Path) -> Converted:
 QUICK = (".md", ".markdown", ".html", ".htm")
 """Formats that are read in time if they are not long: libraries that read others may be led astray by a few bytes."""
 
-QUICK_BYTES = 20_000
-
 
 def convert_file(path: Path, child: ChildProcess) -> Converted:
     """Convert a document, in the child process what may take long; errors as those of `convert` and of the child."""
     require_file(path)
     kind = path.suffix.lower()
-    if kind == ".txt" or (kind in QUICK and path.stat().st_size <= QUICK_BYTES):
+    if kind == ".txt" or (kind in QUICK and path.stat().st_size <= 20_000):
         return _read(path)
     from pydantic import TypeAdapter  # the child does without
 
@@ -65,8 +65,19 @@ def as_dictionary(path: Path) -> dict[str, Any]:
     return asdict(_read(path))
 
 
+def _html(content: bytes, path: Path) -> Converted:
+    page = read_page(content)
+    with suppress(InputError):
+        if "\ufffd" in page.text and b"\xef\xbf\xbd" not in content:  # it declares an encoding that it does not have
+            page = read_page(decode(content, path))
+    return page
+
+
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 """Settings in YAML before the text, as site generators have them."""
+
+_OWN_ID = re.compile(r"<(h[1-6])>(.*?)\s*\{:?\s*#([\w-]+)[^{}\n]*\}<(?=/\1>)")
+"""A heading with an id as many programs write it: `## Returns {#returns}`."""
 
 
 def _markdown(content: bytes, path: Path) -> Converted:
@@ -77,47 +88,59 @@ def _markdown(content: bytes, path: Path) -> Converted:
     title = ""
     if front := _FRONT_MATTER.match(text):
         text = text[front.end() :]
-        try:
+        with suppress(InputError):  # not settings, or for another program
             settings = parse_yaml(front[1], path)
-        except InputError:  # not settings, or for another program
-            settings = None
-        title = str(settings.get("title") or "") if isinstance(settings, dict) else ""
-    page = read_page(MarkdownIt("commonmark").enable("table").render(text), slugs())
+            title = str(settings.get("title") or "") if isinstance(settings, dict) else ""
+    html = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table").render(text)
+    page = read_page(_OWN_ID.sub(r'<\1 id="\3">\2<', html), slugs())
     return replace(page, title=title, url="")
 
 
-_HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
+_HEADING = re.compile(r"heading ([1-6])|title", re.IGNORECASE)
 """Names of Word's styles of headings, in every language."""
 
 
 def _docx(content: bytes, path: Path) -> Converted:
     """Not with Haystack's converter, which does not know headings, and with which torch is loaded."""
     import docx
+    from docx.oxml import parse_xml
     from docx.oxml.ns import qn
     from docx.table import Table
 
+    signs = {"t": "", "tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "p": "\n"}
+    references = qn("w:footnoteReference"), qn("w:endnoteReference")
+    signs = {qn(f"w:{name}"): sign for name, sign in signs.items()} | dict.fromkeys((qn("m:t"), *references), "")
+
+    def text_of(element: Any) -> str:
+        return "".join(signs[each.tag] or each.text or "" for each in element.iter(*signs)).strip()
+
+    def html_of(element: Any) -> str:
+        return escape(text_of(element)).replace("\n", "<br>")
+
     check_zip(content, path, _KINDS[".docx"])
-    document, title, lines = docx.Document(io.BytesIO(content)), "", []
-    styles = {style.style_id: style.name or "" for style in document.styles}
-    elements = document.element.body.iterchildren(qn("w:p"), qn("w:tbl"))
-    for block, element in zip(document.iter_inner_content(), elements, strict=True):
-        if isinstance(block, Table):
-            rows = [[_line(cell.text) for cell in row.cells] for row in block.rows]
-            lines += [f"| {' | '.join(row)} |" for row in [*rows[:1], ["---"] * len(block.columns), *rows[1:]]]
+    document, parts = docx.Document(io.BytesIO(content)), []
+    relations = [each for each in document.part.rels.values() if each.reltype.endswith(("/footnotes", "/endnotes"))]
+    notes = [note for each in relations for note in parse_xml(each.target_part.blob)]
+    texts = {(f"{note.tag}Reference", note.get(qn("w:id"))): text_of(note) for note in notes}
+    for each in document.element.body.iter(*references):
+        each.text = f" ({texts.get((each.tag, each.get(qn('w:id'))), '…')})"
+    for each in document.element.body.xpath("//w:moveFrom | //*[local-name() = 'Fallback']"):  # stands elsewhere, too
+        each.getparent().remove(each)
+    bases = {style.style_id: style.element.basedOn_val for style in document.styles}
+    styles = {style.style_id: _HEADING.fullmatch(style.name or "") for style in document.styles}
+    for _ in range(3):
+        styles = {each: own or styles.get(bases[each]) for each, own in styles.items()}
+    for element in document.element.body.xpath("(.//w:p | .//w:tbl[w:tr])[not(ancestor::w:p or ancestor::w:tbl)]"):
+        if element.tag == qn("w:tbl"):
+            rows = [[html_of(cell._tc) for cell in row.cells] for row in Table(element, document).rows]
+            cells = ("".join(f"<t{'d' if i else 'h'}>{text}" for text in row) for i, row in enumerate(rows))
+            parts.append(f"<table><tr>{'<tr>'.join(cells)}</table>")
             continue
-        text, named = _line(block.text), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
-        style = "" if named is None else styles.get(named.get(qn("w:val")), "")  # `block.style` takes milliseconds
-        if text and style == "Title" and not title:
-            title = text
-        elif text and (heading := _HEADING.fullmatch(style)):
-            lines.append(f"{'#' * int(heading[1])} {text}")
-        else:
-            lines.append(block.text)
-    return Converted("\n".join(lines), title, by="headings")
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
+        text, named = html_of(element), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
+        style = None if named is None else styles.get(named.get(qn("w:val")))  # `block.style` takes milliseconds
+        kind = f"h{min(int(style[1] or 0) + 1, 6)}" if text and style else "p"
+        parts.append(f"<{kind}>{text}</{kind}>")
+    return read_page("".join(parts))
 
 
 MAX_PAGES = 5_000
@@ -138,7 +161,9 @@ def _pdf(content: bytes, path: Path) -> Converted:
             break
         texts.append(page.extract_text())
         check_growth(path, sum(map(len, texts)), len(content))
-    text = re.sub(r"(?<=\w)-\n(?=[^\W\d_A-Z])", "", "\f".join(texts))  # a word divided at the end of a line
+    text = re.sub(
+        r"(?<=\w)[-\u00ad\u2010]\n(?=[^\W\d_A-Z])", "", "\f".join(texts)
+    )  # a word divided at the end of a line
     advice = ": is it a scan? Recognize its text first, such as with OCRmyPDF"
     left = f"its pages from {len(texts) + 1:,} to {len(pages):,}: more than can be read of one file. Divide it."
     return Converted(text, by="pages", advice=advice, faults=[left] if len(texts) < len(pages) else [])
@@ -149,15 +174,14 @@ def _pptx(content: bytes, path: Path) -> Converted:
 
     check_zip(content, path, _KINDS[".pptx"])
     slides = Presentation(io.BytesIO(content)).slides
-    texts = ("\n".join(shape.text for shape in slide.shapes if hasattr(shape, "text")) for slide in slides)
+    parts = ([*slide.element.iter("{*}p", "{*}t", "{*}br")] for slide in slides)  # in tables and groups, too
+    texts = ("".join(each.text or "" if each.tag.endswith("}t") else "\n" for each in part) for part in parts)
     return Converted("\f".join(texts), by="pages")
 
 
 FORMATS: dict[str, Callable[[bytes, Path], Converted]] = {
-    ".md": _markdown,
-    ".markdown": _markdown,
-    ".html": lambda content, path: read_page(content),
-    ".htm": lambda content, path: read_page(content),
+    **dict.fromkeys((".md", ".markdown"), _markdown),
+    **dict.fromkeys((".html", ".htm"), _html),
     ".pdf": _pdf,
     ".docx": _docx,
     ".pptx": _pptx,

@@ -10,7 +10,7 @@ from pathlib import Path
 from ap_ranker.data.faq import Entry
 from ap_ranker.documents import is_faq, read_documents
 from ap_ranker.documents.folder import LeftOut
-from ap_ranker.documents.markup_questions import DEFINITION, DETAILS, JSON_LD, MICRODATA, StatedEntry
+from ap_ranker.documents.markup_questions import DEFINITION, DETAILS, JSON_LD, MICRODATA, TABLE, StatedEntry
 from ap_ranker.documents.sections import HEADING
 from ap_ranker.errors import InputError
 from ap_ranker.safe_open import require_file
@@ -20,6 +20,7 @@ KINDS = {
     HEADING: "headings that ask",
     DETAILS: "details with a summary",
     DEFINITION: "terms of definition lists",
+    TABLE: "rows of tables with questions and answers",
     MICRODATA: "questions of schema.org (microdata)",
     JSON_LD: "questions of schema.org (JSON-LD)",
 }
@@ -45,9 +46,9 @@ class Extracted:
 def extract(path: Path) -> Extracted:
     """Find the questions that documents ask themselves; tables stay as they are.
 
-    These are headings that ask, `details`, definition lists, and the questions of schema.org's `FAQPage`. A question
-    found twice counts once if one answer contains the other, the longer one; otherwise both stay. If nothing is found,
-    or it is a table, InputError is raised.
+    These are headings that ask, `details`, definition lists, tables in them, and the questions of schema.org's
+    `FAQPage`. A question found twice counts once if one answer contains the other, the longer one; otherwise both stay.
+    If nothing is found, or it is a table, InputError is raised.
     """
     if is_faq(path):
         require_file(path)
@@ -56,7 +57,7 @@ def extract(path: Path) -> Extracted:
     found = [(entry, name) for name, file in reading.by_file.items() for entry in file.questions]
     rows = [found[i] for i in _without_copies([entry for entry, _ in found])]
     if not rows:
-        expected = "headings that ask a question, details, definition lists or a FAQPage of schema.org"
+        expected = "headings that ask a question, details, definition lists, tables or a FAQPage of schema.org"
         instead = f"Their passages can be searched as they are: ap-ranker serve {path}"
         raise InputError(f"{path}: expected {expected}, found none in {reading.files:,} files. {instead}")
     return Extracted(

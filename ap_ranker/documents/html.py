@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.documents.markup_questions import HEADINGS, StatedEntry, read_json_ld, set_anchors, take_entries
 from ap_ranker.text.reading import question_key
 
@@ -73,20 +74,16 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
             heading.insert_after(inner.extract())
     set_anchors(soup, slug)
     _remove_what_is_no_text(soup)
-    body = soup.find("main") or soup.body
+    mains = [main for main in soup("main") if main.get_text(strip=True)]
+    body = mains[0] if len(mains) == 1 else soup.body
     if body is None:
         return Converted("", title, url, "headings", markup_questions=hidden, faults=faults)
     markup_questions = take_entries(body, lambda tag: without_marks(_to_text(tag)))
     visible = {question_key(entry.question) for entry in markup_questions}
     markup_questions += [entry for entry in hidden if question_key(entry.question) not in visible]
     anchors = [(heading.get_text(), str(heading["id"])) for heading in body(HEADINGS)]
-    has_title = body.find("h1") is not None
-    title = above or ("" if has_title else title)
+    title = above or (title if body.find("h1") is None else "")
     return Converted(_to_text(body), title, url, "headings", "", anchors, markup_questions, faults)
-
-
-_SPACE_AND_HOME = 2
-"""Number of pages of Confluence above every other one, whose names say nothing."""
 
 
 def _keep_page_of_confluence(soup: BeautifulSoup) -> str:
@@ -106,7 +103,7 @@ def _keep_page_of_confluence(soup: BeautifulSoup) -> str:
         body.extend([heading, content])
         for contents in content.select(".toc-macro"):
             contents.decompose()
-    return " > ".join(above[_SPACE_AND_HOME:])
+    return " > ".join(above[2:])  # without the space and its home page, which are above every other one
 
 
 def _parse(content: bytes | str) -> BeautifulSoup:
@@ -136,6 +133,8 @@ def _remove_what_is_no_text(soup: BeautifulSoup) -> None:
     for tag in soup("button"):
         if tag.find_parent([*HEADINGS, "summary", "dt"]):  # it opens what is below
             tag.unwrap()
+        elif tag.has_attr("aria-expanded") or tag.get_text(strip=True).endswith(QUESTION_MARKS):
+            tag.name = "p"
     for tag in soup(_NO_TEXT):
         tag.decompose()
     for tag in soup(["header", "footer", "aside"]):  # those of the site, not those of its text
@@ -164,7 +163,7 @@ def _to_text(tag: Tag) -> str:
     for each in tag([*HEADINGS, *_BLOCKS]):
         if id(each) not in full:  # else nothing is left of it between two words
             each.replace_with(" ")
-    if tag.name == "dd":  # else it begins with a colon
+    if tag.name in ("dd", "th", "td"):  # else it has a colon or a bar
         tag.name = "div"
     converter = MarkdownConverter(
         heading_style="ATX",
@@ -185,5 +184,5 @@ def without_marks(text: str) -> str:
     lines, in_code = [], False
     for line in text.split("\n"):
         in_code ^= bool(_FENCE.match(line))
-        lines.append(line if in_code else _MARK.sub("", line, count=1))
+        lines.append(line if in_code else _MARK.sub("", line, count=1).rstrip())
     return "\n".join(lines)

@@ -6,20 +6,20 @@ The latter are `FAQPage` of schema.org, as microdata in the page or as JSON-LD b
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from ap_ranker.data.column_names import find_pair
+
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
 HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
-DETAILS, DEFINITION, MICRODATA, JSON_LD = "details", "definition", "microdata", "JSON-LD"
-
-_QUESTION = "schema.org/Question"
-"""How the type of a question ends, with http:// or https:// before it."""
+DETAILS, DEFINITION, TABLE, MICRODATA, JSON_LD = "details", "definition", "table", "microdata", "JSON-LD"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def take_entries(body: Tag, to_text: Callable[[Tag], str]) -> list[StatedEntry]:
     """Take the entries out of a page whose headings have ids; what is no part of one stays in it."""
     entries: list[StatedEntry] = []
     for tag, headings, anchor in reversed(list(_places(body))):  # details in details first: outer ones are their topic
-        take = {"details": _take_details, "dl": _take_terms}.get(tag.name, _take_microdata)
+        take = {"details": _take_details, "dl": _take_terms, "table": _take_rows}.get(tag.name, _take_microdata)
         taken = []
         for entry in take(tag, to_text):
             above = tuple(each for each in headings if entry.kind != MICRODATA or each != entry.question)
@@ -74,14 +74,16 @@ def _places(body: Tag) -> Iterator[tuple[Tag, tuple[str, ...], str]]:
     anchor = ""
     inside: dict[int, tuple[bool, tuple[str, ...]]] = {}  # of each element: in an answer or not, and in which topics
     for tag in body.find_all(True):
+        is_question = _text_of(tag.get("itemtype")).rstrip("/").endswith("schema.org/Question")
+        is_list = tag.name == "dl" or (tag.name == "table" and tag.find("table") is None)  # others are for the layout
         in_answer, topics = inside.get(id(tag.parent), (False, ()))
         if tag.name in HEADINGS and not in_answer:
             level = int(tag.name[1])
             above = [*(each for each in above if each[0] < level), (level, _title(tag))]
             anchor = _text_of(tag.get("id"))
-        elif tag.name == "details" or (tag.name == "dl" and not in_answer) or _is_question(tag):
+        elif tag.name == "details" or (is_list and not in_answer) or is_question:
             yield tag, (*(text for _, text in above), *topics), anchor
-        if tag.name == "details" and (summary := _summary(tag)) is not None:
+        if tag.name == "details" and (summary := tag.find("summary", recursive=False)) is not None:
             topics = (*topics, _title(summary))[-MAX_TOPICS:]
         inside[id(tag)] = in_answer or tag.name in ("details", "dl"), topics
 
@@ -90,25 +92,14 @@ MAX_TOPICS = 8
 """Maximum number of `details` around one that are its title: nobody reads more, and a page may nest thousands."""
 
 
-def _is_question(tag: Tag) -> bool:
-    return _text_of(tag.get("itemtype")).rstrip("/").endswith(_QUESTION)
-
-
-def _summary(details: Tag) -> Tag | None:
-    return details.find("summary", recursive=False)
-
-
 def _title(tag: Tag) -> str:
-    words = (" " if getattr(each, "name", None) in _APART else str(each) for each in tag.descendants if _is_text(each))
-    return " ".join("".join(words).split())
+    parts: Iterator[Any] = tag.descendants
+    texts = (" " if each.name in _APART else each if type(each).__name__ == "NavigableString" else "" for each in parts)
+    return " ".join("".join(texts).split())
 
 
 _APART = ("br", "div", "p", "li")
 """Elements that begin a line, where white space may be missing."""
-
-
-def _is_text(node: Any) -> bool:
-    return node.name in _APART or type(node).__name__ == "NavigableString"
 
 
 _TAKEN = "data-taken"
@@ -116,7 +107,7 @@ _TAKEN = "data-taken"
 
 
 def _take_details(details: Tag, to_text: Callable[[Tag], str]) -> Iterator[StatedEntry]:
-    summary = _summary(details)
+    summary = details.find("summary", recursive=False)
     question = _title(summary) if summary is not None else ""
     if summary is None or not question:
         return
@@ -150,6 +141,19 @@ def _take_terms(terms: Tag, to_text: Callable[[Tag], str]) -> Iterator[StatedEnt
                 part.decompose()
 
 
+def _take_rows(table: Tag, to_text: Callable[[Tag], str]) -> Iterator[StatedEntry]:
+    rows = [(row, row.find_all(["th", "td"], recursive=False)) for row in table("tr")]
+    pair = find_pair(map(_title, rows[0][1])) if rows else []
+    for row, cells in rows[1:] if pair else ():
+        asked, answer = (cells[i] for i in pair) if len(cells) == len(rows[0][1]) else (row, row)
+        if asked is not answer and (question := _title(asked)) and (text := to_text(copy(answer))):
+            yield StatedEntry(question, text, TABLE, anchor=_own_anchor(row))
+            if len(cells) == len(pair):  # else what its other columns say stays in the page
+                row.decompose()
+    if pair and len(table("tr")) == 1 < len(rows):
+        table.decompose()
+
+
 def _parts(terms: Tag) -> Iterator[Tag]:
     """The terms and definitions of a list; they may be grouped in `div`."""
     for child in terms.find_all(True, recursive=False):
@@ -176,7 +180,7 @@ def read_json_ld(soup: BeautifulSoup, to_text: Callable[[str], str]) -> tuple[li
     """The questions that a page states in JSON-LD, anywhere in it; and why some JSON-LD could not be read."""
     entries: list[StatedEntry] = []
     faults: list[str] = []
-    for script in soup("script", type="application/ld+json"):
+    for script in soup("script", type=re.compile(r"\s*application/ld\+json", re.IGNORECASE)):
         try:
             values: list[Any] = [json.loads(script.get_text(), strict=False)]
         except (RecursionError, ValueError) as error:
@@ -195,7 +199,7 @@ def read_json_ld(soup: BeautifulSoup, to_text: Callable[[str], str]) -> tuple[li
 
 def _json_ld_entry(value: dict[str, Any], to_text: Callable[[str], str]) -> Iterator[StatedEntry]:
     kinds = value.get("@type")
-    if "Question" not in (kinds if isinstance(kinds, list) else [kinds]):
+    if not any(str(kind).endswith("Question") for kind in (kinds if isinstance(kinds, list) else [kinds])):
         return
     names = (value.get("name"), value.get("text"))
     question = next((text for name in names if isinstance(name, str) and (text := to_text(name))), "")

@@ -50,7 +50,8 @@ def passages_of(
             source["url"] = f"{url.partition('#')[0]}#{anchor}" if anchor else url
         if page:
             source["page_number"] = str(page)
-        title = title_path(titles, Path(file).stem)
+        title = " > ".join(" ".join(each.split()) for each in titles if each)
+        title = title or re.sub(r"[-_\s]+", " ", Path(file).stem).strip()
         return [Entry(answer=piece, other=source, place=place or file, title=title, **fields) for piece in pieces(text)]
 
     found = [pieces_of(part.above, part.text, part.page, question=part.question, anchor=part.anchor) for part in parts]
@@ -58,11 +59,6 @@ def passages_of(
         fields: dict[str, Any] = {"question": each.question, "anchor": each.anchor, "wordings": each.wordings}
         found.append(pieces_of((converted.title, *each.headings), each.answer, None, **fields))
     return [entry for of_part in found for entry in of_part]
-
-
-def title_path(titles: Iterable[str], name: str) -> str:
-    """Titles as one line, such as `Handbook > Returns`; the name of the document if there are none."""
-    return " > ".join(" ".join(each.split()) for each in titles if each) or re.sub(r"[-_\s]+", " ", name).strip()
 
 
 def pieces(text: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ap_ranker.data.dataset import QUESTION_MARKS
-from ap_ranker.documents.html import Converted, letters, without_marks
+from ap_ranker.documents.html import Converted, letters
 from ap_ranker.documents.markup_questions import JSON_LD, StatedEntry
 from ap_ranker.text.reading import question_key
 
@@ -40,7 +40,10 @@ def sections(converted: Converted) -> list[Section]:
     """
     anchors = [(letters(heading), anchor) for heading, anchor in converted.anchors]
     found: list[Section] = []
-    for path, part, page in _parts(_UNUSABLE.sub("", converted.text).replace("\r\n", "\n"), converted.by):
+    text = re.sub(r"\r\n?", "\n", _UNUSABLE.sub("", converted.text))
+    pages = enumerate(text.split("\f"), start=1) if converted.by == "pages" else [(None, text)]
+    parts = _below_headings(text) if converted.by == "headings" else (((), part, page) for page, part in pages)
+    for path, part, page in parts:
         lines = "\n".join(line.rstrip() for line in part.replace("\f", "\n").split("\n"))
         anchor = ""
         if path and (at := next((i for i, (text, _) in enumerate(anchors) if text == letters(path[-1])), -1)) >= 0:
@@ -55,21 +58,11 @@ def sections(converted: Converted) -> list[Section]:
     return found
 
 
-def _parts(text: str, by: str) -> Iterator[tuple[tuple[str, ...], str, int | None]]:
-    """The parts of a text: the headings above each, its own last; the part; and its page."""
-    if by == "headings":
-        yield from ((path, part, None) for path, part in _below_headings(text))
-    elif by == "pages":
-        yield from (((), page, number) for number, page in enumerate(text.split("\f"), start=1))
-    else:
-        yield (), text, None
-
-
-def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
+def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str, None]]:
     """What stands below each heading; one without text that is not above the next text is a part of that."""
     headings = [each for each in _HEADING.finditer(text) if each["level"]]
     ends = [*(each.start() for each in headings), len(text)]
-    yield (), text[: ends[0]]
+    yield (), text[: ends[0]], None
     above: dict[int, str] = {}
     waiting: list[str] = []
     for heading, end in zip(headings, ends[1:], strict=True):
@@ -78,22 +71,15 @@ def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
         waiting.append(title)
         if (part := text[heading.end() : end]).strip():
             path = tuple(filter(None, above.values()))
-            yield path, "\n".join([*(each for each in waiting if each not in path), re.sub(r"\A\s*\n", "", part)])
+            yield path, "\n".join([*(each for each in waiting if each not in path), re.sub(r"\A\s*\n", "", part)]), None
             waiting = []
-    yield (), "\n".join(waiting)
+    yield (), "\n".join(waiting), None
 
 
 def marked_up(converted: Converted, parts: Sequence[Section]) -> list[StatedEntry]:
     """The questions that a document marks up; for search engines, without those that are headings, too."""
     headings = {question_key(part.question) for part in parts if part.question}
     return [q for q in converted.markup_questions if q.kind != JSON_LD or question_key(q.question) not in headings]
-
-
-def of_headings(parts: Sequence[Section]) -> Iterator[StatedEntry]:
-    """The questions that headings ask, with the text of their sections."""
-    for part in parts:
-        if part.question:
-            yield StatedEntry(part.question, without_marks(part.text), HEADING, part.above, part.anchor)
 
 
 _WORDS = re.compile(

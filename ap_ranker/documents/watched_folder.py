@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ap_ranker.data.faq import Entry, read_faq
 from ap_ranker.documents import Reading, is_faq, log_reading, read_documents
-from ap_ranker.documents.folder import LeftOut, find_files
+from ap_ranker.documents.folder import find_files
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 
@@ -56,14 +56,11 @@ class WatchedFolder:
         """
         self.version = self.version._replace(overlay=None)  # one that cannot be read now has changed once it can
         self.version = self.look()  # even if they cannot be read, so that the same error is not met again and again
-        read = self._read()
+        if is_faq(self.path):
+            read = read_faq(self.path, self._columns)
+        else:
+            known, self._reading = self._reading, read_documents(self.path, self._columns, self._reading)
+            log_reading(self.path, self._reading, set(known.left_out) if known else ())
+            read = self._reading.entries
         self.unchanged, self.entries = read, self.overlay.lay(read) if self.overlay else read
         return self.entries
-
-    def _read(self) -> list[Entry]:
-        if is_faq(self.path):
-            return read_faq(self.path, self._columns)
-        known: set[LeftOut] = set(self._reading.left_out) if self._reading else set()
-        self._reading = read_documents(self.path, self._columns, self._reading)
-        log_reading(self.path, self._reading, known)
-        return self._reading.entries

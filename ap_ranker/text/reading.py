@@ -322,13 +322,10 @@ def question_key(text: str) -> str:
     keyboards write do not count; letters with their accents, digits and signs do.
     """
     apart = _RAISED.sub(" ", text)
-    lowered = _DOTLESS.sub(lambda word: _with_dots(word[0]), look_alike(lower(softly_plain(apart)).casefold()))
+    lowered = look_alike(lower(softly_plain(apart)).casefold())
+    # A capital I may have been either letter; in a word with other letters of Turkish ("IŞIK") it is ı.
+    lowered = _DOTLESS.sub(lambda word: word[0].replace("ı", "i") if TURKISH & set(word[0]) else word[0], lowered)
     return " ".join(_KEPT.findall(_JOINED_IN_KEYS.sub("", lowered).replace(SOFT, ""))) or " ".join(lowered.split())
-
-
-def _with_dots(word: str) -> str:
-    """A capital I may have been either letter; in a word with other letters of Turkish ("IŞIK") it is ı."""
-    return word.replace("ı", "i") if TURKISH & set(word) else word
 
 
 def normalized(text: str) -> str:

@@ -187,12 +187,6 @@ def embedding_of(search: DeclaredPipeline) -> tuple[Embed | None, str | None]:
     return embed, ranker.bm25_language
 
 
-def known_questions(entries: Iterable[Entry], wordings: Iterable[Wordings] = ()) -> list[str]:
-    """The stored questions and wordings of entries, and those of files."""
-    texts = (text for entry in entries for text in entry.questions)
-    return list(dict.fromkeys(chain(texts, *map(texts_of, wordings))))
-
-
 def open_questions(
     unanswered: Sequence[Unanswered], entries: Sequence[Entry] | None, match: Match, wordings: Iterable[Path] = ()
 ) -> tuple[list[Unanswered], list[str]]:
@@ -202,7 +196,8 @@ def open_questions(
     """
     files = [read_wordings(file) for file in wordings]
     remaining = list(unanswered) if entries is None else still_open(unanswered, entries, match, files)
-    return remaining, known_questions(entries or (), files)
+    known = (text for entry in entries or () for text in entry.questions)
+    return remaining, list(dict.fromkeys(chain(known, *map(texts_of, files))))
 
 
 def write_gaps(gaps: Collection[Gap], path: Path) -> None:

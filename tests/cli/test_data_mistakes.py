@@ -19,12 +19,10 @@ from refusals import absent
 pytest.importorskip("python_calamine")
 
 
-def workbook(*rows: Iterable[object], merged: str = "", hidden: bool = False) -> bytes:
+def workbook(*rows: Iterable[object], hidden: bool = False) -> bytes:
     book, file = openpyxl.Workbook(), io.BytesIO()
     for row in rows:
         book.active.append(list(row))
-    if merged:
-        book.active.merge_cells(merged)
     if hidden:
         book.active.sheet_state = "hidden"
         book.create_sheet("Open")
@@ -84,9 +82,9 @@ MISTAKES: dict[str, tuple[bytes, str]] = {
     "check hidden.xlsx": (workbook(HEADER, ("Where?", "Here."), hidden=True), "hidden.xlsx … row … none"),
     "check two.xlsx": (workbook(("For users", None, "Ours"), ("q and a", None, "id")), "two.xlsx … row 1 … column 2"),
     "check bare.xlsx": (workbook(("For users", None, "Ours"), (*HEADER, "id")), "bare.xlsx … row … none"),
-    "train merged.xlsx --output new": (
-        workbook(HEADER, ("Where?", "Here."), (None, "There."), merged="A2:A3"),
-        "merged.xlsx … row 3 … 'question' … ap-ranker check FILE",
+    "train gap.xlsx --output new": (
+        workbook(HEADER, ("Where?", "Here."), (None, "There.")),
+        "gap.xlsx … row 3 … 'question' … ap-ranker check FILE",
     ),
     "ask Where? --documents formula.xlsx": (
         workbook(HEADER, ("Where?", '="Here."')),
@@ -99,7 +97,7 @@ MISTAKES: dict[str, tuple[bytes, str]] = {
     "ask Where? --documents one.csv": (b"question\nWhere?\n", "one.csv … 'answer' … question … answers"),
     "check index.csv": (b",question,answer\n0,Where?,Here.\n", "index.csv, line 1 … column 1 … index=False"),
     "check twice.csv": (b"question,answer,answer\nWhere?,Here.,There.\n", "twice.csv, line 1 … 'answer' … column 3"),
-    "check fenced.csv": (b"```csv\nquestion,answer\nWhere?,Here.\n```\n", "fenced.csv, line 2 … ```csv … Line 1"),
+    "check fenced.csv": (b"```csv\nquestion,answer\nWhere?,Here.\n```\n", "fenced.csv, line 4 … 2 … 1"),
     "check merge.csv": (b"question,answer\n<<<<<<< HEAD\nWhere?,Here.\n=======\n", "merge.csv, line 2 … 2 … 1"),
     "check smart.csv": ("“question”,“answer”\n“Where, to?”,“Here.”\n".encode(), "smart.csv, line 2 … 2 … 3"),
     "check spaced.csv": (b'question, answer\nWhere?, "Here, there."\n', "spaced.csv, line 2 … 2 … 3"),

@@ -27,7 +27,7 @@ FILES = {
     "fields.csv": "question,answer\nWhere?,Here, I think.\n",
     "answers.jsonl": '{"question": "Where?", "answer": "Here."\n',
     "gap.csv": "Frage;Antwort\nWo?;Hier.\nWann?;\n",
-    "title.csv": "Our FAQ\nFrage;Antwort\nWo?;Hier.\n",
+    "title.csv": "Our FAQ\nof\nall\nshops\nFrage;Antwort\nWo?;Hier.\n",
     "headless.csv": "Where is my parcel?,Here.\nWhen does it come?,Soon.\n",
     "wrong.csv": "question,answer,label\nWhere?,Here.,0\nWhere?,There.,0\nWhen?,Now.,0\n",
     "bad.csv": "question,answer,label\nWhere?,Here.,Bad\nWhere?,There.,PotentiallyUseful\nWhen?,Now.,Bad\n",

@@ -41,11 +41,32 @@ def naive_rows(path: Path) -> list[dict[str, str]]:
         lines = [line for line in text.split("\n") if line.strip()]
         return [_record(json.loads(line, object_pairs_hook=list, parse_int=str, parse_float=str)) for line in lines]
     records = _csv_records(text, _delimiter(text)) if suffix == ".csv" else _tsv_records(text)
-    header, *rows = [record for record in records if any(map(str.strip, record))]
+    header, *rows = _below_titles([record for record in records if any(map(str.strip, record))])
     names = [name.strip() for name in header]
+    is_pair = _is_pair(names)
+    stripped = [[each.strip(" \ufeff") for each in row] for row in rows]
+    rows = [row for i, row in enumerate(rows) if i == 0 or not is_pair or stripped[i] != names]
     named = max(place for place, name in enumerate([" ", *names]) if name)
-    expect(not any("".join(row[named:]) for row in rows), "a text of a column without a name was lost")
+    expect(not any("".join(row[named:]).strip() for row in rows), "a text of a column without a name was lost")
     return [_record(list(zip(names[:named], row[:named], strict=True))) for row in rows]
+
+
+def _is_pair(row: list[str]) -> bool:
+    known = {plain(name) for name in row}
+    return any(known & {*questions} and known & {*answers} for questions, answers in PAIRS)
+
+
+def _below_titles(rows: list[list[str]]) -> list[list[str]]:
+    """Without titles above names of questions and answers; or above others, if a title alone is as wide as these."""
+    filled = [[each for each in row if each.strip()] for row in rows]
+    for i in range(min(4, len(rows))):
+        if _is_pair(filled[i]) and (i == 0 or len(filled[0]) < max(3, len(filled[i]))):
+            return rows[i:]
+    several = [i for i in range(min(5, len(rows))) if len(filled[i]) > 1]
+    if len(several) > 1 and 0 < several[0] < 4 and len(rows[0]) >= len(rows[several[0]]):
+        alone = {name for questions, answers in PAIRS for name in (*questions[:2], *answers)}
+        return rows if plain(filled[0][0]) in alone else rows[several[0] :]
+    return rows
 
 
 def named_rows(path: Path, *, guess: bool = True) -> list[dict[str, str]]:
@@ -131,6 +152,8 @@ def _delimiter(text: str) -> str:
         elif not quoted:
             outside += character
     found = {character for character in ",;\t" if character in outside}
+    known = {each for each in found if _is_pair(_csv_records(text.split("\n", maxsplit=1)[0], each)[0])}
+    found = known or found
     expect(len(found) < 2, f"a header with several delimiters was read: {outside}")
     return found.pop() if found else ","
 
