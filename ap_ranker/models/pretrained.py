@@ -8,11 +8,13 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
+from tokenizers import Tokenizer, normalizers
 from torch import Tensor
 
 from ap_ranker.errors import InputError, library_errors
@@ -20,7 +22,7 @@ from ap_ranker.files import hash_of_files
 from ap_ranker.models.sentence_modules import KEY, SentenceFiles, modules_of, prompts_by_name
 from ap_ranker.models.spec import Inputs
 from ap_ranker.models.weights import check_finite, read_shapes
-from ap_ranker.text.tokenizer import SubwordTokenizer
+from ap_ranker.text.tokenizer import SubwordTokenizer, read_tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -154,6 +156,30 @@ def _converted_weights(folder: Path, expected: Mapping[str, Tensor], problem: st
     return pretrained.state_dict()
 
 
+def _read_tokenizer(path: Path, *, size: int | None, lower_case: bool) -> Tokenizer:
+    """An encoder's tokenizer as transformers makes it, for which `tokenizer_config.json` counts more than its own.
+
+    Tokens that were added to it beyond the encoder's `size` vectors are no tokens.
+    """
+    if not path.is_file():
+        return read_tokenizer(path)
+    with _transformers(f"{path}: expected a tokenizer of the tokenizers library"):
+        from transformers import AutoTokenizer
+
+        reader = AutoTokenizer.from_pretrained(path.parent, trust_remote_code=False)
+        tokenizer: Tokenizer = reader.backend_tokenizer
+    if reader.truncation_side != "right":
+        raise InputError(f"{path.parent}: expected texts that are cut at their end, found truncation_side 'left'.")
+    if size is not None and max(reader.get_vocab().values()) >= size:  # of what is no text, as Gemma's of an image
+        stored = json.loads(tokenizer.to_str())
+        stored["added_tokens"] = [token for token in stored["added_tokens"] if token["id"] < size]
+        tokenizer = Tokenizer.from_str(json.dumps(stored))
+    if lower_case:
+        steps = [normalizers.Lowercase(), tokenizer.normalizer]
+        tokenizer.normalizer = normalizers.Sequence([step for step in steps if step is not None])
+    return tokenizer
+
+
 def encoder_hash(folder: Path) -> str:
     """The SHA-256 of an encoder's weights and tokenizer, those of its first module, in hexadecimal digits."""
     place = next((place for _, place in modules_of(folder)), folder)
@@ -192,7 +218,10 @@ def read_encoder(
     settings = replace(files.settings, dimensions=dimensions or files.settings.dimensions)
     files = replace(files, question_prompt=prompts[0], answer_prompt=prompts[1], settings=settings)
     length = min(max_tokens, files.max_tokens or max_tokens)
-    tokenizer = SubwordTokenizer.load(files.transformer / TOKENIZER, length)
+    read = partial(_read_tokenizer, size=architecture.get("vocab_size"), lower_case=files.lower_case)
+    tokenizer = SubwordTokenizer.load(files.transformer / TOKENIZER, length, read=read)
+    if files.by_length:
+        logger.warning("%s: its files compare vectors by %s, here their cosine counts.", name, files.by_length)
     largest = tokenizer.largest_id
     own = (architecture.get("vocab_size") or largest + 1) - 1
     for what, found, most in ("max_tokens", max_tokens, positions), ("a tokenizer's ids", largest, own):

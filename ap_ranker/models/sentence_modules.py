@@ -126,13 +126,34 @@ PROMPTS_BY_NAME = {
 }
 """Encoders whose files often lack the prompts that they were trained with: a part of the name -> both prompts."""
 
+ADAPTER = "adapter_config.json"
+
+TRANSFORMER_FILES = [
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+]
+"""What may say how the transformer reads; the first that is there counts."""
+
+USUAL = {
+    "transformer_task": "feature-extraction",
+    "module_output_name": "token_embeddings",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+}
+"""What such a file may say beside what is read of it."""
+
+READ = ("max_seq_length", "do_lower_case", "model_args", "model_kwargs", "unpad_inputs")
+"""The last three say how the same is computed."""
+
+OF_COLBERT = ("query_length", "document_length", "query_expansion")  # which are not imitated
+
 
 @dataclass(frozen=True)
 class SentenceFiles:
     """What an encoder's folder says: its settings, but for the prompts, which are texts here.
 
-    `transformer` is the folder of the transformer itself, `layers` has those of the settings' layers, and `max_tokens`
-    says where texts are cut, if a file says so.
+    `transformer` is the folder of the transformer itself, `layers` has those of the settings' layers, `max_tokens`
+    says where texts are cut, if a file says so, `lower_case` whether they lose their capitals, and `by_length` how
+    vectors are compared, if not by a cosine.
     """
 
     transformer: Path
@@ -141,10 +162,12 @@ class SentenceFiles:
     question_prompt: str = ""
     answer_prompt: str = ""
     max_tokens: int | None = None
+    lower_case: bool = False
+    by_length: str = ""
 
     @classmethod
     def read(cls, folder: Path) -> SentenceFiles:
-        """Read an encoder's folder; InputError for a damaged file, or for a module or a pooling that cannot be read."""
+        """Read an encoder's folder; InputError for a damaged file, or for what it says that cannot be read."""
         with told_at(folder), library_errors("expected the files of a sentence-transformers encoder"):
             modules = list(modules_of(folder))
             places = dict(modules)
@@ -153,11 +176,18 @@ class SentenceFiles:
                     f"expected an encoder of the modules {', '.join(MODULES)}, found {unknown[0]}. Choose another one."
                 )
             transformer = places.get("Transformer", folder)
+            if (transformer / ADAPTER).is_file():
+                raise InputError(
+                    f"expected an encoder with weights of its own, found {ADAPTER} of an adapter. Load it "
+                    "with peft, and save what merge_and_unload() returns."
+                )
             pooling = read_json(places.get("Pooling", folder) / "config.json", {})
             # The layers of ColBERT's checkpoints do not always say that they are of the tokens, which nothing pools.
             layers = list(_stored_layers(modules, "sentence_embedding" if "Pooling" in places else "token_embeddings"))
             ours = read_json(folder / "config_sentence_transformers.json", {})
-            length = read_json(transformer / "sentence_bert_config.json", {}).get("max_seq_length")
+            reads = _transformer_settings(transformer, () if "Pooling" in places else OF_COLBERT)
+            compared = ours.get("similarity_fn_name") or "cosine"
+            length = reads.get("max_seq_length")
             length = length or read_json(transformer / "tokenizer_config.json", {}).get("model_max_length")
             prompts = dict(ours.get("prompts") or {})
             settings = SentenceSettings(
@@ -174,6 +204,8 @@ class SentenceFiles:
                 str(ours.get("query_prefix") or "") + _first(prompts, QUESTION_PROMPTS),  # PyLate's: a token of its own
                 str(ours.get("document_prefix") or "") + _first(prompts, ANSWER_PROMPTS),
                 None if length is None else int(length),
+                bool(reads.get("do_lower_case")),
+                compared if "Pooling" in places and modules[-1][0] != "Normalize" and compared != "cosine" else "",
             )
 
     def with_ids(self, tokenizer: SubwordTokenizer) -> SentenceSettings:
@@ -220,15 +252,37 @@ def _first(prompts: Mapping[str, str], names: tuple[str, ...]) -> str:
     return next((str(prompts[name] or "") for name in names if name in prompts), "")
 
 
+def _transformer_settings(folder: Path, ignored: tuple[str, ...]) -> dict[str, Any]:
+    path = next((path for name in TRANSFORMER_FILES if (path := folder / name).is_file()), folder)
+    found: dict[str, Any] = read_json(path, {})
+    for name, value in found.items():
+        if value and name not in (*READ, *ignored) and value != USUAL.get(name):
+            raise InputError(
+                f"expected max_seq_length and do_lower_case in {path.name}, found {name}, which is not read. Choose "
+                "another encoder, or remove what it says there."
+            )
+    return found
+
+
 def _stored_layers(modules: Sequence[tuple[str, Path]], usual: str) -> Iterator[tuple[Layer, Path, bool]]:
     """The linear layers with their folders, and whether each is of the tokens or of the pooled vector."""
-    for before, (kind, place) in zip([("", Path()), *modules], modules, strict=False):
+    stage, normalized = "token_embeddings", False
+    for kind, place in modules:
+        config = read_json(place / "config.json", {}) if kind in ("Dense", "Normalize") else {}
+        before = config.get("module_input_name") or usual
+        after = config.get("module_output_name") or before
+        if (kind in ("Dense", "Normalize") and {before, after} != {stage}) or (kind == "Pooling" and normalized):
+            raise InputError(
+                f"expected the modules one after another, each of what the one before it makes, found {kind} of "
+                f"{before} in {place.name}. Choose another encoder."
+            )
         if kind == "Dense":
-            config = read_json(place / "config.json", {})
             bias, residual = bool(config.get("bias", True)), bool(config.get("use_residual", False))
             activation: Any = _last_name(config.get("activation_function", "Tanh"))
-            layer = Layer(int(config["out_features"]), bias, activation, residual, before[0] == "Normalize")
-            yield layer, place, config.get("module_input_name", usual) == "token_embeddings"
+            layer = Layer(int(config["out_features"]), bias, activation, residual, normalized)
+            yield layer, place, stage == "token_embeddings"
+        stage = "sentence_embedding" if kind == "Pooling" else stage
+        normalized = (normalized and kind != "Dense") or kind == "Normalize"
 
 
 def _pooling(config: Mapping[str, Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -276,9 +276,16 @@ class SubwordTokenizer(Vocabulary):
         return spans or [(0, 0)]
 
     @classmethod
-    def load(cls, path: Path, max_tokens: int, question_gap: str = "", answer_gap: str = "") -> SubwordTokenizer:
+    def load(
+        cls,
+        path: Path,
+        max_tokens: int,
+        question_gap: str = "",
+        answer_gap: str = "",
+        read: Callable[[Path], Tokenizer] | None = None,
+    ) -> SubwordTokenizer:
         """Read a `tokenizer.json`, ours or the encoder's; InputError if that fails or `max_tokens` is too small."""
-        tokenizer = cls(read_tokenizer(path), max_tokens, question_gap, answer_gap)
+        tokenizer = cls((read or read_tokenizer)(path), max_tokens, question_gap, answer_gap)
         with library_errors(f"{path}: expected a tokenizer for any text"):
             tokenizer.encode(TRIAL)
         return tokenizer
