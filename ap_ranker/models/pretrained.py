@@ -159,18 +159,20 @@ def _converted_weights(folder: Path, expected: Mapping[str, Tensor], problem: st
 def _read_tokenizer(path: Path, *, size: int | None, lower_case: bool) -> Tokenizer:
     """An encoder's tokenizer as transformers makes it, for which `tokenizer_config.json` counts more than its own.
 
-    Tokens that were added to it beyond the encoder's `size` vectors are no tokens.
+    What was added to it without one of the encoder's `size` vectors is no token, as Gemma's of an image.
     """
-    if not path.is_file():
-        return read_tokenizer(path)
-    with _transformers(f"{path}: expected a tokenizer of the tokenizers library"):
-        from transformers import AutoTokenizer
+    config = path.parent / "tokenizer_config.json"
+    if not path.is_file() or not config.is_file():
+        tokenizer = read_tokenizer(path)
+    else:
+        with _transformers(f"{path}: expected a tokenizer of the tokenizers library"):
+            from transformers import AutoTokenizer
 
-        reader = AutoTokenizer.from_pretrained(path.parent, trust_remote_code=False)
-        tokenizer: Tokenizer = reader.backend_tokenizer
-    if reader.truncation_side != "right":
-        raise InputError(f"{path.parent}: expected texts that are cut at their end, found truncation_side 'left'.")
-    if size is not None and max(reader.get_vocab().values()) >= size:  # of what is no text, as Gemma's of an image
+            reader = AutoTokenizer.from_pretrained(path.parent, trust_remote_code=False)
+            tokenizer = reader.backend_tokenizer
+        if reader.truncation_side != "right":
+            raise InputError(f"{config}: expected texts that are cut at their end, found truncation_side 'left'.")
+    if size is not None and max(tokenizer.get_vocab().values(), default=0) >= size:
         stored = json.loads(tokenizer.to_str())
         stored["added_tokens"] = [token for token in stored["added_tokens"] if token["id"] < size]
         tokenizer = Tokenizer.from_str(json.dumps(stored))
