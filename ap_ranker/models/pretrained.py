@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -156,13 +155,12 @@ def _converted_weights(folder: Path, expected: Mapping[str, Tensor], problem: st
     return pretrained.state_dict()
 
 
-def _read_tokenizer(path: Path, *, size: int | None, lower_case: bool) -> Tokenizer:
+def _read_tokenizer(path: Path, lower_case: bool, size: int | None) -> Tokenizer:
     """An encoder's tokenizer as transformers makes it, for which `tokenizer_config.json` counts more than its own.
 
     What was added to it without one of the encoder's `size` vectors is no token, as Gemma's of an image.
     """
-    config = path.parent / "tokenizer_config.json"
-    if not path.is_file() or not config.is_file():
+    if not path.is_file() or not path.with_name("tokenizer_config.json").is_file():
         tokenizer = read_tokenizer(path)
     else:
         with _transformers(f"{path}: expected a tokenizer of the tokenizers library"):
@@ -171,14 +169,14 @@ def _read_tokenizer(path: Path, *, size: int | None, lower_case: bool) -> Tokeni
             reader = AutoTokenizer.from_pretrained(path.parent, trust_remote_code=False)
             tokenizer = reader.backend_tokenizer
         if reader.truncation_side != "right":
-            raise InputError(f"{config}: expected texts that are cut at their end, found truncation_side 'left'.")
+            raise InputError(f"{path.parent}: expected texts that are cut at their end, found truncation_side 'left'.")
     if size is not None and max(tokenizer.get_vocab().values(), default=0) >= size:
         stored = json.loads(tokenizer.to_str())
         stored["added_tokens"] = [token for token in stored["added_tokens"] if token["id"] < size]
         tokenizer = Tokenizer.from_str(json.dumps(stored))
     if lower_case:
-        steps = [normalizers.Lowercase(), tokenizer.normalizer]
-        tokenizer.normalizer = normalizers.Sequence([step for step in steps if step is not None])
+        steps = filter(None, [normalizers.Lowercase(), tokenizer.normalizer])
+        tokenizer.normalizer = normalizers.Sequence(list(steps))
     return tokenizer
 
 
@@ -220,10 +218,11 @@ def read_encoder(
     settings = replace(files.settings, dimensions=dimensions or files.settings.dimensions)
     files = replace(files, question_prompt=prompts[0], answer_prompt=prompts[1], settings=settings)
     length = min(max_tokens, files.max_tokens or max_tokens)
-    read = partial(_read_tokenizer, size=architecture.get("vocab_size"), lower_case=files.lower_case)
-    tokenizer = SubwordTokenizer.load(files.transformer / TOKENIZER, length, read=read)
-    if files.by_length:
-        logger.warning("%s: its files compare vectors by %s, here their cosine counts.", name, files.by_length)
+    place = files.transformer / TOKENIZER
+    read = _read_tokenizer(place, files.lower_case, architecture.get("vocab_size"))
+    tokenizer = SubwordTokenizer.load(place, length, found=read)
+    if files.compared in ("dot", "euclidean", "manhattan"):
+        logger.warning("%s: its files compare vectors by %s, here their cosine counts.", name, files.compared)
     largest = tokenizer.largest_id
     own = (architecture.get("vocab_size") or largest + 1) - 1
     for what, found, most in ("max_tokens", max_tokens, positions), ("a tokenizer's ids", largest, own):

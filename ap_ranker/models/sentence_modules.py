@@ -126,13 +126,8 @@ PROMPTS_BY_NAME = {
 }
 """Encoders whose files often lack the prompts that they were trained with: a part of the name -> both prompts."""
 
-ADAPTER = "adapter_config.json"
-
-TRANSFORMER_FILES = [
-    f"sentence_{kind}_config.json"
-    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
-]
-"""What may say how the transformer reads; the first that is there counts."""
+READERS = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+"""In the names of files that say how the transformer reads; the first that is there counts."""
 
 USUAL = {
     "transformer_task": "feature-extraction",
@@ -141,9 +136,7 @@ USUAL = {
 }
 """What such a file may say beside what is read of it."""
 
-READ = ("max_seq_length", "do_lower_case", "model_args", "model_kwargs", "unpad_inputs")
-"""The last three say how the same is computed."""
-
+READ = ("max_seq_length", "do_lower_case", "model_args", "model_kwargs", "unpad_inputs")  # the last: how it computes
 OF_COLBERT = ("query_length", "document_length", "query_expansion")  # which are not imitated
 
 
@@ -152,8 +145,8 @@ class SentenceFiles:
     """What an encoder's folder says: its settings, but for the prompts, which are texts here.
 
     `transformer` is the folder of the transformer itself, `layers` has those of the settings' layers, `max_tokens`
-    says where texts are cut, if a file says so, `lower_case` whether they lose their capitals, and `by_length` how
-    vectors are compared, if not by a cosine.
+    says where texts are cut, if a file says so, `lower_case` whether they lose their capitals, and `compared` how
+    their vectors are, if these have several lengths.
     """
 
     transformer: Path
@@ -163,7 +156,7 @@ class SentenceFiles:
     answer_prompt: str = ""
     max_tokens: int | None = None
     lower_case: bool = False
-    by_length: str = ""
+    compared: str = ""
 
     @classmethod
     def read(cls, folder: Path) -> SentenceFiles:
@@ -176,17 +169,14 @@ class SentenceFiles:
                     f"expected an encoder of the modules {', '.join(MODULES)}, found {unknown[0]}. Choose another one."
                 )
             transformer = places.get("Transformer", folder)
-            if (transformer / ADAPTER).is_file():
-                raise InputError(
-                    f"expected an encoder with weights of its own, found {ADAPTER} of an adapter. Load it "
-                    "with peft, and save what merge_and_unload() returns."
-                )
+            if (transformer / "adapter_config.json").is_file():
+                advice = "Load it with peft, and save what merge_and_unload() returns."
+                raise InputError(f"expected an encoder with weights of its own, found adapter_config.json. {advice}")
             pooling = read_json(places.get("Pooling", folder) / "config.json", {})
             # The layers of ColBERT's checkpoints do not always say that they are of the tokens, which nothing pools.
             layers = list(_stored_layers(modules, "sentence_embedding" if "Pooling" in places else "token_embeddings"))
             ours = read_json(folder / "config_sentence_transformers.json", {})
             reads = _transformer_settings(transformer, () if "Pooling" in places else OF_COLBERT)
-            compared = ours.get("similarity_fn_name") or "cosine"
             length = reads.get("max_seq_length")
             length = length or read_json(transformer / "tokenizer_config.json", {}).get("model_max_length")
             prompts = dict(ours.get("prompts") or {})
@@ -200,12 +190,12 @@ class SentenceFiles:
             return cls(
                 transformer,
                 settings,
-                tuple(place for _, place, of_tokens in sorted(layers, key=lambda each: not each[2])),
+                tuple(place for _, place, _ in layers),
                 str(ours.get("query_prefix") or "") + _first(prompts, QUESTION_PROMPTS),  # PyLate's: a token of its own
                 str(ours.get("document_prefix") or "") + _first(prompts, ANSWER_PROMPTS),
                 None if length is None else int(length),
                 bool(reads.get("do_lower_case")),
-                compared if "Pooling" in places and modules[-1][0] != "Normalize" and compared != "cosine" else "",
+                "" if modules[-1:] and modules[-1][0] == "Normalize" else ours.get("similarity_fn_name") or "",
             )
 
     def with_ids(self, tokenizer: SubwordTokenizer) -> SentenceSettings:
@@ -253,14 +243,13 @@ def _first(prompts: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 
 def _transformer_settings(folder: Path, ignored: tuple[str, ...]) -> dict[str, Any]:
-    path = next((path for name in TRANSFORMER_FILES if (path := folder / name).is_file()), folder)
+    files = [folder / f"sentence_{kind}_config.json" for kind in READERS]
+    path = next((path for path in files if path.is_file()), folder)
     found: dict[str, Any] = read_json(path, {})
-    for name, value in found.items():
-        if value and name not in (*READ, *ignored) and value != USUAL.get(name):
-            raise InputError(
-                f"expected max_seq_length and do_lower_case in {path.name}, found {name}, which is not read. Choose "
-                "another encoder, or remove what it says there."
-            )
+    for name in [name for name, value in found.items() if value and value != USUAL.get(name)]:
+        if name not in (*READ, *ignored):
+            advice = "Choose another encoder, or remove what it says there."
+            raise InputError(f"expected {READ[0]} and {READ[1]} in {path.name}, found {name}. {advice}")
     return found
 
 
@@ -272,10 +261,8 @@ def _stored_layers(modules: Sequence[tuple[str, Path]], usual: str) -> Iterator[
         before = config.get("module_input_name") or usual
         after = config.get("module_output_name") or before
         if (kind in ("Dense", "Normalize") and {before, after} != {stage}) or (kind == "Pooling" and normalized):
-            raise InputError(
-                f"expected the modules one after another, each of what the one before it makes, found {kind} of "
-                f"{before} in {place.name}. Choose another encoder."
-            )
+            found = f"found {kind} of {before} in {place.name}. Choose another encoder."
+            raise InputError(f"expected the modules one after another, each of what the one before it makes, {found}")
         if kind == "Dense":
             bias, residual = bool(config.get("bias", True)), bool(config.get("use_residual", False))
             activation: Any = _last_name(config.get("activation_function", "Tanh"))

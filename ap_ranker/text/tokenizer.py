@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -276,16 +276,9 @@ class SubwordTokenizer(Vocabulary):
         return spans or [(0, 0)]
 
     @classmethod
-    def load(
-        cls,
-        path: Path,
-        max_tokens: int,
-        question_gap: str = "",
-        answer_gap: str = "",
-        read: Callable[[Path], Tokenizer] | None = None,
-    ) -> SubwordTokenizer:
-        """Read a `tokenizer.json`, ours or the encoder's; InputError if that fails or `max_tokens` is too small."""
-        tokenizer = cls((read or read_tokenizer)(path), max_tokens, question_gap, answer_gap)
+    def load(cls, path: Path, max_tokens: int, *gaps: str, found: Tokenizer | None = None) -> SubwordTokenizer:
+        """Read a `tokenizer.json`, or take what was `found` in it; InputError if that fails or is of no use here."""
+        tokenizer = cls(found or read_tokenizer(path), max_tokens, *gaps)
         with library_errors(f"{path}: expected a tokenizer for any text"):
             tokenizer.encode(TRIAL)
         return tokenizer
