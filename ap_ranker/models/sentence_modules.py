@@ -28,8 +28,6 @@ Pooling = Literal["mean", "cls", "lasttoken", "max", "mean_sqrt_len_tokens", "we
 """The mean of the token states, the first, the last, the largest numbers, the sum by the root of their number, or the
 mean in which the n-th token counts n times (Muennighoff 2022)."""
 
-Activation = Literal["Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid"]
-
 Token = Annotated[int, Field(ge=0)]
 Prompt = Annotated[tuple[Token, ...], Field(strict=False)]  # JSON has lists
 Gap = Annotated[str, Field(pattern="^ *$", max_length=9)]
@@ -41,7 +39,7 @@ class Layer:
 
     size: Annotated[int, Field(ge=1)]  # of its output
     bias: bool = True
-    activation: Activation = "Tanh"
+    activation: Literal["Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid"] = "Tanh"
     residual: bool = False  # whether its input is added to its output
     normalized: bool = False  # whether its input is scaled to length 1
 
@@ -126,15 +124,9 @@ PROMPTS_BY_NAME = {
 }
 """Encoders whose files often lack the prompts that they were trained with: a part of the name -> both prompts."""
 
-READERS = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
-"""In the names of files that say how the transformer reads; the first that is there counts."""
-
-USUAL = {
-    "transformer_task": "feature-extraction",
-    "module_output_name": "token_embeddings",
-    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
-}
-"""What such a file may say beside what is read of it."""
+_STATES = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
+USUAL = ("feature-extraction", "token_embeddings", _STATES)
+"""Of transformer_task, module_output_name and modality_config in a transformer's file, what every encoder here does."""
 
 READ = ("max_seq_length", "do_lower_case", "model_args", "model_kwargs", "unpad_inputs")  # the last: how it computes
 OF_COLBERT = ("query_length", "document_length", "query_expansion")  # which are not imitated
@@ -165,9 +157,8 @@ class SentenceFiles:
             modules = list(modules_of(folder))
             places = dict(modules)
             if unknown := sorted(places.keys() - set(MODULES)):
-                raise InputError(
-                    f"expected an encoder of the modules {', '.join(MODULES)}, found {unknown[0]}. Choose another one."
-                )
+                found = f"found {unknown[0]}. Choose another one."
+                raise InputError(f"expected an encoder of the modules {', '.join(MODULES)}, {found}")
             transformer = places.get("Transformer", folder)
             if (transformer / "adapter_config.json").is_file():
                 advice = "Load it with peft, and save what merge_and_unload() returns."
@@ -177,8 +168,7 @@ class SentenceFiles:
             layers = list(_stored_layers(modules, "sentence_embedding" if "Pooling" in places else "token_embeddings"))
             ours = read_json(folder / "config_sentence_transformers.json", {})
             reads = _transformer_settings(transformer, () if "Pooling" in places else OF_COLBERT)
-            length = reads.get("max_seq_length")
-            length = length or read_json(transformer / "tokenizer_config.json", {}).get("model_max_length")
+            most = read_json(transformer / "tokenizer_config.json", {}).get("model_max_length")
             prompts = dict(ours.get("prompts") or {})
             settings = SentenceSettings(
                 _pooling(pooling),
@@ -193,7 +183,7 @@ class SentenceFiles:
                 tuple(place for _, place, _ in layers),
                 str(ours.get("query_prefix") or "") + _first(prompts, QUESTION_PROMPTS),  # PyLate's: a token of its own
                 str(ours.get("document_prefix") or "") + _first(prompts, ANSWER_PROMPTS),
-                None if length is None else int(length),
+                int(length) if (length := reads.get("max_seq_length") or most) else None,
                 bool(reads.get("do_lower_case")),
                 "" if modules[-1:] and modules[-1][0] == "Normalize" else ours.get("similarity_fn_name") or "",
             )
@@ -202,14 +192,9 @@ class SentenceFiles:
         """The settings with the prompts in the tokenizer's ids."""
         question, question_gap = tokenizer.prompt(self.question_prompt)
         answer, answer_gap = tokenizer.prompt(self.answer_prompt)
-        return replace(
-            self.settings,
-            question_prompt=question,
-            answer_prompt=answer,
-            leading=tokenizer.leading if question or answer else 0,
-            question_gap=question_gap,
-            answer_gap=answer_gap,
-        )
+        leading = tokenizer.leading if question or answer else 0
+        prompts = replace(self.settings, question_prompt=question, answer_prompt=answer, leading=leading)
+        return replace(prompts, question_gap=question_gap, answer_gap=answer_gap)
 
 
 def modules_of(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -243,13 +228,11 @@ def _first(prompts: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 
 def _transformer_settings(folder: Path, ignored: tuple[str, ...]) -> dict[str, Any]:
-    files = [folder / f"sentence_{kind}_config.json" for kind in READERS]
-    path = next((path for path in files if path.is_file()), folder)
-    found: dict[str, Any] = read_json(path, {})
-    for name in [name for name, value in found.items() if value and value != USUAL.get(name)]:
-        if name not in (*READ, *ignored):
-            advice = "Choose another encoder, or remove what it says there."
-            raise InputError(f"expected {READ[0]} and {READ[1]} in {path.name}, found {name}. {advice}")
+    files = sorted(folder.glob("sentence_*_config.json"), key=lambda path: "_bert_" not in path.name)  # its older names
+    found: dict[str, Any] = read_json(next(iter(files), folder), {})
+    if unread := [name for name, said in found.items() if said and said not in USUAL and name not in (*READ, *ignored)]:
+        advice = "Choose another encoder, or remove what it says there."
+        raise InputError(f"expected {READ[0]} and {READ[1]} in {files[0].name}, found {unread[0]}. {advice}")
     return found
 
 
