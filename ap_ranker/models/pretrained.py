@@ -170,7 +170,7 @@ def _read_tokenizer(path: Path, lower_case: bool, size: int | None) -> Tokenizer
             tokenizer = reader.backend_tokenizer
         if reader.truncation_side != "right":
             raise InputError(f"{path.parent}: expected texts that are cut at their end, found truncation_side 'left'.")
-    if size is not None and max(tokenizer.get_vocab().values(), default=0) >= size:
+    if size is not None and max(tokenizer.get_added_tokens_decoder(), default=0) >= size:
         stored = json.loads(tokenizer.to_str())
         stored["added_tokens"] = [token for token in stored["added_tokens"] if token["id"] < size]
         tokenizer = Tokenizer.from_str(json.dumps(stored))
