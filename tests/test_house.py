@@ -39,8 +39,9 @@ OUTER = [("web",), ("documents",)]
 # 550, typing errors mended for pretrained encoders by 70, Haystack's conventions, tools for agents and stores that a
 # loaded pipeline shares by 900; large encoders of every kind, learning from what was read once, and reading three times
 # as fast by 1,100; exports of other systems, the page's first view and `doctor` by 800; the owner's week,
-# owners' keys and `retrain` by 700. What nothing needed was 1,700.
-MOST_LINES, MOST_CORE_LINES = 30_264, 24_369
+# owners' keys and `retrain` by 700; what an encoder's files say, databases that hang, and texts in which nothing can be
+# seen by 160. What nothing needed was 1,700.
+MOST_LINES, MOST_CORE_LINES = 30_419, 24_448
 
 FLOORS = [*GROUND, *ROOMS]
 
