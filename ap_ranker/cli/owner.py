@@ -14,7 +14,6 @@ from ap_ranker.cli.serve import require_server
 from ap_ranker.data.faq import read_faq, write_entries
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_private_text
-from ap_ranker.safe_open import require_ending
 
 if TYPE_CHECKING:
     from ap_ranker.web.changes import Change
@@ -76,7 +75,8 @@ def _check_output(output: Path | None, ending: str, *read: Path | None) -> None:
     """Refuse (InputError) an output with another ending, or in the place of a file that the command reads."""
     if output is None:
         return
-    require_ending(output, ending)
+    if output.suffix != ending:
+        raise InputError(f"Expected --output ending in {ending}, found {str(output)!r}.")
     if output.exists() and any(file is not None and file.exists() and output.samefile(file) for file in read):
         raise InputError(f"{output}: expected another file than the FAQ itself. Choose another --output.")
 

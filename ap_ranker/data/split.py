@@ -78,9 +78,7 @@ def split_file(
     """
     if not 0 < share < 0.5:
         raise InputError(f"Expected a share above 0 and below 0.5, as dev and test get one each, found {share:g}.")
-    restore(folder)
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise InputError(f"{folder}: expected a folder that does not exist yet, found one. Choose another --output.")
+    check_is_new(folder)
     table = read_named_table(path, columns)
     if (layout := find_layout(table)) != Layout.pairs:
         raise InputError(f"{path}: expected pairs of a question and its answer to split, found {layout}.")
@@ -96,6 +94,13 @@ def split_file(
     parts = {"train": train, "dev": dev, "test": test}
     write_parts(parts, dataset.answers, folder)
     return parts
+
+
+def check_is_new(folder: Path) -> None:
+    """Refuse a folder that holds something, which writing would replace, by an `InputError`."""
+    restore(folder)
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise InputError(f"{folder}: expected a folder that does not exist yet, found one. Choose another --output.")
 
 
 def write_parts(parts: Mapping[str, Dataset], answers: Sequence[Answer], folder: Path) -> None:

@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from ap_ranker.data.dataset import Dataset
+from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.evaluation.metrics import Levels
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.text.synonyms import Synonyms
@@ -34,10 +34,7 @@ def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
     for question in data.answerable:
         forms = [index.scores(form) for form in synonyms.forms(question.text)]
         concerned += len(forms) > 1
-        both = []
-        for scores in (forms[0], np.maximum.reduce(forms)):
-            rows = np.flatnonzero(scores > 0)  # of the texts that share a word with it
-            both.append(Levels.of(scores[rows], np.isin(rows, question.positives)))
+        both = [levels_of(scores, question) for scores in (forms[0], np.maximum.reduce(forms))]
         reciprocal.append([levels.reciprocal_rank() for levels in both])
         before, after = (levels.first_rank() or inf for levels in both)
         if before != after:
@@ -45,3 +42,9 @@ def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
     mrr, new_mrr = np.array(reciprocal).reshape(-1, 2).mean(axis=0).tolist()
     farthest = [each for _, each in sorted(moved, key=lambda pair: -pair[0])]
     return SynonymPreview(len(reciprocal), concerned, (mrr, new_mrr), farthest)
+
+
+def levels_of(scores: np.ndarray, question: Question) -> Levels:
+    """The ranking of the texts that share a word with a question."""
+    rows = np.flatnonzero(scores > 0)
+    return Levels.of(scores[rows], np.isin(rows, question.positives))

@@ -187,6 +187,12 @@ def embedding_of(search: DeclaredPipeline) -> tuple[Embed | None, str | None]:
     return embed, ranker.bm25_language
 
 
+def known_questions(entries: Iterable[Entry], wordings: Iterable[Wordings] = ()) -> list[str]:
+    """The stored questions and wordings of entries, and those of files."""
+    texts = (text for entry in entries for text in entry.questions)
+    return list(dict.fromkeys(chain(texts, *map(texts_of, wordings))))
+
+
 def open_questions(
     unanswered: Sequence[Unanswered], entries: Sequence[Entry] | None, match: Match, wordings: Iterable[Path] = ()
 ) -> tuple[list[Unanswered], list[str]]:
@@ -196,8 +202,7 @@ def open_questions(
     """
     files = [read_wordings(file) for file in wordings]
     remaining = list(unanswered) if entries is None else still_open(unanswered, entries, match, files)
-    known = (text for entry in entries or () for text in entry.questions)
-    return remaining, list(dict.fromkeys(chain(known, *map(texts_of, files))))
+    return remaining, known_questions(entries or (), files)
 
 
 def write_gaps(gaps: Collection[Gap], path: Path) -> None:
