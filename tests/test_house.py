@@ -41,7 +41,7 @@ OUTER = [("web",), ("documents",)]
 # as fast by 1,100; exports of other systems, the page's first view and `doctor` by 800; the owner's week,
 # owners' keys and `retrain` by 700; what an encoder's files say, databases that hang, and texts in which nothing can be
 # seen by 170. What nothing needed was 1,700.
-MOST_LINES, MOST_CORE_LINES = 30_432, 24_456
+MOST_LINES, MOST_CORE_LINES = 30_434, 24_456
 
 FLOORS = [*GROUND, *ROOMS]
 

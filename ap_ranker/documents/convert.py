@@ -43,12 +43,14 @@ def convert(content: bytes, path: Path) -> Converted:
 QUICK = (".md", ".markdown", ".html", ".htm")
 """Formats that are read in time if they are not long: libraries that read others may be led astray by a few bytes."""
 
+QUICK_BYTES = 20_000
+
 
 def convert_file(path: Path, child: ChildProcess) -> Converted:
     """Convert a document, in the child process what may take long; errors as those of `convert` and of the child."""
     require_file(path)
     kind = path.suffix.lower()
-    if kind == ".txt" or (kind in QUICK and path.stat().st_size <= 20_000):
+    if kind == ".txt" or (kind in QUICK and path.stat().st_size <= QUICK_BYTES):
         return _read(path)
     from pydantic import TypeAdapter  # the child does without
 
