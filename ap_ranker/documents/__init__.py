@@ -142,9 +142,9 @@ def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: Ch
     if not entries:
         raise InputError(f"{file}: expected text, found none{converted.advice}.")
     faults = [LeftOut(name, fault) for fault in converted.faults]
-    asked = [(part, without_marks(part.text)) for part in parts if part.question]
-    stated = [StatedEntry(part.question, text, HEADING, part.above, part.anchor) for part, text in asked]
-    return FileReading(entries, faults, [*stated, *markup_questions])
+    texts = [(part, without_marks(part.text)) for part in parts if part.question]
+    of_headings = [StatedEntry(part.question, text, HEADING, part.above, part.anchor) for part, text in texts]
+    return FileReading(entries, faults, [*of_headings, *markup_questions])
 
 
 TRAINING = ("answer_ids", "candidate_ids", "label")

@@ -163,9 +163,8 @@ def _pdf(content: bytes, path: Path) -> Converted:
             break
         texts.append(page.extract_text())
         check_growth(path, sum(map(len, texts)), len(content))
-    text = re.sub(
-        r"(?<=\w)[-\u00ad\u2010]\n(?=[^\W\d_A-Z])", "", "\f".join(texts)
-    )  # a word divided at the end of a line
+    # Without the signs that divide a word at the end of a line.
+    text = re.sub(r"(?<=\w)[-\u00ad\u2010]\n(?=[^\W\d_A-Z])", "", "\f".join(texts))
     advice = ": is it a scan? Recognize its text first, such as with OCRmyPDF"
     left = f"its pages from {len(texts) + 1:,} to {len(pages):,}: more than can be read of one file. Divide it."
     return Converted(text, by="pages", advice=advice, faults=[left] if len(texts) < len(pages) else [])

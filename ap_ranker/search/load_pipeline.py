@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from haystack import Pipeline
 from haystack.core.component import Component
@@ -49,10 +49,8 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
     except Exception as error:  # Haystack and the components' constructors raise any type
         if ".elasticsearch." in text and importlib.util.find_spec("elasticsearch") is None:
             raise InputError(f'{path}: Elasticsearch needs an extra: pip install "ap-ranker[elasticsearch]"') from error
-        told, cause = (
-            re.match(r"Couldn't deserialize (component '.*?') of class", str(error)),
-            cast(BaseException, error),
-        )
+        told = re.match(r"Couldn't deserialize (component '.*?') of class", str(error))
+        cause: BaseException = error
         while isinstance(cause, DeserializationError) and cause.__cause__:  # before it, Haystack lists all settings
             cause = cause.__cause__
         place = f", {told[1]}" if told else ""

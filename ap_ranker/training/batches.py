@@ -198,7 +198,8 @@ class Batches:
             "labels": torch.from_numpy(labels),
             "target": torch.tensor([column_of[row] for _, row in pairs]),
         }
-        batch |= {} if self._lessons is None else {"teacher": torch.from_numpy(logits)}
+        if self._lessons is not None:
+            batch["teacher"] = torch.from_numpy(logits)
         self.instructive.add(self._lessons is not None or bool((batch["labels"] == NEGATIVE).any()))
         return batch
 

@@ -83,13 +83,13 @@ class Evidence:
         if quorum < LEAST_QUORUM:
             raise InputError(f"Expected --learn-from-clicks with 0 or at least {LEAST_QUORUM}, found {quorum}.")
         self._database, self._quorum = database, quorum
-        self._asking = Dispensable("Answers are not ordered by clicks.")
+        self._clicks = Dispensable("Answers are not ordered by clicks.")
 
     def ordered(self, question: str, documents: list[Document], *, calibrated: bool) -> list[Document]:
         """The documents, best first; as they are if the first one has this question, or if there is no evidence."""
         if len(documents) < 2 or any(are_known(question, documents[:1])):
             return documents
-        parts = self._asking.ask(self._agreement, question) or {}
+        parts = self._clicks.ask(self._agreement, question) or {}
         scores = [document.score for document in documents if document.score is not None]
         if not parts or len(scores) < len(documents):
             return documents

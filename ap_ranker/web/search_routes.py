@@ -187,7 +187,7 @@ def add_search_routes(
 
 
 def _add_browsing(app: FastAPI, live: LiveSuggestions, judgements: Judgements, page: PageSettings) -> None:
-    asking, thread = Dispensable("The page opens in the FAQ's order."), ThreadPoolExecutor(1, "opening")
+    order, thread = Dispensable("The page opens in the FAQ's order."), ThreadPoolExecutor(1, "opening")
 
     @app.post("/api/browse")
     async def api_browse(request: BrowseRequest) -> dict[str, list[str] | dict[str, int]]:
@@ -198,7 +198,7 @@ def _add_browsing(app: FastAPI, live: LiveSuggestions, judgements: Judgements, p
             if request.topic in by_topic:
                 return {"questions": by_topic[request.topic], "topics": {}}
             raise HTTPException(404, "Expected a topic of this FAQ, found another. Ask without one for all topics.")
-        popular = await asyncio.get_running_loop().run_in_executor(thread, asking.ask, judgements.most_helpful, COUNT)
+        popular = await asyncio.get_running_loop().run_in_executor(thread, order.ask, judgements.most_helpful, COUNT)
         topics = {topic: len(questions) for topic, questions in by_topic.items() if topic}
         return {"questions": page.questions or live.catalogue.beginning(popular or []), "topics": topics}
 

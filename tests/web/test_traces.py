@@ -147,7 +147,7 @@ def test_an_export_without_judgements(website: Database, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["said", "said.xlsx", "faq.db"])
 def test_other_endings_are_refused(website: Database, tmp_path: Path, name: str) -> None:
     before = {path.name for path in tmp_path.iterdir()}
-    with pytest.raises(InputError, match=r"\.jsonl, \.csv"):
+    with pytest.raises(InputError, match=r"\.jsonl or \.csv"):
         export_judgements(website, tmp_path / name)
     assert {path.name for path in tmp_path.iterdir()} == before
 
