@@ -119,7 +119,7 @@ def compare(
     models: Annotated[
         str, option("Names separated by commas, each with options if need be: ap-cnn:filters=200; or all.")
     ],
-    output: Annotated[Path, option("A folder for the checkpoints; finished ones found there are not trained again.")],
+    output: Annotated[Path, option("Folder for the checkpoints; if interrupted, run the same command again.")],
     seeds: Annotated[int, option("Runs of each model, with seeds 1, 2 ...", min=1)] = 1,
     dev: Annotated[Path | None, option("Dev questions, which choose the best epochs.")] = None,
     test: Annotated[Path | None, option("Test questions, on which the models are compared.")] = None,

@@ -225,7 +225,7 @@ def train_or_load(
     device: str | None = None,
     **others: Any,
 ) -> Ranker:
-    """Load the ranker of the finished run in `folder`, or train one and write it there.
+    """Load the ranker of the finished run in `folder`, or train one there, from where an unfinished run ended.
 
     The arguments are those of `train`; `vectors` are ignored for a model with a pretrained encoder. InputError if
     `folder` holds a run with other settings, on other data, from another start or teacher.
@@ -233,6 +233,7 @@ def train_or_load(
     config = with_effort(config if start is None else settings_of_start(config, start), resolve_device(device))
     if not is_checkpoint(folder):
         others["vectors"] = None if model_spec(config.model).pretrained else vectors
+        others["resume"] = ResumeFolder(folder).last is not None
         return train(data, dev, folder, config, start=start, teacher=teacher, device=device, **others).ranker
     ranker = Ranker.from_pretrained(folder, resolve_device(device), cache=EncodingCache(0))  # as `train` returns it
     assert ranker.config is not None

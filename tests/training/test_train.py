@@ -36,7 +36,7 @@ from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training.batches import Batches
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.initialize import initialize_model, with_effort
-from ap_ranker.training.train import TrainingResult, train
+from ap_ranker.training.train import TrainingResult, train, train_or_load
 from ap_ranker.training.trainer import AnswerTrainer
 
 DATA = of_topics("where is my {}?", "the {} is gone", "help with {} please")
@@ -117,6 +117,19 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(name: str, tmp_p
     resumed = train(DATA, DATA, tmp_path / "broken", config, device="cpu", resume=True)
     assert same(resumed.ranker, unbroken.ranker)
     assert resumed.best_epoch == unbroken.best_epoch
+
+
+def test_what_is_trained_or_loaded_goes_on_where_it_was_broken(tmp_path: Path) -> None:
+    """Hours of a comparison or of a paper's row are not lost when the same command runs again."""
+    config, epochs = settings("ap-cnn", epochs=4, negatives=3), Epochs()
+    unbroken = train(DATA, DATA, tmp_path / "unbroken", config, device="cpu")
+    with pytest.raises(KeyboardInterrupt):
+        train_or_load(DATA, DATA, tmp_path / "broken", config, device="cpu", callbacks=(StopAfter(2),))
+    with refused("negatives"):
+        train_or_load(DATA, DATA, tmp_path / "broken", replace(config, negatives=2), device="cpu")
+    finished = train_or_load(DATA, DATA, tmp_path / "broken", config, device="cpu", callbacks=(epochs,))
+    assert same(finished, unbroken.ranker)
+    assert epochs.number == 2
 
 
 def test_a_resumed_run_counts_the_seconds_before_it_was_broken(tmp_path: Path) -> None:
