@@ -72,6 +72,14 @@ def kept_alone(folder: Path, doing: str, advice: str = "Wait for it, or name ano
         yield
 
 
+def check_output(path: Path | None, *endings: str, read: Iterable[Path | None] = ()) -> None:
+    """Refuse (InputError) to write a file with none of these endings, if there are any, or over one that is `read`."""
+    if path and endings and path.suffix.lower() not in endings:
+        raise InputError(f"{path}: expected an output whose name ends in {' or '.join(endings)}. Name it so.")
+    if path and path.exists() and any(file and file.exists() and path.samefile(file) for file in read):
+        raise InputError(f"{path}: expected another file than those that are read. Name another output.")
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Convert write errors of the system or of a library into one message about `path`; others stay as they are."""

@@ -122,12 +122,6 @@ def found_instead(content: bytes, path: Path) -> str:
     return ""
 
 
-def require_ending(path: Path, *endings: str) -> None:
-    """Refuse (InputError) a name with another ending, which stands for another format."""
-    if path.suffix.lower() not in endings:
-        raise InputError(f"{path}: expected a name ending in {', '.join(endings)}.{save_as(path)}")
-
-
 def open_file(path: Path) -> BinaryIO:
     """Open a regular file (InputError: another) for reading bytes; one whose name ends in `.gz` is decompressed."""
     require_file(path)

@@ -13,6 +13,7 @@ from rich.markup import escape
 from ap_ranker.cli.console import ProgressBars, console, errors, to_json, write_json
 from ap_ranker.cli.options import Answers, Columns, JsonFile, NamedDocuments, SearchedOptions, argument, option
 from ap_ranker.errors import InputError
+from ap_ranker.files import check_output
 from ap_ranker.threads import wait_without_spinning
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def check(
     from ap_ranker.documents import is_faq
     from ap_ranker.training.config import TrainingConfig
 
+    check_output(json_file, read=(data, dev, test, answers))
     has_questions = any(find_split(data, split) for split in SPLITS) if data.is_dir() else is_faq(data)
     if not (has_questions or dev or test or answers or fix_file):
         _check_documents(data, columns, json_file)
@@ -51,8 +53,6 @@ def check(
         report = look(max_tokens=TrainingConfig().max_tokens, on_progress=bars.update)
     _print(report)
     if json_file:
-        if json_file.exists() and any(file and json_file.samefile(file) for file in (data, dev, test, answers)):
-            raise InputError(f"{json_file}: expected another file than the data for --json, found the data.")
         write_json(json_file, report.as_json())
     if fix_file:
         from ap_ranker.data.audit.fix import fix

@@ -13,7 +13,7 @@ from ap_ranker.cli.options import Columns, Database, NamedDocuments, SearchedOpt
 from ap_ranker.cli.serve import require_server
 from ap_ranker.data.faq import read_faq, write_entries
 from ap_ranker.errors import InputError
-from ap_ranker.files import write_private_text
+from ap_ranker.files import check_output, write_private_text
 
 if TYPE_CHECKING:
     from ap_ranker.web.changes import Change
@@ -39,7 +39,7 @@ def gaps(
     searched = searched.of(folder_or_faq)
     if searched.documents is None:
         raise InputError("Expected the FAQ that the questions were put to, found none. Name it.")
-    _check_output(output, ".csv", searched.documents, *(searched.wordings or ()))
+    check_output(output, ".csv", read=(searched.documents, *(searched.wordings or ())))
     require_server()
     from ap_ranker.web.changes import owners_changes
     from ap_ranker.web.database import open_existing, place_of
@@ -71,16 +71,6 @@ def gaps(
         console.say(f"Wrote {len(found):,} groups into {output}. Fill in answers, and add these rows to the FAQ.")
 
 
-def _check_output(output: Path | None, ending: str, *read: Path | None) -> None:
-    """Refuse (InputError) an output with another ending, or in the place of a file that the command reads."""
-    if output is None:
-        return
-    if output.suffix != ending:
-        raise InputError(f"Expected --output ending in {ending}, found {str(output)!r}.")
-    if output.exists() and any(file is not None and file.exists() and output.samefile(file) for file in read):
-        raise InputError(f"{output}: expected another file than the FAQ itself. Choose another --output.")
-
-
 def changes(
     faq: Annotated[Path, argument("The FAQ that the changes were made to, a table.")],
     database: Database = None,
@@ -93,10 +83,10 @@ def changes(
     ] = False,
 ) -> None:
     """List the changes of the owner's page, write the FAQ with all of them into a new file, or begin anew."""
-    _check_output(output, ".csv", faq)
+    check_output(output, ".csv", read=[faq])
     require_server()
-    from ap_ranker.web.changes import Action, apply_changes, clear_changes, owners_changes, read_changes
-    from ap_ranker.web.database import in_utc, open_existing, place_of
+    from ap_ranker.web.changes import Action, apply_changes, clear_changes, read_changes
+    from ap_ranker.web.database import in_utc, open_existing
 
     website = open_existing(database, faq)
     entries = read_faq(faq, columns)
@@ -115,7 +105,7 @@ def changes(
     if changed.lapsed:
         console.say(f"{len(changed.lapsed):,} changes no longer apply: their entries have changed in {faq}.")
     if output is not None:
-        left = owners_changes(place_of(database, faq)).lay(entries)
+        left = changed.left(website)
         write_entries(left, output)
         console.say(f"Wrote {len(left):,} entries into {output}.")
 
@@ -139,7 +129,7 @@ def report(
 
     Days are those of UTC.
     """
-    _check_output(output, ".html", faq_or_database)
+    check_output(output, ".html", read=[faq_or_database])
     require_server()
     from ap_ranker.web.database import open_existing
     from ap_ranker.web.report import Report

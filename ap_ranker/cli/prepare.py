@@ -11,7 +11,7 @@ from rich.text import Text
 from ap_ranker.cli.console import console
 from ap_ranker.cli.options import Columns, Language, Overwrite, argument, option
 from ap_ranker.errors import InputError
-from ap_ranker.safe_open import require_ending
+from ap_ranker.files import check_output
 
 SHOWN = 20
 """Maximum number of questions that are named."""
@@ -30,7 +30,7 @@ def extract(
     from ap_ranker.documents.extract import KINDS
     from ap_ranker.documents.extract import extract as find
 
-    require_ending(output, ".csv")  # before the documents are read, which may take minutes
+    check_output(output, ".csv")  # before the documents are read, which may take minutes
     if output.exists() and not overwrite:
         raise InputError(f"{output}: expected no file there yet, found one. Choose another --output, or --overwrite.")
     found = find(documents)

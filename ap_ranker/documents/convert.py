@@ -18,7 +18,7 @@ from ap_ranker.child_process import ChildProcess
 from ap_ranker.documents.exports import convert_export
 from ap_ranker.documents.html import Converted, read_page, slugs
 from ap_ranker.errors import InputError, extra_for, library_errors
-from ap_ranker.safe_open import check_growth, check_zip, decode, open_file, parse_yaml, require_ending, require_file
+from ap_ranker.safe_open import check_growth, check_zip, decode, open_file, parse_yaml, require_file, save_as
 
 _KINDS = {
     ".docx": "a Word document (.docx) without a password",
@@ -30,8 +30,9 @@ _KINDS = {
 
 def convert(content: bytes, path: Path) -> Converted:
     """Convert the content of a document, whose format the ending of its path tells; raises InputError."""
-    require_ending(path, *FORMATS)
-    converter = FORMATS[path.suffix.lower()]
+    converter = FORMATS.get(path.suffix.lower())
+    if converter is None:
+        raise InputError(f"{path}: expected a name ending in {', '.join(FORMATS)}.{save_as(path)}")
     expected = f"{path}: expected {_KINDS.get(path.suffix.lower(), 'a document')}, found another or a damaged file"
     with (
         library_errors(expected, advice=" Save it again in its program."),

@@ -41,9 +41,9 @@ def sections(converted: Converted) -> list[Section]:
     anchors = [(letters(heading), anchor) for heading, anchor in converted.anchors]
     found: list[Section] = []
     text = re.sub(r"\r\n?", "\n", _UNUSABLE.sub("", converted.text))
-    pages = enumerate(text.split("\f"), start=1) if converted.by == "pages" else [(None, text)]
-    parts = _below_headings(text) if converted.by == "headings" else (((), part, page) for page, part in pages)
-    for path, part, page in parts:
+    pages = text.split("\f") if converted.by == "pages" else [text]
+    parts = _below_headings(text) if converted.by == "headings" else (((), page) for page in pages)
+    for number, (path, part) in enumerate(parts, start=1):
         lines = "\n".join(line.rstrip() for line in part.replace("\f", "\n").split("\n"))
         anchor = ""
         if path and (at := next((i for i, (text, _) in enumerate(anchors) if text == letters(path[-1])), -1)) >= 0:
@@ -54,15 +54,16 @@ def sections(converted: Converted) -> list[Section]:
         is_asked = bool(path) and (asks(path[-1]) or letters(path[-1]) in converted.articles)
         above, question = (path[:-1], path[-1]) if is_asked else (path, "")
         titles = (converted.title, *above) if converted.title else above
+        page = number if converted.by == "pages" else None
         found.append(Section(titles, " ".join(question.split()), text, page, anchor))
     return found
 
 
-def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str, None]]:
+def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """What stands below each heading; one without text that is not above the next text is a part of that."""
     headings = [each for each in _HEADING.finditer(text) if each["level"]]
     ends = [*(each.start() for each in headings), len(text)]
-    yield (), text[: ends[0]], None
+    yield (), text[: ends[0]]
     above: dict[int, str] = {}
     waiting: list[str] = []
     for heading, end in zip(headings, ends[1:], strict=True):
@@ -71,9 +72,9 @@ def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str, None]]:
         waiting.append(title)
         if (part := text[heading.end() : end]).strip():
             path = tuple(filter(None, above.values()))
-            yield path, "\n".join([*(each for each in waiting if each not in path), re.sub(r"\A\s*\n", "", part)]), None
+            yield path, "\n".join([*(each for each in waiting if each not in path), re.sub(r"\A\s*\n", "", part)])
             waiting = []
-    yield (), "\n".join(waiting), None
+    yield (), "\n".join(waiting)
 
 
 def marked_up(converted: Converted, parts: Sequence[Section]) -> list[StatedEntry]:

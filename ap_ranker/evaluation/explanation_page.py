@@ -5,10 +5,9 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from ap_ranker.files import html_text, write_text_atomically
+from ap_ranker.files import check_output, html_text, write_text_atomically
 from ap_ranker.ranking.explanation import Explanation, pieces
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.safe_open import require_ending
 
 
 def write_explanation(
@@ -18,7 +17,7 @@ def write_explanation(
 
     InputError if the output cannot be written, the checkpoint cannot be loaded, or its model has no attention.
     """
-    require_ending(output, ".html")
+    check_output(output, ".html")
     ranker = Ranker.from_pretrained(checkpoint, device)
     explanation, model = ranker.explain(question, answer), ranker.name
     write_text_atomically(output, page(explanation, question, answer, model))

@@ -101,6 +101,30 @@ class Convolution(nn.Module):
             convolved += self.linear.bias  # in place: `linear` would copy it into every row first
         return convolved.mul_(mask.unsqueeze(2))
 
+    def maxima(self, words: FramedWords, mask: Tensor) -> Tensor:
+        """(N, C) the largest value of each filter over a text's tokens, as `forward` would give it.
+
+        Each distinct word meets the filters once, and only the largest values have a gradient: a sixth of the time.
+        """
+        kernels, maxima = self.linear.weight.split(words.vectors.shape[1], dim=1), []
+        with torch.no_grad():
+            products = [words.vectors @ kernel.T for kernel in kernels]
+        for indices, length in zip(words.indices, mask.sum(dim=1).tolist(), strict=True):
+            seen = [indices[k : k + length] for k in range(self.window)]  # by the filters, at each of their words
+            with torch.no_grad():
+                values = products[0].index_select(0, seen[0])
+                for product, at in zip(products[1:], seen[1:], strict=True):
+                    values += product.index_select(0, at)
+            if torch.is_grad_enabled():
+                best = values.argmax(dim=0)
+                parts = [
+                    words.vectors.index_select(0, at[best]) * kernel for at, kernel in zip(seen, kernels, strict=True)
+                ]
+                maxima.append(torch.cat(parts, dim=1).sum(dim=1))
+            else:
+                maxima.append(values.amax(dim=0))
+        return torch.stack(maxima) + self.linear.bias
+
     def windows(self, framed: Tensor) -> Tensor:
         """(N, left + T + right, D) -> (N, T, window * D): the words that each filter sees."""
         length = framed.shape[1] - self.window + 1

@@ -62,6 +62,10 @@ class MaxPooled(Siamese):
         self.encoder = Convolution(size, options.filters, options.window) if convolves else BiLSTM(size, options.hidden)
 
     def represent(self, batch: TokenBatch) -> Tensor:
+        if isinstance(self.encoder, Convolution) and not batch.ids.is_cuda:
+            ids = self.embedding.apply_word_dropout(batch)
+            words = self.embedding.framed(ids, self.encoder.left, self.encoder.right)
+            return torch.tanh(self.encoder.maxima(words, batch.mask))
         return torch.tanh(max_pool(self.encoder(self.embedding(batch), batch.mask), batch.mask))
 
 

@@ -20,7 +20,6 @@ from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.checkpoint import round_as_stored
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.text_encoder import BATCH_SIZE
 from ap_ranker.text.tokenizer import TokenBatch
 from ap_ranker.training.batches import Batches, EachEpoch
 from ap_ranker.training.config import TrainingConfig
@@ -157,7 +156,7 @@ class AnswerTrainer(Trainer):
             order = (lengths := mask.sum(dim=1)).argsort()
             places, parts = order.argsort(), []
             # A thousand at once are gigabytes for a CPU, half of them padding.
-            for rows in order.split(len(order) if ids.is_cuda else BATCH_SIZE):
+            for rows in order.split(len(order) if ids.is_cuda else 256):
                 longest = int(lengths[rows[-1]])
                 parts.append(model.encode_answers(TokenBatch(ids[rows, :longest], mask[rows, :longest])))
             answers, kept = States.stack(parts), [target]

@@ -99,6 +99,13 @@ class ChangedEntries:
     lapsed: set[str]
     undone: set[str]
 
+    def left(self, database: Database) -> list[Entry]:
+        """The entries themselves; InputError, which names the changes' database, if they delete all."""
+        if not self.entries:
+            found = f"{database.place}: expected entries that are left, found that its changes delete all of them"
+            raise InputError(f"{found}. Add one to the FAQ's file; then deletions can be undone on the owner's page.")
+        return [keyed.entry for keyed in self.entries]
+
 
 def owners_changes(place: str) -> Overlay:
     """What lays the changes in the database at a place over the entries of a FAQ; it can be pickled."""
@@ -112,11 +119,7 @@ def _revision(place: str) -> int:
 def _laid_over(place: str, entries: list[Entry]) -> list[Entry]:
     database = open_database(place)
     known = read_changes(database)
-    changed = [keyed.entry for keyed in apply_changes(entries, known).entries] if known else entries
-    if not changed:
-        found = f"{database.place}: expected entries that are left, found that its changes delete all {len(entries):,}"
-        raise InputError(f"{found}. Add one to the FAQ's file; then deletions can be undone on the owner's page.")
-    return changed
+    return apply_changes(entries, known).left(database) if known else entries
 
 
 def insert_change(connection: Connection, change: Change) -> None:

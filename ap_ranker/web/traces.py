@@ -13,7 +13,7 @@ from pathlib import Path
 from sqlalchemy import Connection, delete, not_, select, update
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import csv_text, write_private_text
+from ap_ranker.files import check_output, csv_text, write_private_text
 from ap_ranker.web.database import Database, changes, judgements, now, questions, quotas, sessions, storable, wordings
 from ap_ranker.web.judgements import COLUMNS, Judgements, key_of_question
 from ap_ranker.web.question_log import clean_question
@@ -30,10 +30,11 @@ def export_judgements(database: Database, path: Path) -> int:
 
     InputError if its name does not end in .jsonl or .csv, it is another file, or cannot be written.
     """
-    if path.suffix.lower() not in (".jsonl", ".csv"):
-        raise InputError(f"Expected a file that ends in .jsonl or .csv, found {str(path)!r}.")
-    if path.is_file() and path.stat().st_size and COLUMNS[3] not in path.read_text("utf-8", "replace").splitlines()[0]:
-        raise InputError(f"{path}: expected a new file, or an earlier export, found another file. Name a new one.")
+    check_output(path, ".jsonl", ".csv")
+    if path.is_file() and path.stat().st_size:
+        with path.open(encoding="utf-8", errors="replace") as earlier:
+            if COLUMNS[3] not in earlier.readline():
+                raise InputError(f"{path}: expected a new file, or an earlier export, found another. Name a new one.")
     records = list(Judgements(database).records())
     text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     if path.suffix.lower() == ".csv":

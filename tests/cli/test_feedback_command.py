@@ -219,8 +219,8 @@ def test_mistakes_of_gaps(folder: Path) -> None:
         (["FAQ.csv"], "FAQ.db"),
         (["FAQ.csv", "--documents", "FAQ.csv"], "once"),
         (["FAQ.csv", "--output", "gaps.xlsx"], ".csv"),
-        (["FAQ.csv", "--output", "./FAQ.csv"], "another file than the FAQ"),
-        (["FAQ.csv", "--wordings", "more.csv", "--output", "more.csv"], "another file than the FAQ"),
+        (["FAQ.csv", "--output", "./FAQ.csv"], "another file"),
+        (["FAQ.csv", "--wordings", "more.csv", "--output", "more.csv"], "another file"),
     ]:
         assert message in refusal(folder, "gaps", *options)
 

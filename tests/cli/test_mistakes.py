@@ -92,7 +92,7 @@ MISTAKES = {
     r"check 'C:\Users\Anna\FAQ.csv'": "FAQ.csv … path",
     "split FAQ.csv --output FAQ.csv": "FAQ.csv … folder … --output",
     "extract FAQ.csv --output new.csv": "table … ap-ranker serve FAQ.csv",
-    "report FAQ.csv --output week.txt": ".html … 'week.txt'",
+    "report FAQ.csv --output week.txt": "week.txt … .html",
     "report FAQ.csv --from 02.11.2026": "--from … '02.11.2026' … ap-ranker report --help",
     "retrain --back": "checkpoints/faq",
     "check “FAQ.csv”": "'FAQ.csv'",
@@ -106,7 +106,7 @@ MISTAKES = {
     "split onerow.csv --output new": "onerow.csv … three",
     "gaps FAQ.csv --output gaps.csv": "FAQ.db … ap-ranker serve … --database",
     "owners FAQ.csv": "FAQ.db … ap-ranker serve",
-    "changes FAQ.csv --output FAQ.csv": "FAQ.csv … --output",
+    "changes FAQ.csv --output FAQ.csv": "FAQ.csv … another file",
     # Settings
     "serve FAQ.csv --page page.yaml": "page.yaml … 'nmae' … 'name'",
     "serve FAQ.csv --page call.yaml": "call.yaml … contact … e-mail … 'call us'",

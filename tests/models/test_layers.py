@@ -4,9 +4,10 @@ import pytest
 import torch
 from naive.arithmetic import bilstm, lstm
 
-from ap_ranker.models.layers import LSTM, BiLSTM, Convolution
+from ap_ranker.models.layers import LSTM, BiLSTM, Convolution, WordEmbedding
 from ap_ranker.models.registry import build_model
 from ap_ranker.models.spec import Inputs
+from ap_ranker.text.tokenizer import TokenBatch
 
 
 @pytest.mark.parametrize("kind", [LSTM, BiLSTM])
@@ -24,6 +25,33 @@ def test_texts_read_in_groups_of_similar_length(kind: type[LSTM] | type[BiLSTM])
         text = states[row, :length].tolist()
         expected = bilstm(encoder, text) if isinstance(encoder, BiLSTM) else lstm(encoder.lstm, text)
         assert torch.allclose(found[row, :length], torch.tensor(expected, dtype=torch.double), atol=1e-12)
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 6])
+def test_the_largest_values_of_filters_over_distinct_words(window: int) -> None:
+    """The same values as of the whole convolution, and the same gradients for filters and words."""
+    torch.manual_seed(0)
+    words = WordEmbedding(Inputs(tuple("abcdefgh"), 5, 20), dropout=0.0).double()
+    convolution = Convolution(5, 7, window).double()
+    mask = torch.arange(9) < torch.tensor([[9], [1], [4], [2]])  # also texts that are shorter than a window
+    batch = TokenBatch(torch.randint(1, 8, (4, 9)) * mask, mask)
+    weights = [words.vectors.weight, *convolution.parameters()]
+
+    def largest() -> torch.Tensor:
+        return convolution.maxima(words.framed(batch.ids, convolution.left, convolution.right), mask)
+
+    expected = convolution(words(batch), mask).masked_fill(~mask.unsqueeze(2), -torch.inf).amax(dim=1)
+    with torch.no_grad():
+        assert torch.allclose(largest(), expected, atol=1e-12)
+    found = largest()
+    assert torch.allclose(found, expected, atol=1e-12)
+    by_text = torch.randn(4, 7, dtype=torch.double)
+    for gradient, other in zip(
+        torch.autograd.grad((found * by_text).sum(), weights),
+        torch.autograd.grad((expected * by_text).sum(), weights),
+        strict=True,
+    ):
+        assert torch.allclose(gradient, other, atol=1e-12)
 
 
 @pytest.mark.parametrize(("filters", "window"), [(7, 1), (7, 3), (4, 2), (3, 4)])

@@ -321,12 +321,12 @@ def test_followed_documents(place: str, tmp_path: Path) -> None:
     assert documents.look() != version
     assert [entry.question for entry in documents.read()] == ["Refund?"]
     append_change(database, Change.make(Action.delete_entry, entry=second))
-    with refused("expected entries … delete all 2. … Add one … undone"):
+    with refused("expected entries … delete all … Add one … undone"):
         documents.read()
     assert [entry.question for entry in documents.entries] == ["Refund?"]
     assert faq.read_text().count("\n") == 3
     output = ["changes", str(faq), "--database", place, "--output", str(tmp_path / "new.csv")]
-    assert "delete all 2" in str(CliRunner().invoke(app, output).exception)
+    assert "delete all" in str(CliRunner().invoke(app, output).exception)
     assert not (tmp_path / "new.csv").exists()
     faq.write_text(faq.read_text() + "dogs,Dogs?,Welcome.\n")
     assert [entry.question for entry in documents.read()] == ["Dogs?"]

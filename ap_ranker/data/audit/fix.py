@@ -12,8 +12,7 @@ from ap_ranker.data.audit.repairs import repaired
 from ap_ranker.data.reader import Layout, find_layout
 from ap_ranker.data.tables import PAIR, read_named_table
 from ap_ranker.errors import InputError
-from ap_ranker.files import atomic_file, csv_text
-from ap_ranker.safe_open import require_ending
+from ap_ranker.files import atomic_file, check_output, csv_text
 
 
 def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tuple[Counter[str], Path]:
@@ -24,7 +23,7 @@ def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tup
     the input, its kind, the text before and after. An InputError refuses answers by id, an output that exists already
     or has another ending, and a file of which no row is left.
     """
-    require_ending(output, ".csv")
+    check_output(output, ".csv")
     log = output.parent / f"{output.name}.changes.jsonl"
     for file in (output, log):
         if file.exists():
