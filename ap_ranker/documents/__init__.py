@@ -17,7 +17,7 @@ from ap_ranker.documents.convert import FORMATS, convert_file
 from ap_ranker.documents.exports import is_export
 from ap_ranker.documents.folder import FileReading, LeftOut, find_files
 from ap_ranker.documents.html import Converted, without_marks
-from ap_ranker.documents.markup_questions import StatedEntry
+from ap_ranker.documents.markup_questions import MarkupQuestion
 from ap_ranker.documents.passages import passages_of, split
 from ap_ranker.documents.sections import HEADING, marked_up, sections
 from ap_ranker.errors import InputError
@@ -143,7 +143,7 @@ def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: Ch
         raise InputError(f"{file}: expected text, found none{converted.advice}.")
     faults = [LeftOut(name, fault) for fault in converted.faults]
     texts = [(part, without_marks(part.text)) for part in parts if part.question]
-    of_headings = [StatedEntry(part.question, text, HEADING, part.above, part.anchor) for part, text in texts]
+    of_headings = [MarkupQuestion(part.question, text, HEADING, part.above, part.anchor) for part, text in texts]
     return FileReading(entries, faults, [*of_headings, *markup_questions])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ap_ranker.data.faq import Entry
 from ap_ranker.documents import is_faq, read_documents
 from ap_ranker.documents.folder import LeftOut
-from ap_ranker.documents.markup_questions import DEFINITION, DETAILS, JSON_LD, MICRODATA, TABLE, StatedEntry
+from ap_ranker.documents.markup_questions import DEFINITION, DETAILS, JSON_LD, MICRODATA, TABLE, MarkupQuestion
 from ap_ranker.documents.sections import HEADING
 from ap_ranker.errors import InputError
 from ap_ranker.safe_open import require_file
@@ -31,7 +31,7 @@ KINDS = {
 class Extracted:
     """The questions of a folder."""
 
-    entries: list[tuple[StatedEntry, str]]  # each question with its answer once, and its source: `file#anchor`
+    entries: list[tuple[MarkupQuestion, str]]  # each question with its answer once, and its source: `file#anchor`
     kinds: Counter[str]  # the number of entries of each kind, as called in `KINDS`
     merged: int  # number of entries left out because another one says the same
     left_out: list[LeftOut]
@@ -69,7 +69,7 @@ def extract(path: Path) -> Extracted:
     )
 
 
-def _without_copies(entries: Sequence[StatedEntry]) -> list[int]:
+def _without_copies(entries: Sequence[MarkupQuestion]) -> list[int]:
     """The positions of those that no other one with the same question contains."""
     kept: dict[str, list[tuple[int, str]]] = {}
     for i, entry in enumerate(entries):

@@ -10,7 +10,7 @@ from ap_ranker.data.faq import Entry
 from ap_ranker.data.tables import FORMATS as TABLES
 from ap_ranker.data.tables import file_format
 from ap_ranker.documents.convert import FORMATS
-from ap_ranker.documents.markup_questions import StatedEntry
+from ap_ranker.documents.markup_questions import MarkupQuestion
 from ap_ranker.errors import one_line
 from ap_ranker.safe_open import save_as, what_is_at
 
@@ -32,7 +32,7 @@ class FileReading:
 
     entries: list[Entry]  # its passages, entries or rows
     left_out: list[LeftOut] = field(default_factory=list)  # rows or parts that could not be read, or the whole file
-    questions: list[StatedEntry] = field(default_factory=list)  # that the document itself asks, with whole answers
+    questions: list[MarkupQuestion] = field(default_factory=list)  # that the document itself asks, with whole answers
     has_columns: bool = False  # whether it is a table with the columns that the caller names
     version: tuple[int, ...] = ()  # of the file
 

@@ -15,7 +15,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.dataset import QUESTION_MARKS
-from ap_ranker.documents.markup_questions import HEADINGS, StatedEntry, read_json_ld, set_anchors, take_entries
+from ap_ranker.documents.markup_questions import HEADINGS, MarkupQuestion, read_json_ld, set_anchors, take_entries
 from ap_ranker.text.reading import question_key
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Converted:
     by: str = ""  # what the text is divided by: `headings`, `pages`, or nothing
     advice: str = ""  # what to do if there is no text
     anchors: Sequence[tuple[str, str]] = ()  # each heading of the text, in order, with what leads to it
-    markup_questions: Sequence[StatedEntry] = ()  # questions that are marked up with their answers, no part of the text
+    markup_questions: Sequence[MarkupQuestion] = ()  # with their answers, no part of the text
     faults: Sequence[str] = ()  # why parts of it could not be read
     articles: Mapping[str, str] = field(default_factory=dict)  # the letters of headings that ask -> their addresses
 

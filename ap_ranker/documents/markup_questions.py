@@ -23,7 +23,7 @@ DETAILS, DEFINITION, TABLE, MICRODATA, JSON_LD = "details", "definition", "table
 
 
 @dataclass(frozen=True)
-class StatedEntry:
+class MarkupQuestion:
     """A question with its answer, as a page marks them up."""
 
     question: str  # or the term that is defined
@@ -55,9 +55,9 @@ def _text_of(value: Any) -> str:
     return " ".join(value.split()) if isinstance(value, str) else ""
 
 
-def take_entries(body: Tag, to_text: Callable[[Tag], str]) -> list[StatedEntry]:
+def take_entries(body: Tag, to_text: Callable[[Tag], str]) -> list[MarkupQuestion]:
     """Take the entries out of a page whose headings have ids; what is no part of one stays in it."""
-    entries: list[StatedEntry] = []
+    entries: list[MarkupQuestion] = []
     for tag, headings, anchor in reversed(list(_places(body))):  # details in details first: outer ones are their topic
         take = {"details": _take_details, "dl": _take_terms, "table": _take_rows}.get(tag.name, _take_microdata)
         taken = []
@@ -106,7 +106,7 @@ _TAKEN = "data-taken"
 """Attribute of a `details` whose text is that of entries."""
 
 
-def _take_details(details: Tag, to_text: Callable[[Tag], str]) -> Iterator[StatedEntry]:
+def _take_details(details: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQuestion]:
     summary = details.find("summary", recursive=False)
     question = _title(summary) if summary is not None else ""
     if summary is None or not question:
@@ -117,13 +117,13 @@ def _take_details(details: Tag, to_text: Callable[[Tag], str]) -> Iterator[State
         each.decompose()
     answer = to_text(rest)
     if answer:
-        yield StatedEntry(question, answer, DETAILS, anchor=own)
+        yield MarkupQuestion(question, answer, DETAILS, anchor=own)
     if answer or details.find("details", attrs={_TAKEN: True}) is not None:
         details.clear()  # an empty one stays, so that one around it is known to be their topic
         details[_TAKEN] = ""
 
 
-def _take_terms(terms: Tag, to_text: Callable[[Tag], str]) -> Iterator[StatedEntry]:
+def _take_terms(terms: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQuestion]:
     groups: list[tuple[list[Tag], list[Tag]]] = []
     for part in _parts(terms):
         if part.name == "dt" and (not groups or groups[-1][1]):
@@ -136,18 +136,18 @@ def _take_terms(terms: Tag, to_text: Callable[[Tag], str]) -> Iterator[StatedEnt
         if questions and answer:
             own = next((text for name in names if (text := _own_anchor(name))), "")
             question, *wordings = questions
-            yield StatedEntry(question, answer, DEFINITION, anchor=own, wordings=tuple(wordings))
+            yield MarkupQuestion(question, answer, DEFINITION, anchor=own, wordings=tuple(wordings))
             for part in (*names, *definitions):
                 part.decompose()
 
 
-def _take_rows(table: Tag, to_text: Callable[[Tag], str]) -> Iterator[StatedEntry]:
+def _take_rows(table: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQuestion]:
     rows = [(row, row.find_all(["th", "td"], recursive=False)) for row in table("tr")]
     pair = find_pair(map(_title, rows[0][1])) if rows else []
     for row, cells in rows[1:] if pair else ():
         asked, answer = (cells[i] for i in pair) if len(cells) == len(rows[0][1]) else (row, row)
         if asked is not answer and (question := _title(asked)) and (text := to_text(copy(answer))):
-            yield StatedEntry(question, text, TABLE, anchor=_own_anchor(row))
+            yield MarkupQuestion(question, text, TABLE, anchor=_own_anchor(row))
             if len(cells) == len(pair):  # else what its other columns say stays in the page
                 row.decompose()
     if pair and len(table("tr")) == 1 < len(rows):
@@ -160,7 +160,7 @@ def _parts(terms: Tag) -> Iterator[Tag]:
         yield from [child] if child.name in ("dt", "dd") else child.find_all(["dt", "dd"], recursive=False)
 
 
-def _take_microdata(tag: Tag, to_text: Callable[[Tag], str]) -> Iterator[StatedEntry]:
+def _take_microdata(tag: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQuestion]:
     name, accepted = tag.find(itemprop="name"), tag.find(itemprop="acceptedAnswer")
     if name is None or accepted is None:
         return
@@ -169,16 +169,16 @@ def _take_microdata(tag: Tag, to_text: Callable[[Tag], str]) -> Iterator[StatedE
     if question and answer:
         heading = name if name.name in HEADINGS else name.find_parent(HEADINGS)
         own = _text_of(tag.get("id")) or _own_anchor(heading or name)
-        yield StatedEntry(question, answer, MICRODATA, anchor=own)
+        yield MarkupQuestion(question, answer, MICRODATA, anchor=own)
         accepted.decompose()
         (heading if heading is not None and _title(heading) == question else name).decompose()
         if not any(map(str.strip, tag.strings)):
             tag.decompose()  # else one around it looks through what is left of it again
 
 
-def read_json_ld(soup: BeautifulSoup, to_text: Callable[[str], str]) -> tuple[list[StatedEntry], list[str]]:
+def read_json_ld(soup: BeautifulSoup, to_text: Callable[[str], str]) -> tuple[list[MarkupQuestion], list[str]]:
     """The questions that a page states in JSON-LD, anywhere in it; and why some JSON-LD could not be read."""
-    entries: list[StatedEntry] = []
+    entries: list[MarkupQuestion] = []
     faults: list[str] = []
     for script in soup("script", type=re.compile(r"\s*application/ld\+json", re.IGNORECASE)):
         try:
@@ -197,7 +197,7 @@ def read_json_ld(soup: BeautifulSoup, to_text: Callable[[str], str]) -> tuple[li
     return entries, faults
 
 
-def _json_ld_entry(value: dict[str, Any], to_text: Callable[[str], str]) -> Iterator[StatedEntry]:
+def _json_ld_entry(value: dict[str, Any], to_text: Callable[[str], str]) -> Iterator[MarkupQuestion]:
     kinds = value.get("@type")
     if not any(str(kind).endswith("Question") for kind in (kinds if isinstance(kinds, list) else [kinds])):
         return
@@ -210,4 +210,4 @@ def _json_ld_entry(value: dict[str, Any], to_text: Callable[[str], str]) -> Iter
     if question and answer:
         address = value.get("url") or value.get("@id")
         anchor = address.partition("#")[2] if isinstance(address, str) else ""
-        yield StatedEntry(" ".join(question.split()), answer, JSON_LD, (), anchor)
+        yield MarkupQuestion(" ".join(question.split()), answer, JSON_LD, (), anchor)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.faq import Entry
 from ap_ranker.documents.html import Converted, letters
-from ap_ranker.documents.markup_questions import StatedEntry
+from ap_ranker.documents.markup_questions import MarkupQuestion
 from ap_ranker.documents.sections import Section, marked_up, sections
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def split(converted: Converted, file: str, place: str = "") -> list[Entry]:
 
 
 def passages_of(
-    converted: Converted, parts: Sequence[Section], markup_questions: Sequence[StatedEntry], file: str, place: str = ""
+    converted: Converted, parts: Sequence[Section], questions: Sequence[MarkupQuestion], file: str, place: str = ""
 ) -> list[Entry]:
     """The passages of a document's sections, then those of questions marked up; each of these is found as a whole.
 
@@ -55,7 +55,7 @@ def passages_of(
         return [Entry(answer=piece, other=source, place=place or file, title=title, **fields) for piece in pieces(text)]
 
     found = [pieces_of(part.above, part.text, part.page, question=part.question, anchor=part.anchor) for part in parts]
-    for each in markup_questions:
+    for each in questions:
         fields: dict[str, Any] = {"question": each.question, "anchor": each.anchor, "wordings": each.wordings}
         found.append(pieces_of((converted.title, *each.headings), each.answer, None, **fields))
     return [entry for of_part in found for entry in of_part]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.documents.html import Converted, letters
-from ap_ranker.documents.markup_questions import JSON_LD, StatedEntry
+from ap_ranker.documents.markup_questions import JSON_LD, MarkupQuestion
 from ap_ranker.text.reading import question_key
 
 HEADING = "heading"
@@ -77,7 +77,7 @@ def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
     yield (), "\n".join(waiting)
 
 
-def marked_up(converted: Converted, parts: Sequence[Section]) -> list[StatedEntry]:
+def marked_up(converted: Converted, parts: Sequence[Section]) -> list[MarkupQuestion]:
     """The questions that a document marks up; for search engines, without those that are headings, too."""
     headings = {question_key(part.question) for part in parts if part.question}
     return [q for q in converted.markup_questions if q.kind != JSON_LD or question_key(q.question) not in headings]

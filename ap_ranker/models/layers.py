@@ -106,21 +106,17 @@ class Convolution(nn.Module):
 
         Each distinct word meets the filters once, and only the largest values have a gradient: a sixth of the time.
         """
-        kernels, maxima = self.linear.weight.split(words.vectors.shape[1], dim=1), []
+        filters, size = self.linear.weight, words.vectors.shape[1]
         with torch.no_grad():
-            products = [words.vectors @ kernel.T for kernel in kernels]
+            products = words.vectors @ filters.unflatten(1, (self.window, size)).permute(1, 2, 0)
+        rows, maxima = torch.arange(self.window) * len(words.vectors), []
         for indices, length in zip(words.indices, mask.sum(dim=1).tolist(), strict=True):
-            seen = [indices[k : k + length] for k in range(self.window)]  # by the filters, at each of their words
+            places = indices.unfold(0, self.window, 1)[:length]
             with torch.no_grad():
-                values = products[0].index_select(0, seen[0])
-                for product, at in zip(products[1:], seen[1:], strict=True):
-                    values += product.index_select(0, at)
+                values = nn.functional.embedding_bag(places + rows, products.flatten(0, 1), mode="sum")
             if torch.is_grad_enabled():
-                best = values.argmax(dim=0)
-                parts = [
-                    words.vectors.index_select(0, at[best]) * kernel for at, kernel in zip(seen, kernels, strict=True)
-                ]
-                maxima.append(torch.cat(parts, dim=1).sum(dim=1))
+                windows = nn.functional.embedding(places[values.argmax(dim=0)], words.vectors).flatten(1)
+                maxima.append((windows * filters).sum(dim=1))
             else:
                 maxima.append(values.amax(dim=0))
         return torch.stack(maxima) + self.linear.bias

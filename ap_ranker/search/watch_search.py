@@ -28,7 +28,7 @@ PAUSE, TIMES = 0.5, 20
 """Seconds between two looks at the files, and how many times as long as a look they are apart at least."""
 
 
-class _Followed(NamedTuple):
+class _WatchedDocuments(NamedTuple):
     """Documents, and the stores in memory that are kept like them."""
 
     documents: WatchedFolder
@@ -51,7 +51,7 @@ class SearchWatcher:
     def __init__(self, search: DeclaredPipeline, setup: SearchSetup, *, encode: bool = True) -> None:
         self._search, self._setup, self._encode = search, setup, encode
         self._checkpoint = search.version
-        self.documents = _followed(search, setup)
+        self.documents = _watched_documents(search, setup)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="live search", daemon=True)
         self._thread.start()
@@ -100,17 +100,17 @@ class SearchWatcher:
                 part.close()
         if self._setup.look(self._search) == new.version:
             self._search.become(new)
-            self.documents = _followed(new, self._setup)
+            self.documents = _watched_documents(new, self._setup)
             leave_what_lives()  # and nothing of the pipeline before
             logger.info("The checkpoint has changed, and ranks from now on.")
 
-    def _update(self, followed: _Followed) -> None:
+    def _update(self, watched: _WatchedDocuments) -> None:
         """Let the stores hold the documents as they are now."""
-        read = [to_document(entry, followed.match) for entry in followed.documents.read()]
+        read = [to_document(entry, watched.match) for entry in watched.documents.read()]
         documents = {document.id: document for document in read}
         retrievers = [part for part in components_of(self._search.pipeline) if isinstance(part, HybridRetriever)]
         added = removed = 0
-        for store in followed.stores:
+        for store in watched.stores:
             stored = store.document_ids()
             new = [document for document_id, document in documents.items() if document_id not in stored]
             gone = stored - documents.keys()
@@ -125,17 +125,17 @@ class SearchWatcher:
             self._search.pipeline.warm_up()  # encodes new wordings
             flush_encodings()
         if added or removed:
-            place = followed.documents.path
+            place = watched.documents.path
             logger.info("%s has changed. New entries: %s; gone: %s.", place, f"{added:,}", f"{removed:,}")
 
 
-def _followed(search: DeclaredPipeline, setup: SearchSetup) -> list[_Followed]:
+def _watched_documents(search: DeclaredPipeline, setup: SearchSetup) -> list[_WatchedDocuments]:
     stores = [store for store in find_stores(search.pipeline) if isinstance(store, BM25SDocumentStore)]
     in_memory = [store for store in stores if store.path is None]
     if setup.documents is not None:
-        return [_Followed(setup.documents, setup.match, in_memory)] if in_memory else []
+        return [_WatchedDocuments(setup.documents, setup.match, in_memory)] if in_memory else []
     named = [(store, Path(store.documents)) for store in in_memory if store.documents is not None]
-    followed = [_Followed(WatchedFolder(path), Match(store.match), [store]) for store, path in named]
-    for each in followed:
+    watched = [_WatchedDocuments(WatchedFolder(path), Match(store.match), [store]) for store, path in named]
+    for each in watched:
         each.documents.version = each.documents.look()  # the store has read them
-    return followed
+    return watched
