@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from ap_ranker.data.column_names import OF_FORMS, PAIRS, find_pair, plain
 from ap_ranker.data.excel import read_spreadsheet
@@ -109,6 +109,7 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
         io.StringIO(text, newline=""),
         delimiter=delimiter,
         quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL,
+        skipinitialspace=not plain and _has_spaced_fields(text, f'{delimiter} "'),
         strict=not plain,
     )
     try:
@@ -150,7 +151,7 @@ def _has_quoted_fields(text: str) -> bool:
     """
     if '"' not in text:
         return False
-    plain, quoted = _fitting_lines(text, csv.QUOTE_NONE), _fitting_lines(text, csv.QUOTE_MINIMAL)
+    plain, quoted = _fitting_lines(text, quoting=csv.QUOTE_NONE), _fitting_lines(text)
     if quoted != plain or plain < math.inf:
         return quoted > plain
     marked = [field for field in re.split(r"[\t\r\n]", text) if '"' in field]
@@ -159,9 +160,18 @@ def _has_quoted_fields(text: str) -> bool:
     return all(map(is_quoted, marked)) and ('"' in header or any('""' in field[1:-1] for field in marked))
 
 
-def _fitting_lines(text: str, quoting: Literal[0, 3]) -> float:
+def _has_spaced_fields(text: str, spaced: str) -> bool:
+    """Whether spaces stand between delimiters and quoted fields, as in `"Gap", "The space, in mm"`: by the header,
+    or because only so more records fit it."""
+    if spaced not in text:
+        return False
+    by_header = spaced in re.split(r"[\r\n]", text, maxsplit=1)[0]
+    return by_header or _fitting_lines(text, spaced[0], skipinitialspace=True) > _fitting_lines(text, spaced[0])
+
+
+def _fitting_lines(text: str, delimiter: str = "\t", **reading: Any) -> float:
     """Number of the last line before the first record that does not fit the header; infinite if all fit."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t", quoting=quoting, strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, **reading)
     last, widths = 0, set[int]()
     with suppress(csv.Error):
         for record in reader:

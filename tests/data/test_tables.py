@@ -88,6 +88,29 @@ def test_the_delimiter_is_found(delimiter: str, ends: str, data: st.DataObject) 
         ]
 
 
+@pytest.mark.parametrize(
+    ("content", "answers"),
+    [
+        ('"question", "answer"\n"How, then?", "So, or so."\n"Where?",  "The ""hall"""\n', ["So, or so.", 'The "hall"']),
+        ('question, answer\n"How, then?", "So, or so."\n"Where?", Here.\n', ["So, or so.", "Here."]),
+        (
+            'question;answer\n"How; so?"; "So; or so."\n"Where?"; "Here,\nor there"\n',
+            ["So; or so.", "Here,\nor there"],
+        ),
+        ('"question", "answer"\nHow?, "So."\nWhere?, Here.\n', ["So.", "Here."]),
+        # Texts with quotation marks behind a space:
+        ('question,answer\nHow?, "So" they say\nWhere?, "Here" or there\n', ['"So" they say', '"Here" or there']),
+        ('question,answer\nHow?,"They say, ""So""."\nWhere?,Here.\n', ['They say, "So".', "Here."]),
+    ],
+)
+def test_spaces_before_quotation_marks(content: str, answers: list[str], tmp_path: Path) -> None:
+    """As people write CSV by hand, and as some programs do."""
+    (tmp_path / "a.csv").write_text(content)
+    rows = [row.fields for row in read_table(tmp_path / "a.csv").rows]
+    assert [row["answer"].strip() for row in rows] == answers
+    assert rows[1]["question"] == "Where?"
+
+
 @pytest.mark.parametrize("header", ["question;answer,x", "a\tb;c", '"a;b";c,d'])
 def test_several_delimiters_are_refused(tmp_path: Path, header: str) -> None:
     (tmp_path / "a.csv").write_text(f"{header}\n1;2,3\n")
