@@ -84,6 +84,10 @@ def changes(
 ) -> None:
     """List the changes of the owner's page, write the FAQ with all of them into a new file, or begin anew."""
     check_output(output, ".csv", read=[faq])
+    if clear and output:
+        raise InputError(
+            "Expected --output or --clear, found both: write the changes, put that file in place, then clear."
+        )
     require_server()
     from ap_ranker.web.changes import Action, apply_changes, clear_changes, read_changes
     from ap_ranker.web.database import in_utc, open_existing

@@ -107,6 +107,7 @@ MISTAKES = {
     "gaps FAQ.csv --output gaps.csv": "FAQ.db … ap-ranker serve … --database",
     "owners FAQ.csv": "FAQ.db … ap-ranker serve",
     "changes FAQ.csv --output FAQ.csv": "FAQ.csv … another file",
+    "changes FAQ.csv --output new.csv --clear": "--output … --clear",
     # Settings
     "serve FAQ.csv --page page.yaml": "page.yaml … 'nmae' … 'name'",
     "serve FAQ.csv --page call.yaml": "call.yaml … contact … e-mail … 'call us'",
