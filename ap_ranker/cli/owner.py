@@ -86,7 +86,7 @@ def changes(
     check_output(output, ".csv", read=[faq])
     if clear and output:
         raise InputError(
-            "Expected --output or --clear, found both: write the changes, put that file in place, then clear."
+            "Expected --output or --clear, found both: write, put that file in the FAQ's place, then clear."
         )
     require_server()
     from ap_ranker.web.changes import Action, apply_changes, clear_changes, read_changes
