@@ -175,8 +175,10 @@ DIGITS_JOINED = 6
 """Digits from which parts of digits alone are joined: a telephone number is, a range such as 10-20 is not."""
 
 _JOINTS = rf"\-'`._&{SOFT}"
+# Not the sum's of "a+b", but letters of scripts without spaces may follow a word's own directly.
+_SIGNS = rf"[+#]++(?!(?![{UNSPACED}\p{{Hangul}}])\p{{L}})"
 _TOKEN = regex.compile(
-    rf"[\p{{L}}\p{{N}}](?:[\p{{L}}\p{{N}}\p{{M}}]|[{_JOINTS}(](?=[\p{{L}}\p{{N}}])|(?<=\d),(?=\d))*(?:[+#]+(?![\p{{L}}]))?"
+    rf"[\p{{L}}\p{{N}}](?:[\p{{L}}\p{{N}}\p{{M}}]|[{_JOINTS}(](?=[\p{{L}}\p{{N}}])|(?<=\d),(?=\d))*(?:{_SIGNS})?"
 )
 _JOINT = regex.compile(rf"[{_JOINTS}(,]")
 _LETTERS_AND_DIGITS = regex.compile(r"(?<=[\p{L}\p{M}])(?=\p{N})|(?<=\p{N})(?=[\p{L}\p{M}])")
@@ -213,13 +215,10 @@ def surface_words(text: str) -> list[str]:
 
 @lru_cache(maxsize=2**17)  # InsuranceQA's 2.8 million words are some 30,000 different ones
 def _words_of(token: str, language: str | None) -> tuple[Word, ...]:
-    letters = token.rstrip("+#")
-    if letters != token and len(letters) <= 2 and letters.isalpha():
-        return (((lower(token, language),),),)
-    if not _OTHER_SCRIPTS.search(letters):
-        return (_spaced(letters, language),)
+    if not _OTHER_SCRIPTS.search(token):
+        return (_spaced(token, language),)
     words: list[Word] = []
-    for run in _RUN.finditer(letters):
+    for run in _RUN.finditer(token):
         if run["unspaced"]:
             words += _unspaced(run[0], language)
         elif run["korean"]:
@@ -252,7 +251,15 @@ def _pairs(run: str) -> list[str]:
 
 
 def _spaced(token: str, language: str | None) -> Word:
-    """The forms of a word of a script with spaces."""
+    """The forms of a word of a script with spaces. Signs are a part of "c++", and may be one of "ID#"."""
+    letters = token.rstrip("+#")
+    if letters != token and len(letters) <= 2 and letters.isalpha():
+        signed = ((lower(token, language),),)
+        return signed if len(letters) == 1 else signed + _forms(letters, language)
+    return _forms(letters, language)
+
+
+def _forms(token: str, language: str | None) -> Word:
     parts = [part for part in _JOINT.split(token) if part]
     ways = [parts]
     for boundary in (_LETTERS_AND_DIGITS, _CAPITALS_INSIDE):
