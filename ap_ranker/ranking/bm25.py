@@ -55,6 +55,9 @@ SHORTEST_PART = 4
 """Minimum number of letters of a known word that a compound begins or ends with."""
 
 
+_DOTTED = str.maketrans("ıI", "ii")
+
+
 def bm25_name(language: str | None) -> str:
     """BM25 in a table: with a stemmer, or with words of a language without spaces, it is another baseline."""
     if language is None:
@@ -75,7 +78,7 @@ class BM25:
         self.language = language
         vocabulary: dict[str, int] = {}
         rows = [
-            array("i", [vocabulary.setdefault(term, len(vocabulary)) for term in _terms(read_words(text, language))])
+            array("i", [vocabulary.setdefault(term, len(vocabulary)) for term in _terms(_text_words(text, language))])
             for text in texts
         ]
         self._size = len(rows)
@@ -192,7 +195,7 @@ def _by_form(text: str, language: str | None) -> Mapping[Form, list[tuple[int, s
     for row in enumerate(dict.fromkeys(surface_words(text))):
         # Of Chinese, these are single characters, of which most are parts of other words, too.
         if row[1] not in _function_words() or "\u3000" < row[1] < "\ua000":
-            for form in chain.from_iterable(read_words(row[1], language)):
+            for form in chain.from_iterable(_text_words(row[1], language)):
                 words[form].append(row)
     return words
 
@@ -210,6 +213,14 @@ def check_parameters(k1: float, b: float = B) -> None:
         raise InputError(f"Expected k1 as a number of 0 or more, found {k1!r}.")
     if not (isinstance(b, Real) and 0 <= b <= 1):
         raise InputError(f"Expected b as a number from 0 to 1, found {b!r}.")
+
+
+def _text_words(text: str, language: str | None) -> list[Word]:
+    """The words of a text to be searched: a Turkish ı also as i, as it is asked for on keyboards that lack it."""
+    words = read_words(text, language)
+    if language != "turkish":
+        return words
+    return [one + other for one, other in zip(words, read_words(text.translate(_DOTTED), language), strict=True)]
 
 
 def _terms(words: list[Word]) -> Iterator[str]:

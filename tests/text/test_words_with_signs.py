@@ -1,4 +1,4 @@
-"""A sign at a short word: a part of C++ and C#, also where no spaces are written; of ID# and TV+, it may be left out."""
+"""A sign at a short word: a part of C++ and C#, also where no spaces are written; ID# and TV+ are also ID and TV."""
 
 from __future__ import annotations
 
