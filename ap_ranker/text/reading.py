@@ -318,7 +318,12 @@ _KEPT = regex.compile(
 )
 _RAISED = regex.compile(r"(?<=\d)(?=[²³¹⁰-⁹])")
 _DOTLESS = regex.compile(r"\w*ı\w*")
-_SAID = regex.compile(rf"[{UNSPACED}]\p{{M}}*|[\p{{L}}\p{{N}}\p{{M}}--[{UNSPACED}]]+", regex.V1)
+_SAID = regex.compile(
+    rf"[{UNSPACED}]\p{{M}}*"
+    r"|\d+(?:[.,:/\-]\d+){1,3}|(?<![\w\-])(\p{L}+)-\1(?![\w\-])"  # 8.8.8.8, 50/50, Baden-Baden: no repetition
+    rf"|[\p{{L}}\p{{N}}\p{{M}}--[{UNSPACED}]]+[+#]*",
+    regex.V1 | regex.IGNORECASE,
+)
 _SEPARATORS = " \t\r\n,;/|-"
 
 
