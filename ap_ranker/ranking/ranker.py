@@ -198,12 +198,13 @@ class Ranker(TextEncoder):
         )
 
     def decider(self, *, fuse_scores: bool = True, other_faq: bool = False) -> Decider:
-        """The checkpoint's calibration, but of another FAQ, and its weights, that of BM25 if scores are fused."""
+        """The checkpoint's weights, that of BM25 if scores are fused; its calibration and floor, but of another FAQ."""
         if self.config is None:
             return Decider(self.source, Weights(), {}, self.model.scale)
         weights = Weights(self.config.wording_weight, self.config.bm25_weight if fuse_scores else 0.0)
-        calibrations = {} if other_faq or self.knows_faq is False else self.config.calibration
-        return Decider(self.source, weights, calibrations, self.model.scale, self.config.floor)
+        if other_faq or self.knows_faq is False:
+            return Decider(self.source, weights, {}, self.model.scale)
+        return Decider(self.source, weights, self.config.calibration, self.model.scale, self.config.floor)
 
     def score(self, question: str, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
         """(N,) the model's scores of one question with N answers, on the CPU; an InputError if one is not finite."""

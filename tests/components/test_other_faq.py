@@ -100,6 +100,17 @@ def test_a_router_behind_the_search_decides_as_it_does(bank: Path) -> None:
         assert list(router.run(query=query, documents=found["documents"])) == [expected]
 
 
+def test_its_floor_counts_no_more_than_its_calibration(bank: Path) -> None:
+    """An untrained checkpoint whose encoder has no prior knows a floor alone: by that, nothing would be shown."""
+    reconfigure(bank, calibration={}, floor=1e6)
+    for faq, expected in ((SHOP, "maybe"), (BANK, "none")):
+        search = FAQSearch(model=bank, documents=faq, device=CPU)
+        router = AnswerRouter(model=bank, device=CPU, fuse_scores=True)
+        found = search.run(query="Paket and parcel?")
+        assert found["decision"]["outcome"] == expected
+        assert list(router.run(query="Paket and parcel?", documents=found["documents"])) == [expected]
+
+
 @pytest.mark.parametrize("parts", [1, 2])
 def test_a_declared_pipeline(bank: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, parts: int) -> None:
     path = write_pipeline(tmp_path, bank)
