@@ -189,10 +189,10 @@ _RUN = regex.compile(
 _OTHER_SCRIPTS = regex.compile(rf"[{UNSPACED}\p{{Hangul}}]")
 _CHARACTER = regex.compile(r"\X")
 _CHINESE = regex.compile(r"\p{Han}")
-_THOUSANDS = regex.compile(r"\d{1,3}(?:[.,']\d{3})+")
+_THOUSANDS = regex.compile(r"(\p{L}*)(\d{1,3}(?:[.,']\d{3})+)(\p{L}*)")  # with letters beside: 1,000km
 # An article before a word, which is not one word: l'eau, dell'ordine; but o'clock is.
 _ELISION = regex.compile(r"(?!o')\p{L}+'\p{L}{3}", regex.IGNORECASE)
-_DECIMAL = regex.compile(r"(\d+)[.,](\d+)")
+_DECIMAL = regex.compile(r"(\p{L}*)(\d+)[.,](\d+)(\p{L}*)")  # 1.5kg, v2.0
 _ARABIC_PREFIX = regex.compile("^(?:وال|بال|كال|فال|لل|ال|و)(?=.{3})")
 
 
@@ -269,20 +269,20 @@ def _forms(token: str, language: str | None) -> Word:
     if len(parts) == 3:
         ways += [[parts[0] + parts[1], parts[2]], [parts[0], parts[1] + parts[2]]]
     if joined := _joined(token, parts):
-        ways.append([joined])
+        ways.append(joined)
     spelled = ([_spellings(lower(part, language), language) for part in way] for way in ways)
     return tuple(dict.fromkeys(chain.from_iterable(zip(*parts, strict=True) for parts in spelled)))
 
 
-def _joined(token: str, parts: list[str]) -> str | None:
-    """The parts as one word, or a number as its value; `None` where they would not be one."""
-    if _THOUSANDS.fullmatch(token):
-        return "".join(parts)
-    if decimal := _DECIMAL.fullmatch(token):
-        return f"{decimal[1]}.{decimal[2]}"
+def _joined(token: str, parts: list[str]) -> list[str] | None:
+    """The parts as one word; a number as its value, beside its unit; `None` where they would not be one."""
+    if number := _THOUSANDS.fullmatch(token):
+        return [*filter(None, (number[1], _JOINT.sub("", number[2]), number[3]))]
+    if number := _DECIMAL.fullmatch(token):
+        return [*filter(None, (number[1], f"{number[2]}.{number[3]}", number[4]))]
     joined = "".join(parts)
     is_range = joined.isdigit() and ("." in token or len(joined) < DIGITS_JOINED)
-    return None if is_range or len(joined) > MOST_JOINED or _ELISION.match(token) else joined
+    return None if is_range or len(joined) > MOST_JOINED or _ELISION.match(token) else [joined]
 
 
 def _spellings(word: str, language: str | None) -> tuple[str, str, str, str]:
