@@ -117,11 +117,11 @@ def random_scores(ranker: Ranker, texts: Sequence[str]) -> NDArray[np.float64]:
     """(Q, N) the model's scores of these questions with a sample of the texts of a FAQ.
 
     Their mean is the FAQ's background: it tells apart FAQs, and languages that an encoder has not read, whose scores
-    are all higher or all lower.
+    are all higher or all lower. The sample is the same in any order of the texts, and mostly with one more.
     """
-    rows = np.random.default_rng(0).permutation(len(texts))[:SAMPLE]
+    sample = sorted(texts, key=lambda text: blake2b(text.encode("utf-8", "replace")).digest())[:SAMPLE]
     asked = ranker.encode_questions(RANDOM_QUESTIONS)
-    parts = ranker.answer_states([texts[row] for row in rows], rounded=True)
+    parts = ranker.answer_states(sample, rounded=True)
     with torch.inference_mode():
         scores = torch.cat([ranker.model.match(asked, states) for _, states in parts], dim=1)
     return scores.double().cpu().numpy()

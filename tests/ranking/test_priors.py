@@ -9,6 +9,7 @@ import pytest
 import torch
 from conftest import ROOT, TEXTS, write_checkpoint, write_encoder
 
+from ap_ranker.ranking import priors
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.priors import (
     RANDOM_QUESTIONS,
@@ -33,6 +34,20 @@ def test_the_scores_of_random_questions_are_those_of_the_ranker(tmp_path: Path) 
     assert np.sort(found, axis=1) == pytest.approx(np.sort(expected, axis=1), abs=1e-6)  # the texts are shuffled
     reaches = found.max(axis=1) >= floor_of(found.max(axis=1))
     assert 0 < reaches.sum() <= 0.1 * len(RANDOM_QUESTIONS) + 1
+
+
+def test_what_is_known_of_a_faq_does_not_depend_on_its_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a large one, where only some texts are compared; one text more hardly changes which."""
+    monkeypatch.setattr(priors, "SAMPLE", 10)
+    ranker = Ranker.from_pretrained(write_checkpoint("ap-transformer", tmp_path / "c"), "cpu")
+    texts = [f"{text} {number}" for number, text in enumerate(TEXTS * 6)]
+    known = np.sort(random_scores(ranker, texts), axis=1)
+    assert known.shape[1] == 10
+    for other in (texts[::-1], sorted(texts)):
+        assert np.sort(random_scores(ranker, other), axis=1) == pytest.approx(known, abs=1e-6)
+    changed = random_scores(ranker, ["A further entry", *texts])
+    again = np.isclose(known[:, :, None], changed[:, None, :], rtol=0, atol=1e-5).any(axis=2)
+    assert again.sum(axis=1).min() >= 9
 
 
 def test_an_encoder_without_priors_shows_nothing_for_other_matters(tmp_path: Path) -> None:
