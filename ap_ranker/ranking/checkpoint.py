@@ -60,6 +60,11 @@ Size = Annotated[int, Field(ge=0, le=LARGEST)]
 Weight = Annotated[float, Field(ge=0)]
 
 
+Calibrations = Annotated[
+    Mapping[str, Calibration], checked(lambda fits: fits.keys() <= {MODEL, FUSED}, f"fits of {MODEL} and {FUSED}")
+]
+
+
 def _names_match(training: Mapping[str, Any]) -> bool:
     return training.get("match", Match.both) in list(Match)
 
@@ -83,9 +88,8 @@ class CheckpointConfig:
     # Of the weights and the tokenizer of the encoder that the options name, if the checkpoint has none of its own.
     encoder_hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     # Of the model's scores (`model`) and, with a weight of BM25, of the fused ones (`fused`), if any.
-    calibration: Annotated[
-        Mapping[str, Calibration], checked(lambda fits: fits.keys() <= {MODEL, FUSED}, f"fits of {MODEL} and {FUSED}")
-    ] = field(default_factory=dict)
+    calibration: Calibrations = field(default_factory=dict)
+    prior: Calibrations = field(default_factory=dict)  # what counted beside its questions, as it counts the next time
     # Version of how texts became words when it was trained.
     reading_version: Annotated[
         int, Field(ge=1), checked(lambda version: version <= READING_VERSION, f"{READING_VERSION} or a later ap-ranker")
@@ -223,10 +227,11 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
             advice = f"The model has changed since: ap-ranker train DATA --model {model} --output {folder} --overwrite"
         found = one_line(repr(version), 80)
         raise InputError(f"{path}: expected format version {expected}, found {found}. {advice}")
-    if isinstance(fits := values.get("calibration"), dict):
-        values["calibration"] = {
-            kind: read_fields(Calibration, fit, f"{path}: {one_line(kind, 40)}") for kind, fit in fits.items()
-        }
+    for name in ("calibration", "prior"):
+        if isinstance(fits := values.get(name), dict):
+            values[name] = {
+                kind: read_fields(Calibration, fit, f"{path}: {one_line(kind, 40)}") for kind, fit in fits.items()
+            }
     if values.get("faq") is not None:
         values["faq"] = read_fields(FAQSketch, values["faq"], f"{path}: faq")
     config = read_fields(CheckpointConfig, values, path)

@@ -27,7 +27,7 @@ from ap_ranker.evaluation.calibration_fit import (
 from ap_ranker.evaluation.evaluate import trained_match
 from ap_ranker.evaluation.evaluation_set import easy_warnings
 from ap_ranker.files import restore, write_text_atomically
-from ap_ranker.ranking.checkpoint import CARD, read_checkpoint_config, write_checkpoint_config
+from ap_ranker.ranking.checkpoint import CARD, CheckpointConfig, read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration, key
@@ -127,8 +127,7 @@ def calibrate(
             f"{data['dev'].name}: it has questions without a right answer, so share, which is for data without them, "
             "has no effect. Leave it out."
         )
-    known = ranker.config.calibration.items()
-    prior = {kind: each for kind, each in known if each.basis in (Basis.PRIOR, Basis.WORDINGS)}
+    prior = _prior_of(ranker.config, basis)
     fits: dict[str, Calibration] = {}
     splits = {}
     for split, dataset in data.items():
@@ -153,12 +152,19 @@ def calibrate(
         return CalibrationReport(splits, [], [*warnings, reason], precisions)
     card = card_with_calibration(folder, calibration_section(questions=title, scores=SCORES, measured=scores))
     faq = FAQSketch.with_language([answer.text for answer in data["dev"].answers])
-    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), calibration=fits, faq=faq))
+    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), calibration=fits, prior=prior, faq=faq))
     files = ["config.json"]
     if card is not None:
         write_text_atomically(folder / CARD, card)
         files.append(CARD)
     return CalibrationReport(splits, files, warnings, precisions)
+
+
+def _prior_of(config: CheckpointConfig, basis: Basis) -> dict[str, Calibration]:
+    """What counts beside what is fitted to: never an earlier fit of the same kind, so that no question counts twice."""
+    earlier = [Basis.PRIOR] if basis is Basis.WORDINGS else [Basis.PRIOR, Basis.WORDINGS]
+    known = [*config.prior.items(), *config.calibration.items()]
+    return {kind: each for kind, each in known if each.basis in earlier}
 
 
 def _own_wordings(faq: Dataset) -> Dataset:

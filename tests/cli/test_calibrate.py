@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import write_checkpoint
+from conftest import reconfigure, write_checkpoint
 from refusals import absent, refused
 from typer.testing import CliRunner
 
@@ -15,6 +15,7 @@ from ap_ranker.evaluation.calibration_fit import outcome, rank, top_answers
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Basis, Calibration
 from ap_ranker.training.calibrate import calibrate
 
 ANSWERS = "aid,answer\n1,open the tracking link\n2,the refund arrives\n3,the original battery fits\n"
@@ -109,6 +110,18 @@ def test_mistakes_change_nothing(folder: Path, arguments: list[str], facts: str)
     with refused(facts):
         run(*arguments)
     assert (folder / "ranker" / "config.json").read_bytes() == before
+
+
+def test_again_on_the_same_questions_changes_nothing(folder: Path) -> None:
+    """The encoder's prior counts beside them each time, as it was; what the first time made of it is no further one."""
+    sure = Calibration(3.0, 3.0, -2.0, {}, basis=Basis.PRIOR)
+    reconfigure(folder / "ranker", calibration={"model": sure, "fused": sure})
+    made = []
+    for data in ("dev.csv", "dev.csv", "all.csv", "dev.csv"):
+        run("ranker", data, "--answers", "answers.csv", "--precision", "0.3")
+        made.append(read_checkpoint_config(folder / "ranker"))
+    assert made[0].calibration["model"].basis is Basis.QUESTIONS
+    assert made[0] == made[1] == made[3] != made[2]
 
 
 def test_too_few_questions(folder: Path) -> None:
