@@ -131,8 +131,6 @@ _LETTERS = str.maketrans(
     {"ı": "i", "ß": "ss", "ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ħ": "h", "ŋ": "n"}
     | {"ة": "ه", "ى": "ي"}
 )
-
-
 TURKISH = frozenset("çğşșöü")  # letters by which a word with ı tells its language; Romanian shares one of them
 
 
@@ -175,8 +173,7 @@ DIGITS_JOINED = 6
 """Digits from which parts of digits alone are joined: a telephone number is, a range such as 10-20 is not."""
 
 _JOINTS = rf"\-'`._&{SOFT}"
-# Not the sum's of "a+b", but letters of scripts without spaces may follow a word's own directly.
-_SIGNS = rf"[+#]++(?!(?![{UNSPACED}\p{{Hangul}}])\p{{L}})"
+_SIGNS = rf"[+#]++(?!(?![{UNSPACED}\p{{Hangul}}])\p{{L}})"  # of "c++", not of "a+b"
 _TOKEN = regex.compile(
     rf"[\p{{L}}\p{{N}}](?:[\p{{L}}\p{{N}}\p{{M}}]|[{_JOINTS}(](?=[\p{{L}}\p{{N}}])|(?<=\d),(?=\d))*(?:{_SIGNS})?"
 )
@@ -253,14 +250,7 @@ def _pairs(run: str) -> list[str]:
 def _spaced(token: str, language: str | None) -> Word:
     """The forms of a word of a script with spaces. Signs are a part of "c++", and may be one of "ID#"."""
     letters = token.rstrip("+#")
-    if letters != token and len(letters) <= 2 and letters.isalpha():
-        signed = ((lower(token, language),),)
-        return signed if len(letters) == 1 else signed + _forms(letters, language)
-    return _forms(letters, language)
-
-
-def _forms(token: str, language: str | None) -> Word:
-    parts = [part for part in _JOINT.split(token) if part]
+    parts = [part for part in _JOINT.split(letters) if part]
     ways = [parts]
     for boundary in (_LETTERS_AND_DIGITS, _CAPITALS_INSIDE):
         pieces = [piece for part in ways[-1] for piece in boundary.split(part)]
@@ -268,10 +258,14 @@ def _forms(token: str, language: str | None) -> Word:
             ways.append(pieces)
     if len(parts) == 3:
         ways += [[parts[0] + parts[1], parts[2]], [parts[0], parts[1] + parts[2]]]
-    if joined := _joined(token, parts):
+    if joined := _joined(letters, parts):
         ways.append(joined)
     spelled = ([_spellings(lower(part, language), language) for part in way] for way in ways)
-    return tuple(dict.fromkeys(chain.from_iterable(zip(*parts, strict=True) for parts in spelled)))
+    forms = tuple(dict.fromkeys(chain.from_iterable(zip(*parts, strict=True) for parts in spelled)))
+    if letters == token or len(letters) > 2 or not letters.isalpha():
+        return forms
+    signed = (lower(token, language),)
+    return (signed,) if len(letters) == 1 else (signed, *forms)
 
 
 def _joined(token: str, parts: list[str]) -> list[str] | None:
