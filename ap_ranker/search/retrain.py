@@ -158,6 +158,8 @@ def _set_aside(data: Dataset, live: Ranker) -> tuple[Dataset, Dataset]:
     known |= {row.need("question") for row in read_table(dev).rows} if dev.is_file() else set()  # it was chosen by
     near = near_any(set(texts), known)
     new = [each for each in data.questions if each.text not in near]
+    # Whatever their order in the file.
+    new.sort(key=lambda each: (sha256(question_key(each.text).encode("utf-8", "replace")).digest(), each.text))
     groups = near_groups([each.text for each in new]).tolist() if new else []
     new = list(dict(zip(groups, new, strict=True)).values())  # one of those that are near to each other
     if len(new) < 2 * HELD_OUT:
@@ -165,7 +167,6 @@ def _set_aside(data: Dataset, live: Ranker) -> tuple[Dataset, Dataset]:
             f"{live.source}: expected at least {2 * HELD_OUT} wordings that are new to it, half of them to compare on, "
             f"found {len(new)}. Accept more on the owner's page, or add some to {data.answers_file}."
         )
-    new.sort(key=lambda each: sha256(question_key(each.text).encode("utf-8", "replace")).digest())  # whatever the order
     held = new[: min(MOST_HELD_OUT, len(new) // 2)]
     withheld = near_any(set(texts), {each.text for each in held})
     rest = [each for each in data.questions if each.text not in withheld]
