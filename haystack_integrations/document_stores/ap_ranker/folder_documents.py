@@ -107,6 +107,10 @@ class FolderDocuments(Documents):
                 embedding = to_array(np.frombuffer(stored, _TYPES[bytes(stored[:1])], offset=1))
             yield row, document_id, embedding
 
+    def rows_of(self, ids: Iterable[str]) -> list[int]:
+        query = "SELECT row FROM documents WHERE id IN (SELECT value FROM json_each(?))"
+        return [row for (row,) in self._open().execute(query, (json.dumps(list(ids)),))]
+
     def put(self, document: Document) -> None:
         values = (document.id, document.content, self._rest(document), _blob(document))
         self._open().execute("INSERT OR REPLACE INTO documents VALUES (NULL, ?, ?, ?, ?)", values)
