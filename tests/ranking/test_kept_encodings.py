@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sqlite3
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -180,6 +183,42 @@ def test_a_calibration_after_loading_is_no_other_checkpoint(tmp_path: Path, fiel
     run = Run(folder)
     reconfigure(folder, **fields)
     assert run.ranker.fingerprint == fingerprint(folder)
+
+
+@pytest.mark.parametrize("what", ["folder", "rows"])
+def test_what_is_removed_while_it_is_read_is_encoded(tmp_path: Path, own_cache: Path, what: str) -> None:
+    """Another process makes room, or somebody empties the cache, between two looks of this one."""
+    first = Run(write_checkpoint("qa-cnn", tmp_path / "checkpoint"))
+    expected = first.scores(), first.ranker.embed_wordings(TEXTS), first.ranker.embed_answers(TEXTS)
+    first.end()
+    saved = shutil.copytree(own_cache, tmp_path / "saved")
+    lengths = module.KeptEncodings.lengths
+
+    def removed(self: module.KeptEncodings, texts: list[str]) -> list[int]:
+        found = lengths(self, texts)
+        for file in list(own_cache.rglob(module.DATABASE)):
+            if what == "folder":
+                shutil.rmtree(file.parent)
+            else:
+                with closing(sqlite3.connect(file)) as database, database:
+                    database.execute("DELETE FROM states WHERE rowid = 2")
+        return found
+
+    with patch.object(module.KeptEncodings, "lengths", removed):
+        for number, run in enumerate((Run.scores, wordings, answers)):
+            shutil.rmtree(own_cache)
+            shutil.copytree(saved, own_cache)
+            second = Run(tmp_path / "checkpoint")
+            assert equal(run(second), expected[number])
+            second.end()
+
+
+def wordings(run: Run) -> torch.Tensor:
+    return run.ranker.embed_wordings(TEXTS)
+
+
+def answers(run: Run) -> torch.Tensor:
+    return run.ranker.embed_answers(TEXTS)
 
 
 @pytest.mark.parametrize("how", ["cut", "empty", "overwritten"])
