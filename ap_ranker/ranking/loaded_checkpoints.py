@@ -106,8 +106,14 @@ def load_shared(
             key = (folder.resolve(), str(device), *(version := checkpoint_version(folder)))
             if (loaded := _loaded.get(key)) is not None:
                 return loaded
-            config, model, tokenizer = written or load_checkpoint(folder)
-            if checkpoint_version(folder) == version:  # else another one took its place: these may be parts of both
+            # If another one takes its place meanwhile, these may be parts of both, which may not fit.
+            try:
+                config, model, tokenizer = written or load_checkpoint(folder)
+            except InputError:
+                if checkpoint_version(folder) == version:
+                    raise
+                continue
+            if checkpoint_version(folder) == version:
                 loaded = _loaded[key] = LoadedCheckpoint(config, model.to(device), tokenizer, folder.resolve(), version)
                 return loaded
 
