@@ -58,8 +58,8 @@ class FolderDocuments(Documents):
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.place = str(folder / DATABASE)
+        self.folder = folder.absolute()  # the process may change its own
+        self.place = str(self.folder / DATABASE)
         self._connection: sqlite3.Connection | None = None
 
     @contextmanager
