@@ -214,7 +214,8 @@ def asks_for_embeddings(filters: object) -> bool:
 
 
 def ids_asked_for(filters: dict[str, Any]) -> list[str] | None:
-    """The ids that documents must have by these filters; `None` if they do not just list ids.
+    """
+    The ids that documents must have by these filters; `None` if they do not just list ids.
 
     An id that is a date is equal to other ids, too, and SQLite does not find all that cannot be printed.
     """
