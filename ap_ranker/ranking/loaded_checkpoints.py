@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,7 @@ from weakref import WeakValueDictionary
 
 import torch
 
+from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 from ap_ranker.models.base import AnswerModel
 from ap_ranker.ranking.cache import EncodingCache, QuestionStates
@@ -41,6 +43,7 @@ class LoadedCheckpoint:
     model: AnswerModel
     tokenizer: AnyTokenizer
     folder: Path
+    version: Sequence[object]  # of its files, as `checkpoint_version` says
     questions: QuestionStates = field(default_factory=QuestionStates)
     wordings: WordingVectors = field(default_factory=WordingVectors)
     _caches: WeakValueDictionary[tuple[int, StateDtype], EncodingCache] = field(default_factory=WeakValueDictionary)
@@ -48,7 +51,7 @@ class LoadedCheckpoint:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy has the model and begins without what is cached of texts."""
-        return LoadedCheckpoint, (self.config, self.model, self.tokenizer, self.folder)
+        return LoadedCheckpoint, (self.config, self.model, self.tokenizer, self.folder, self.version)
 
     def cache(self, dtype: StateDtype, max_bytes: int | None = None) -> EncodingCache:
         """The cache of answers of this dtype and size, which all share who want it; `None`: any that is in use."""
@@ -64,13 +67,23 @@ class LoadedCheckpoint:
             return None
         with _lock:
             if (kind, dtype) not in self._kept:
-                self._kept[kind, dtype] = KeptEncodings(Manifest(self.config.model, self.fingerprint, dtype), kind)
+                try:
+                    manifest = Manifest(self.config.model, self.fingerprint, dtype)
+                except (InputError, OSError):  # another one is in its place: nothing tells the next run what this was
+                    return None
+                self._kept[kind, dtype] = KeptEncodings(manifest, kind)
             return self._kept[kind, dtype]
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of what its encodings depend on; computed on first use, as it reads the weights again."""
-        return known_fingerprint(self.folder) if _keeping else fingerprint(self.folder)
+        """A hash of what its encodings depend on; computed on first use, as it reads the weights again.
+
+        InputError if another checkpoint has taken its place by then.
+        """
+        found = known_fingerprint(self.folder) if _keeping else fingerprint(self.folder)
+        if checkpoint_version(self.folder)[1:] != self.version[1:]:  # but its calibration may have changed
+            raise InputError(f"{self.folder}: expected the checkpoint that was loaded, found another. Load it again.")
+        return found
 
 
 _loaded: WeakValueDictionary[tuple[object, ...], LoadedCheckpoint] = WeakValueDictionary()
@@ -93,9 +106,15 @@ def load_shared(
             key = (folder.resolve(), str(device), *(version := checkpoint_version(folder)))
             if (loaded := _loaded.get(key)) is not None:
                 return loaded
-            config, model, tokenizer = written or load_checkpoint(folder)
-            if checkpoint_version(folder) == version:  # else another one took its place: these may be parts of both
-                loaded = _loaded[key] = LoadedCheckpoint(config, model.to(device), tokenizer, folder.resolve())
+            # If another one takes its place meanwhile, these may be parts of both, which may not fit.
+            try:
+                config, model, tokenizer = written or load_checkpoint(folder)
+            except InputError:
+                if checkpoint_version(folder) == version:
+                    raise
+                continue
+            if checkpoint_version(folder) == version:
+                loaded = _loaded[key] = LoadedCheckpoint(config, model.to(device), tokenizer, folder.resolve(), version)
                 return loaded
 
 

@@ -31,6 +31,8 @@ from ap_ranker.text.tokenizer import TokenBatch
 COMPARED = 10_000
 """Maximum number of a search's texts that are compared with the FAQ of its checkpoint, in a third of a second."""
 
+_comparing = threading.Lock()
+
 
 @dataclass(frozen=True)
 class RankedAnswer:
@@ -181,9 +183,10 @@ class Ranker(TextEncoder):
         """
         if self.config is None or (trained := self.config.faq) is None or self.knows_faq is not None:
             return
-        if not (texts := first_texts(COMPARED)):
-            return
-        self.knows_faq = trained.is_same(FAQSketch.of(texts))
+        with _comparing:  # the first to come; the others wait for what it finds
+            if self.knows_faq is not None or not (texts := first_texts(COMPARED)):
+                return
+            self.knows_faq = trained.is_same(FAQSketch.of(texts))
         if self.knows_faq:
             return
         language, languages = main_language(texts), ""

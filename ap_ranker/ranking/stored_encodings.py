@@ -220,7 +220,6 @@ class KeptEncodings:
         self._keys: set[bytes] = set()  # of those texts
         self._lock = threading.RLock()
         self._usable = True
-        self.states = self._encodings.states
         folder = self._encodings.folder
         try:
             if (folder / DATABASE).exists():
@@ -242,6 +241,15 @@ class KeptEncodings:
         except InputError as error:
             self._stop(error)
         return [0] * len(texts)
+
+    def states(self, texts: Sequence[str]) -> QuantizedStates | None:
+        """As `Encodings.states`; `None` if some are there no more since `lengths` found them."""
+        try:
+            found = self._encodings.states(texts)
+        except InputError as error:
+            self._stop(error)
+            return None
+        return found if len(found.lengths) == len(texts) else None
 
     def add(self, texts: Sequence[str], states: QuantizedStates) -> None:
         """Keep the states of these texts, once `flush` is called or there are many."""

@@ -115,7 +115,9 @@ class TextEncoder:
             missing = [row for row, length in lengths.items() if not length]
             for rows in _by_length({row: length for row, length in lengths.items() if length}, batch_size):
                 texts = [answers[row] for row in rows]
-                states = source.states(texts)
+                if (states := source.states(texts)) is None:
+                    missing += rows
+                    continue
                 if self.cache is not None:
                     states = states.converted(self.stored_dtype, self.device)
                     self.cache.put(texts, states)
@@ -240,12 +242,15 @@ class TextEncoder:
             return embed(texts)
         is_kept = [length > 0 for length in kept.lengths(texts)]
         new, old = ([row for row, found in enumerate(is_kept) if found == wanted] for wanted in (False, True))
+        known = kept.states([texts[row] for row in old]) if old else None
+        if known is None:
+            new, old = list(range(len(texts))), []
         vectors = embed([texts[row] for row in new])
         if new:
             states = QuantizedStates(np.ones(len(new), int), {}, {"vector": vectors.contiguous()})
             kept.add([texts[row] for row in new], states)
-        if old:
-            vectors = torch.cat([vectors, kept.states([texts[row] for row in old]).per_text["vector"]])
+        if known is not None:
+            vectors = torch.cat([vectors, known.per_text["vector"]])
         return vectors[_inverse([*new, *old])]
 
     def _vectors(self, parts: Sequence[States]) -> Tensor:

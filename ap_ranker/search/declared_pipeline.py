@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -181,20 +182,21 @@ class DeclaredPipeline:
         Where they do not, the limits leave nothing out: the best ones may be worth showing. Without `top_k`, there are
         as many as the pipeline says.
         """
-        if (search := self._search()) is not None:
+        now = copy(self)  # all of this by one pipeline, whichever takes its place meanwhile
+        if (search := now._search()) is not None:
             settings: dict[str, Any] = {**limits, "top_k": top_k}
             return search.search(question, offer=True, **settings)
-        if (ranker := self.ranker()) is None:
-            documents = self.run(question, limits, top_k)
+        if (ranker := now.ranker()) is None:
+            documents = now.run(question, limits, top_k)
             return documents, Decision(Outcome.ANSWER if documents else Outcome.NONE, None, Basis.NOTHING)
-        if not self.takes_threshold:  # the ranker is not the last
-            documents = self.run(question, limits, top_k)
+        if not now.takes_threshold:  # the ranker is not the last
+            documents = now.run(question, limits, top_k)
             return documents, ranker.decide(question, documents, **limits)
         most = top_k or ranker.top_k
-        documents = self.run(question, NO_THRESHOLD, max(most, COMPARED))
+        documents = now.run(question, NO_THRESHOLD, max(most, COMPARED))
         decision = ranker.decide(question, documents, **limits)
         if decision.outcome is Outcome.ANSWER and _effective(limits, ranker):
-            return self.run(question, limits, top_k), decision
+            return now.run(question, limits, top_k), decision
         return documents[:most], decision
 
     def describe_decisions(self, limits: Limits = NO_LIMITS) -> str:

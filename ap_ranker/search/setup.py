@@ -201,4 +201,5 @@ def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None =
                 answer |= {MATCHED: found[MATCHED]} if MATCHED in found else {}
                 answers.append(answer | ({} if source is None else {"source": asdict(source)}))
             results.append({"question": question, **decision.as_json(), "answers": answers})
+    flush_encodings()  # now: nobody else may hold the checkpoint of a pipeline that a file declares
     return results

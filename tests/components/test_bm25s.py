@@ -653,6 +653,20 @@ def no_database(folder: Path) -> None:
     (folder / "documents.sqlite").write_bytes(b"not a database, but long enough to have a header" * 50)
 
 
+def test_a_process_that_changes_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a daemon does: the store stays where it is, and leaves nothing elsewhere."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with closing(BM25SDocumentStore("store")) as store:
+        store.write_documents([Document(content="a parcel")])
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        assert len(store.bm25_retrieval("parcel")) == 1
+        store.close()
+        assert store.count_documents() == 1
+        assert store.to_dict()["init_parameters"]["path"] == "store"
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("make", "facts"),
     [

@@ -287,6 +287,23 @@ def test_a_checkpoint_trained_again_embeds_anew(store: BM25SDocumentStore, bi_en
     assert hybrid(store, bi_encoder).run(query=QUERY)["documents"], "a new program may take over"
 
 
+def test_another_checkpoint_in_the_folder_of_a_closed_one(
+    store: BM25SDocumentStore, bi_encoder: Path, retrained: Path, tmp_path: Path
+) -> None:
+    """What runs again is the new one, for the documents, too."""
+    folder = shutil.copytree(bi_encoder, tmp_path / "checkpoint")
+    retriever = hybrid(store, folder)
+    retriever.run(query=QUERY)
+    retriever.close()
+    shutil.rmtree(folder)
+    shutil.copytree(retrained, folder)
+    found = retriever.run(query=QUERY)["documents"]
+    ranker = Ranker.from_pretrained(retrained, "cpu")
+    cosines = ranker.embed_answers(TEXTS) @ ranker.embed_questions([QUERY])[0]
+    assert {d.id: d.score for d in found} == pytest.approx(dict(zip("012345", cosines.tolist(), strict=True)), abs=0.02)
+    assert {d.meta["embedded_by"] for d in found} == {fingerprint(retrained)}
+
+
 def test_other_settings_embed_anew(store: BM25SDocumentStore, bi_encoder: Path, encoded: dict[str, list[int]]) -> None:
     hybrid(store, bi_encoder).warm_up()
     encoded["embed_answers"].clear()

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import yaml
@@ -85,6 +90,36 @@ def test_an_empty_store_is_compared_once_it_has_documents(bank: Path, caplog: py
     store.write_documents([Document(content="Der Versand dauert zwei Tage, und er kostet nichts.")])
     search.warm_up()
     assert len(warnings(caplog)) == 1
+
+
+def test_questions_that_come_while_another_one_loads(bank: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """By the other FAQ's calibration, everything would be an answer."""
+    reconfigure(bank, calibration={kind: replace(fit, bias=40.0) for kind, fit in FITS.items()})
+    search = FAQSearch(model=bank, documents=SHOP, device=CPU)
+    is_loaded, ask = threading.Event(), partial(search.run, query="Wo ist mein Paket?")
+
+    def compared(*_: object) -> list[str]:
+        is_loaded.set()
+        time.sleep(0.2)  # as long as it may take, while others ask
+        return [entry.text(Match.both) for entry in read_faq(SHOP)]
+
+    with patch.object(BM25SDocumentStore, "contents", compared), ThreadPoolExecutor(2) as pool:
+        first = pool.submit(ask)
+        assert is_loaded.wait(60)
+        second = pool.submit(ask)
+    assert [each.result()["decision"]["outcome"] for each in (first, second)] == ["maybe", "maybe"]
+    assert len(warnings(caplog)) == 1
+
+
+def test_a_store_that_is_filled_after_the_first_question(bank: Path, caplog: pytest.LogCaptureFixture) -> None:
+    reconfigure(bank, calibration={kind: replace(fit, bias=40.0) for kind, fit in FITS.items()})
+    store = BM25SDocumentStore()
+    search = FAQSearch(model=bank, document_store=store, device=CPU)
+    query = "Wie lange dauert der Versand?"
+    assert search.run(query=query)["documents"] == []
+    store.write_documents([Document(content="Der Versand dauert zwei Tage, und er kostet nichts.")])
+    assert search.run(query=query)["decision"]["outcome"] == "maybe"
+    assert len([warning for warning in warnings(caplog) if "another FAQ" in warning]) == 1
 
 
 def test_a_router_behind_the_search_decides_as_it_does(bank: Path) -> None:

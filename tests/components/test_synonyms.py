@@ -59,6 +59,16 @@ def test_it_is_an_init_parameter_and_followed(file: Path) -> None:
     assert [text for text, _ in found(again, "wages")] == TEXTS[:1]
 
 
+@pytest.mark.parametrize("name", ["synonyms.txt", "./synonyms.txt", ".//synonyms.txt"])
+def test_an_edit_that_cannot_be_read_yet(file: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(file.parent)
+    store = BM25SDocumentStore(synonyms=name)
+    store.write_documents([Document(content=TEXTS[0])])
+    expected = found(store, "SAP")
+    file.write_text("SAP payroll system\n")
+    assert found(store, "SAP") == expected != []
+
+
 def test_wrong_lines_end_no_search_that_runs(file: Path, tmp_path: Path) -> None:
     file.write_text("nothing\n")
     store = BM25SDocumentStore(synonyms=file)

@@ -3,10 +3,12 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from conftest import TEXTS, write_checkpoint
+from naive import SMALL
 from refusals import absent, refused
 
 from ap_ranker.ranking import checkpoint as module
@@ -49,6 +51,31 @@ def test_a_failed_write_leaves_the_old_checkpoint_alone(tmp_path: Path, monkeypa
         write_checkpoint("qa-cnn", folder)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
     assert [file.name for file in tmp_path.iterdir()] == ["c"]
+
+
+@pytest.mark.parametrize("read", ["read_checkpoint_config", "read_shapes", "load_file", "check_finite"])
+@pytest.mark.parametrize("later", ["qa-bilstm", "qa-cnn"])
+def test_a_checkpoint_that_is_replaced_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str, later: str
+) -> None:
+    """Training ends after any of its files was read: what is loaded is the new one, whole, and not parts of both."""
+    folder = write_checkpoint("qa-cnn", tmp_path / "c")
+    options = {**SMALL[later], "filters": SMALL[later]["filters"] + 1} if later == "qa-cnn" else None
+    new = write_checkpoint(later, tmp_path / "new", options)
+    expected = Ranker.from_pretrained(new, "cpu").score("Where is it?", TEXTS)
+    original = getattr(module, read)
+
+    def replaced(*arguments: Any) -> Any:
+        found = original(*arguments)
+        if new.exists():
+            shutil.rmtree(folder)
+            new.rename(folder)
+        return found
+
+    monkeypatch.setattr(module, read, replaced)
+    ranker = Ranker.from_pretrained(folder, "cpu")
+    assert ranker.name == later
+    assert torch.equal(ranker.score("Where is it?", TEXTS), expected)
 
 
 def test_a_new_checkpoint_replaces_the_old_one(tmp_path: Path) -> None:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sqlite3
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
-from conftest import TEXTS, write_checkpoint
+from conftest import TEXTS, reconfigure, write_checkpoint
 from forked import Forked
+from naive import SMALL
+from refusals import refused
 
 from ap_ranker.ranking import stored_encodings as module
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
@@ -148,6 +155,70 @@ def damaged(path: Path, how: str) -> None:
         path.write_bytes(b"")
     else:
         path.write_bytes(b"x" * len(content))
+
+
+def test_nothing_is_kept_under_the_name_of_a_checkpoint_that_came_later(tmp_path: Path) -> None:
+    """A run may begin to encode when training has already replaced what it had loaded."""
+    folder = write_checkpoint("qa-cnn", tmp_path / "checkpoint")
+    expected, _ = scores_of_a_run(write_checkpoint("qa-cnn", tmp_path / "same"))
+    early = Run(folder)
+    with patch("conftest.SMALL", {"qa-cnn": SMALL["qa-cnn"] | {"filters": SMALL["qa-cnn"]["filters"] + 1}}):
+        write_checkpoint("qa-cnn", folder)
+    assert equal(early.scores(), expected)
+    with refused("checkpoint … loaded … another"):
+        _ = early.ranker.fingerprint
+    early.end()
+    keep_encodings(False)
+    exact, _ = scores_of_a_run(folder)
+    keep_encodings(True)
+    assert not equal(exact, expected)
+    found, encoded = scores_of_a_run(folder)
+    assert encoded == len(TEXTS)
+    assert equal(found, exact)
+
+
+@pytest.mark.parametrize("fields", [{"calibration": {}}, {"floor": 0.5}], ids=str)
+def test_a_calibration_after_loading_is_no_other_checkpoint(tmp_path: Path, fields: dict[str, Any]) -> None:
+    folder = write_checkpoint("qa-cnn", tmp_path / "checkpoint")
+    run = Run(folder)
+    reconfigure(folder, **fields)
+    assert run.ranker.fingerprint == fingerprint(folder)
+
+
+@pytest.mark.parametrize("what", ["folder", "rows"])
+def test_what_is_removed_while_it_is_read_is_encoded(tmp_path: Path, own_cache: Path, what: str) -> None:
+    """Another process makes room, or somebody empties the cache, between two looks of this one."""
+    first = Run(write_checkpoint("qa-cnn", tmp_path / "checkpoint"))
+    expected = first.scores(), first.ranker.embed_wordings(TEXTS), first.ranker.embed_answers(TEXTS)
+    first.end()
+    saved = shutil.copytree(own_cache, tmp_path / "saved")
+    lengths = module.KeptEncodings.lengths
+
+    def removed(self: module.KeptEncodings, texts: list[str]) -> list[int]:
+        found = lengths(self, texts)
+        for file in list(own_cache.rglob(module.DATABASE)):
+            if what == "folder":
+                shutil.rmtree(file.parent)
+            else:
+                with closing(sqlite3.connect(file)) as database, database:
+                    database.execute("DELETE FROM states WHERE rowid = 2")
+        return found
+
+    with patch.object(module.KeptEncodings, "lengths", removed):
+        for number, run in enumerate((Run.scores, wordings, answers)):
+            shutil.rmtree(own_cache)
+            shutil.copytree(saved, own_cache)
+            second = Run(tmp_path / "checkpoint")
+            assert equal(run(second), expected[number])
+            second.end()
+
+
+def wordings(run: Run) -> torch.Tensor:
+    return run.ranker.embed_wordings(TEXTS)
+
+
+def answers(run: Run) -> torch.Tensor:
+    return run.ranker.embed_answers(TEXTS)
 
 
 @pytest.mark.parametrize("how", ["cut", "empty", "overwritten"])

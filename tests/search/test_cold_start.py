@@ -15,6 +15,7 @@ from unittest.mock import patch
 import pytest
 from command_line import run as command
 from conftest import TEXTS, write_checkpoint
+from searches import write_pipeline
 
 from ap_ranker.ranking import loaded_checkpoints
 from ap_ranker.ranking.ranker import Ranker
@@ -78,6 +79,19 @@ def test_each_text_is_encoded_once_and_then_never_again(faq: Path, model: str, r
     assert ask(faq, model, keep=False) == first
     assert set(read) == texts
     assert set(read.values()) == {1}
+
+
+def test_a_pipeline_of_its_own_keeps_them_too(faq: Path, model: str, tmp_path: Path, read: Counter[str]) -> None:
+    """Also where the search is gone, with its checkpoint, before the run ends."""
+    pipeline = write_pipeline(tmp_path, Path(model))
+    found = []
+    for expected in ({f"{question}\n{answer}" for question, answer in ENTRIES.items()}, set()):
+        read.clear()
+        with set_up(faq, pipeline=pipeline, keep=True) as setup:
+            found.append(search_faq([QUESTION], setup))
+            gc.collect()
+        assert set(read) - {QUESTION, *ENTRIES} == expected
+    assert found[0] == found[1]
 
 
 def test_nothing_is_kept_unasked(faq: Path, model: str, own_cache: Path) -> None:

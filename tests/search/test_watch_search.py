@@ -18,11 +18,11 @@ import httpx
 import pytest
 import yaml
 from conftest import ROOT, TEXTS, encoder_of, make_model, settings_of
-from haystack import Document
+from haystack import Document, Pipeline
 from naive import SMALL
 from refusals import refused
 from search_server import served
-from searches import write_pipeline
+from searches import in_two, write_pipeline
 from waiting import wait_until
 
 from ap_ranker.data.faq import Match
@@ -271,6 +271,30 @@ def test_another_checkpoint_in_its_place(tmp_path: Path, faq: Path, caplog: pyte
             watcher.close()
         asking.result()
     assert all(order in expected for order in met if len(order) == len(expected[0]))
+
+
+def test_a_switch_in_the_middle_of_a_question(tmp_path: Path, faq: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a pipeline of two components, whose documents are asked for once to decide and once more to answer."""
+    searches, limits = [], {"score_threshold": -1.0}
+    for seed in range(2):
+        path = write_pipeline(tmp_path, another(tmp_path / str(seed), seed))
+        path.write_text(yaml.safe_dump(in_two(yaml.safe_load(path.read_text()))))
+        with set_up(faq, pipeline=path, limits=limits) as setup:
+            searches.append(setup.load()[0])
+    question = "my parcel and battery"
+    (before, decided), (after, _) = (search.answer(question, limits) for search in searches)
+    assert before != after
+    old, new = searches
+    run = Pipeline.run
+
+    def switch(pipeline: Pipeline, *args: Any, **options: Any) -> Any:
+        found = run(pipeline, *args, **options)
+        old.become(new)
+        return found
+
+    monkeypatch.setattr(Pipeline, "run", switch)
+    assert old.answer(question, limits) == (before, decided)
+    assert old.answer(question, limits)[0] == after
 
 
 def test_every_process_follows_the_checkpoint(tmp_path: Path, faq: Path) -> None:

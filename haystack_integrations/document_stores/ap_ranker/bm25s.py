@@ -206,7 +206,7 @@ class BM25SDocumentStore(StoredDocuments):
         if self.synonyms is None:
             return [query]
         known = self._synonyms
-        if known is None or (str(known.path), known.now().language) != (self.synonyms, self.language):
+        if known is None or (known.path, known.now().language) != (Path(self.synonyms), self.language):
             known = self._synonyms = Watched(self.synonyms, partial(read_synonyms, language=self.language))
         return known.now().forms(query)
 

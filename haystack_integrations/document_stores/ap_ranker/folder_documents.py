@@ -58,8 +58,8 @@ class FolderDocuments(Documents):
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.place = str(folder / DATABASE)
+        self.folder = folder.absolute()  # the process may change its own
+        self.place = str(self.folder / DATABASE)
         self._connection: sqlite3.Connection | None = None
 
     @contextmanager
@@ -106,6 +106,10 @@ class FolderDocuments(Documents):
             with self._reading(document_id):
                 embedding = to_array(np.frombuffer(stored, _TYPES[bytes(stored[:1])], offset=1))
             yield row, document_id, embedding
+
+    def rows_of(self, ids: Iterable[str]) -> list[int]:
+        query = "SELECT row FROM documents WHERE id IN (SELECT value FROM json_each(?))"
+        return [row for (row,) in self._open().execute(query, (json.dumps(list(ids)),))]
 
     def put(self, document: Document) -> None:
         values = (document.id, document.content, self._rest(document), _blob(document))

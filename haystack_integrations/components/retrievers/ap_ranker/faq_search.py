@@ -90,8 +90,8 @@ class AnswerSearch(Composed):
         self, query: str, filters: dict[str, Any] | None = None, *, offer: bool = False, **limits: Any
     ) -> tuple[list[Document], Decision]:
         """As `run`; to `offer` is to return the best documents also where none is good enough."""
-        if self.ranker.loaded.ranker is None:
-            self.warm_up()
+        # Also in a thread that comes while another one loads, and of a store that was empty until now.
+        self.ranker.compare_faq(self.retriever.document_store.contents)
         return self.ranker.rank_found(query, self.retriever.find(query, filters), offer=offer, **limits)
 
     def warm_up(self) -> None:

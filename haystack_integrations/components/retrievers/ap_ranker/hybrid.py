@@ -152,7 +152,7 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         self.wordings = file_list(wordings)
         self._texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
         self._wordings = KnownWordings(self.wordings, query_prefix, query_suffix)
-        self._embedded: str | None = None  # the revision of the store with all embeddings, or "" if it has changed
+        self._embedded = "", ""  # the checkpoint that embedded all, and the store's revision, or "" if it has changed
         self._embedding = threading.Lock()  # who loads the checkpoint does not wait for it
 
     def _load(self) -> Ranker:
@@ -182,10 +182,11 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
             return
         with self._embedding:
             if not self._is_embedded():
+                ranker, embed = self.loaded(), self.document_store.embed_documents
                 # Two programs with two checkpoints would else replace each other's embeddings for every question.
-                replace_others = self._embedded is None
-                embed, origin = self.document_store.embed_documents, self._texts.origin(self.loaded())
-                self._embedded = embed(origin, self._vectors, replace_others, on_progress) or ""
+                replace_others = self._embedded[0] != ranker.fingerprint
+                revision = embed(self._texts.origin(ranker), self._vectors, replace_others, on_progress)
+                self._embedded = ranker.fingerprint, revision or ""
 
     @property
     def embeds_now(self) -> bool:
@@ -202,7 +203,8 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         return self.loaded().embed_answers(self._texts.texts(documents), self.batch_size).tolist()
 
     def _is_embedded(self) -> bool:
-        return self._embedded == self.document_store.revision()
+        # After `close`, another checkpoint may be in the folder.
+        return self._embedded == (self.loaded().fingerprint, self.document_store.revision())
 
     @component.output_types(documents=list[Document])
     def run(
