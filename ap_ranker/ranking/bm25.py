@@ -56,6 +56,7 @@ SHORTEST_PART = 4
 
 
 _DOTTED = str.maketrans("ıI", "ii")
+"""Letters of Turkish -> what is typed for them where a keyboard has no ı."""
 
 
 def bm25_name(language: str | None) -> str:
