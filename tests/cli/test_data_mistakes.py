@@ -100,7 +100,6 @@ MISTAKES: dict[str, tuple[bytes, str]] = {
     "check fenced.csv": (b"```csv\nquestion,answer\nWhere?,Here.\n```\n", "fenced.csv, line 4 … 2 … 1"),
     "check merge.csv": (b"question,answer\n<<<<<<< HEAD\nWhere?,Here.\n=======\n", "merge.csv, line 2 … 2 … 1"),
     "check smart.csv": ("“question”,“answer”\n“Where, to?”,“Here.”\n".encode(), "smart.csv, line 2 … 2 … 3"),
-    "check spaced.csv": (b'question, answer\nWhere?, "Here, there."\n', "spaced.csv, line 2 … 2 … 3"),
     "check commas.tsv": (b"question,answer\nWhere?,Here.\n", "commas.tsv … question,answer"),
     "check mixed.csv": (b"question;answer,topic\nWhere?;Here.\n", "mixed.csv, line 1 … commas … semicolons"),
     "ask Where? --documents FAQ.csv --columns question,reply": (TABLE, "'reply' … question, answer"),

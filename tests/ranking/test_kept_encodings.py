@@ -162,7 +162,7 @@ def test_nothing_is_kept_under_the_name_of_a_checkpoint_that_came_later(tmp_path
     folder = write_checkpoint("qa-cnn", tmp_path / "checkpoint")
     expected, _ = scores_of_a_run(write_checkpoint("qa-cnn", tmp_path / "same"))
     early = Run(folder)
-    with patch("conftest.SMALL", {"qa-cnn": SMALL["qa-cnn"] | {"filters": SMALL["qa-cnn"]["filters"] + 1}}):
+    with patch.dict(SMALL["qa-cnn"], filters=SMALL["qa-cnn"]["filters"] + 1):
         write_checkpoint("qa-cnn", folder)
     assert equal(early.scores(), expected)
     with refused("checkpoint … loaded … another"):
