@@ -77,7 +77,7 @@ def check_output(path: Path | None, *endings: str, read: Iterable[Path | None] =
     if path and endings and path.suffix.lower() not in endings:
         raise InputError(f"{path}: expected an output whose name ends in {' or '.join(endings)}. Name it so.")
     if path and path.exists() and any(file and file.exists() and path.samefile(file) for file in read):
-        raise InputError(f"{path}: expected another file than those that are read. Name another output.")
+        raise InputError(f"{path}: expected another file than those read, found one of them. Name another output.")
 
 
 @contextmanager
