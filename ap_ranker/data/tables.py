@@ -161,8 +161,7 @@ def _has_quoted_fields(text: str) -> bool:
 
 
 def _has_spaced_fields(text: str, spaced: str) -> bool:
-    """Whether spaces stand between delimiters and quoted fields, as in `"Gap", "The space, in mm"`: by the header,
-    or because only so more records fit it."""
+    """Whether fields are quoted behind a space (`"Gap", "In mm, or so"`): the header's, or so more records fit it."""
     if spaced not in text:
         return False
     by_header = spaced in re.split(r"[\r\n]", text, maxsplit=1)[0]

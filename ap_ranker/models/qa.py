@@ -62,7 +62,7 @@ class MaxPooled(Siamese):
         self.encoder = Convolution(size, options.filters, options.window) if convolves else BiLSTM(size, options.hidden)
 
     def represent(self, batch: TokenBatch) -> Tensor:
-        if isinstance(self.encoder, Convolution) and batch.ids.is_cpu:
+        if isinstance(self.encoder, Convolution) and batch.ids.is_cpu:  # a GPU is slowed by text after text
             ids = self.embedding.apply_word_dropout(batch)
             words = self.embedding.framed(ids, self.encoder.left, self.encoder.right)
             return torch.tanh(self.encoder.maxima(words, batch.mask))

@@ -53,7 +53,7 @@ class SearchWatcher:
         self._checkpoint = search.version
         self.documents = _watched_documents(search, setup)
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="live search", daemon=True)
+        self._thread = threading.Thread(target=self._follow, name="watch documents", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
