@@ -40,7 +40,8 @@ class ANMM(WordModel):
         self.v = nn.Linear(inputs.embedding_size, 1, bias=False)
 
     def encode(self, batch: TokenBatch) -> States:
-        return States(batch.mask, {"words": unit(self.embedding(batch))})
+        """The words themselves: the vector of one, rounded in a cache, would be no exact match of the same word."""
+        return States(batch.mask, {"ids": self.embedding.apply_word_dropout(batch)})
 
     def encode_questions(self, batch: TokenBatch) -> States:
         embedded = self.embedding(batch)
@@ -52,11 +53,11 @@ class ANMM(WordModel):
         return Attention(tau.squeeze(2).unsqueeze(1).expand(-1, len(answers.ids), -1), None)
 
     def match(self, questions: States, answers: States) -> Tensor:
-        Q, A = questions.per_token["words"], answers.per_token["words"]
-        (B, M, D), (N, L, _) = Q.shape, A.shape
+        Q, A = questions.per_token["words"], self.embedding.framed(answers.per_token["ids"], 0, 0)
+        (B, M, _), (N, L) = Q.shape, A.indices.shape
         # Not in bfloat16, as a GPU trains: a word's cosine with itself may be below 1 there, which is no exact match.
         with torch.autocast(Q.device.type, enabled=False):
-            P = (Q.reshape(B * M, D) @ A.reshape(N * L, D).T).view(B, M, N, L)
+            P = (Q.flatten(0, 1) @ unit(A.vectors).T).index_select(1, A.indices.flatten()).view(B, M, N, L)
         # The signals of padding are zero and add nothing to their bin.
         bins = ((P.detach() + 1) * PER_UNIT).long().clamp(0, BINS - 2).masked_fill(P > 1 - ROUNDING, BINS - 1)
         x = P.new_zeros(B, M, N, BINS).scatter_add(3, bins, P)
@@ -83,7 +84,7 @@ ANMM_1 = ModelSpec(
     name="anmm-1",
     paper="Yang, Ai, Guo & Croft, aNMM: Ranking Short Answer Texts with Attention-Based Neural Matching Model",
     year=2016,
-    cached="word vectors",
+    cached="token ids",
     build=ANMM,
     attention_over="question",
     options={"dropout": DROPOUT},

@@ -277,13 +277,13 @@ class Ranker(TextEncoder):
     def attention_weights(self, question: str, answer: str) -> tuple[list[Token], list[Token]]:
         """The tokens of both texts with their weights, as in `explain`, without the score."""
         self._stop_training()
-        tokens = self.tokenize([question], questions=True), self.tokenize([answer])
+        tokens = self.tokenize_questions([question]), self.tokenize([answer])
         attention = self.model.attention_weights(*(TokenBatch.from_lists(each, self.device) for each in tokens))
         if attention is None:
             attentive = ", ".join(spec.name for spec in MODELS.values() if spec.attention_over)
             raise InputError(f"Expected a model with attention weights ({attentive}), found {self.name}.")
         return (
-            tokens_of(question, self.tokenizer.spans(question, questions=True), attention.questions),
+            tokens_of(question, self.question_spans(question), attention.questions),
             tokens_of(answer, self.tokenizer.spans(answer), attention.answers),
         )
 

@@ -23,7 +23,7 @@ from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.stored_encodings import Encodings, KeptEncodings
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.reading import without_repetition
-from ap_ranker.text.tokenizer import AnyTokenizer, SubwordTokenizer, TokenBatch, WordsOfTexts
+from ap_ranker.text.tokenizer import AnyTokenizer, Span, SubwordTokenizer, TokenBatch, WordsOfTexts
 
 logger = logging.getLogger(__name__)
 
@@ -275,12 +275,22 @@ class TextEncoder:
                 self._loaded.questions.encode_ahead(texts, self.encode_questions)
 
     def encode_questions(self, texts: Sequence[str]) -> States:
-        """States of B questions; one that repeats itself is encoded once (`without_repetition`), typing errors are
-        mended (`WordsOfTexts`)."""
+        """States of B questions."""
         self._stop_training()
+        return self.model.encode_questions(TokenBatch.from_lists(self.tokenize_questions(texts), self.device))
+
+    def tokenize_questions(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of B questions; one that repeats itself is read once (`without_repetition`), typing errors are
+        mended (`WordsOfTexts`)."""
         known, asked = self._words, [without_repetition(text) for text in texts]
-        tokens = self.tokenize(asked if known is None else [known.mend(text) for text in asked], questions=True)
-        return self.model.encode_questions(TokenBatch.from_lists(tokens, self.device))
+        return self.tokenize(asked if known is None else [known.mend(text) for text in asked], questions=True)
+
+    def question_spans(self, text: str) -> list[Span]:
+        """The spans, in a question, of the tokens that `tokenize_questions` returns."""
+        known, asked = self._words, without_repetition(text)
+        if known is None:
+            return self.tokenizer.spans(asked, questions=True)
+        return known.unmended(asked, self.tokenizer.spans(known.mend(asked), questions=True))
 
     @cached_property
     def _words(self) -> WordsOfTexts | None:

@@ -312,6 +312,18 @@ class WordsOfTexts:
         """The text with a known word, or two, for each that is misspelt; most texts are returned as they are."""
         return _LETTERS.sub(lambda word: self._read(word[0]), text)
 
+    def unmended(self, text: str, spans: Iterable[Span]) -> list[Span]:
+        """The spans in a text of those in the mended one; of a word that is read as another, the whole word."""
+        origins: list[Span] = []
+        place = 0
+        for word in _LETTERS.finditer(text):
+            read = self._read(word[0])
+            origins += [(i, i + 1) for i in range(place, word.start() if read != word[0] else word.end())]
+            origins += [word.span()] * len(read) if read != word[0] else []
+            place = word.end()
+        origins += [(i, i + 1) for i in range(place, len(text) + 1)]
+        return [(origins[start][0], origins[end - 1][1] if end > start else origins[start][0]) for start, end in spans]
+
     def _read(self, word: str) -> str:
         return word if len(word) < SHORTEST or word.lower() in self._order else self._found(word)
 

@@ -18,7 +18,7 @@ from ap_ranker.models.base import AnswerModel, States, log_odds
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import load_checkpoint, save_checkpoint
-from ap_ranker.ranking.quantization import StateDtype
+from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import PAD, TokenBatch
 from ap_ranker.training.objectives import NEGATIVE, OBJECTIVES, POSITIVE, Loss, ScoredBatch, hinge, softmax
@@ -121,6 +121,20 @@ def test_encoded_once_matched_later(model: AnswerModel) -> None:
         questions = model.encode_questions(TokenBatch.from_lists(QUESTIONS))
         later = model.match(questions, States.stack(parts))
     assert torch.allclose(later, scores(model, QUESTIONS, ANSWERS), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "share"), [(StateDtype.float16, 0.005), (StateDtype.int8, 0.05)])
+def test_stored_in_fewer_bits(case: Case, dtype: StateDtype, share: float) -> None:
+    """No score changes by more than a small share of their spread; not where a word meets itself, either."""
+    model = make_model(case.name, WORDS, case.options)
+    if not model.supports_quantization:
+        pytest.skip("it is stored in float32 always")
+    with torch.inference_mode():
+        questions = model.encode_questions(TokenBatch.from_lists(QUESTIONS))
+        answers = model.encode_answers(TokenBatch.from_lists(ANSWERS))
+        exact = model.match(questions, answers)
+        found = model.match(questions, QuantizedStates.quantize(answers, dtype).dequantize(torch.device("cpu")))
+    assert (found - exact).abs().max() <= share * exact.std()
 
 
 def test_some_pairs_score_as_all_do(model: AnswerModel) -> None:

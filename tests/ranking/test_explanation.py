@@ -6,15 +6,20 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import exact_ranker, write_checkpoint
+from conftest import exact_ranker, make_model, write_checkpoint
 from refusals import absent, refused
+from tokenizers import Tokenizer
+from tokenizers.decoders import WordPiece as WordPieceDecoder
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from ap_ranker.errors import InputError
 from ap_ranker.models.registry import MODELS
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import StateDtype
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.text.tokenizer import TokenBatch
+from ap_ranker.text.tokenizer import SubwordTokenizer, TokenBatch
 
 QUESTION, ANSWER = "WHERE is my parcel, qwertyuiop?", "Open the tracking link:\tyour Parcel 保险!"
 WEIGHING = [name for name, spec in MODELS.items() if spec.attention_over]
@@ -62,11 +67,37 @@ def test_as_basic_types(ranker: Ranker) -> None:
 
 def test_odd_texts(ranker: Ranker) -> None:
     """Without a word, unknown, and longer than the limit of 20 tokens, where the explanation ends, too."""
-    for text in ("", " \n", "?", "parcel", "qwertyuiop", "parcel " * 500):
+    long = " ".join(f"parcel {number}" for number in range(250))
+    for text in ("", " \n", "?", "parcel", "qwertyuiop", long):
         for tokens in (ranker.explain(text, ANSWER).question, ranker.explain(QUESTION, text).answer):
             assert [token.text for token in tokens] == (text.split()[:20] or [""])
             weights = [token.weight for token in tokens if token.weight is not None]
             assert not weights or sum(weights) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_question_that_repeats_itself_is_explained_as_it_is_read(ranker: Ranker) -> None:
+    once, repeated = (ranker.explain(question, ANSWER) for question in ("parcel?", "parcel? " * 500))
+    assert repeated == once
+    assert len(ranker.explain(QUESTION, "parcel " * 500).answer) == 20
+
+
+def test_a_misspelt_question_is_explained_as_it_is_read() -> None:
+    """Its words have the weights with which they were scored, each in the place of what was typed."""
+    pieces = [*"behikow", *(f"##{letter}" for letter in "behikow"), "?"]
+    vocabulary = ["[PAD]", "[UNK]", "how", "bike", "the", "loan", *pieces]
+    words = Tokenizer(WordPiece({word: row for row, word in enumerate(vocabulary)}, unk_token="[UNK]"))
+    words.normalizer, words.pre_tokenizer = BertNormalizer(), BertPreTokenizer()
+    words.decoder = WordPieceDecoder()
+    model = make_model("ap-transformer", vocabulary)
+    assert model.statistics is not None
+    model.statistics.count([[2, 3, 4], [3, 5]])
+    ranker = Ranker(model, SubwordTokenizer(words, 20))
+    typed, right = (ranker.explain(question, "the bike") for question in ("Hwo  the bkie?", "how the bike?"))
+    assert typed.score == right.score
+    assert typed.answer == right.answer
+    assert [token.weight for token in typed.question] == [token.weight for token in right.question]
+    places = [(token.text, token.start, token.end) for token in typed.question]
+    assert places == [("Hwo", 0, 3), ("the", 5, 8), ("bkie", 9, 13), ("?", 13, 14)]
 
 
 def test_nothing_is_learnt_from_explaining(ranker: Ranker) -> None:

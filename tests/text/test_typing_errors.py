@@ -77,3 +77,13 @@ def test_what_is_mended_stays_so(words: WordsOfTexts, text: str) -> None:
 def test_a_word_is_left_or_becomes_words_of_the_texts(words: WordsOfTexts, word: str) -> None:
     mended = words.mend(word)
     assert mended == word or set(mended.split()) <= {*map(str.lower, OF_TEXTS)}
+
+
+@given(st.text(st.sampled_from([*"hwobkietua 1?", "\u0301", "自"]), max_size=30))
+def test_what_stands_for_a_misspelt_word_is_the_word(words: WordsOfTexts, text: str) -> None:
+    """Of each character of what is read: what it is read for in the text, from its beginning to its end."""
+    mended = words.mend(text)
+    spans = words.unmended(text, [(i, i + 1) for i in range(len(mended))])
+    assert "".join(text[start:end] for start, end in dict.fromkeys(spans)) == text
+    assert all(words.mend(text[start:end]) != text[start:end] for start, end in spans if end - start > 1)
+    assert words.unmended(text, [(0, 0), (0, len(mended))]) == [(0, 0), (0, len(text) if mended else 0)]
