@@ -15,7 +15,7 @@ from ap_ranker.models.spec import Recipe
 from ap_ranker.text.near_copies import near_pairs
 from ap_ranker.text.reading import normalized
 from ap_ranker.text.tokenizer import AnyTokenizer, TokenBatch
-from ap_ranker.training.objectives import IGNORE, NEGATIVE
+from ap_ranker.training.objectives import IGNORE, NEGATIVE, relevance
 from ap_ranker.training.teacher import TeacherScores
 
 JUDGED_NEGATIVES = 4
@@ -200,7 +200,8 @@ class Batches:
         }
         if self._lessons is not None:
             batch["teacher"] = torch.from_numpy(logits)
-        self.instructive.add(self._lessons is not None or bool((batch["labels"] == NEGATIVE).any()))
+        has_wrong = bool((relevance(batch["labels"], self.classes) == NEGATIVE).any())
+        self.instructive.add(self._lessons is not None or has_wrong)
         return batch
 
     def _candidates(self, question: int, rng: np.random.Generator) -> list[int]:

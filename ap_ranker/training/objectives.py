@@ -33,7 +33,12 @@ class ScoredBatch:
     @property
     def relevance(self) -> Tensor:
         """(B, N) of `POSITIVE`, `NEGATIVE` and `IGNORE`."""
-        return torch.where(self.labels > NEGATIVE, (self.labels == self.n_classes - 1).long(), self.labels)
+        return relevance(self.labels, self.n_classes)
+
+
+def relevance(labels: Tensor, n_classes: int) -> Tensor:
+    """(B, N) classes, or `IGNORE`, as `POSITIVE`, the best class alone, `NEGATIVE` and `IGNORE`."""
+    return torch.where(labels > NEGATIVE, (labels == n_classes - 1).long(), labels)
 
 
 Loss = Callable[[ScoredBatch], Tensor]

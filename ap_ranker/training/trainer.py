@@ -24,7 +24,7 @@ from ap_ranker.text.tokenizer import TokenBatch
 from ap_ranker.training.batches import Batches, EachEpoch
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import OnOneDevice, gather, mention_other_gpus, share
-from ap_ranker.training.objectives import IGNORE, NEGATIVE, ScoredBatch, objective_spec
+from ap_ranker.training.objectives import IGNORE, NEGATIVE, ScoredBatch, objective_spec, relevance
 from ap_ranker.training.resume_folder import SECONDS, ResumeFolder
 
 with extra_for("Training and measuring need", "train"):
@@ -160,7 +160,8 @@ class AnswerTrainer(Trainer):
                 longest = int(lengths[rows[-1]])
                 parts.append(model.encode_answers(TokenBatch(ids[rows, :longest], mask[rows, :longest])))
             answers, kept = States.stack(parts), [target]
-            for question, wrong in zip(inputs["question_rows"], labels == NEGATIVE, strict=True):
+            is_wrong = relevance(labels, self.classes) == NEGATIVE
+            for question, wrong in zip(inputs["question_rows"], is_wrong, strict=True):
                 if len(own := wrong.nonzero().squeeze(1)):
                     scores = model.match(questions[question.view(1)], answers.selected(places[own]))
                     kept.append(own[scores.argmax().view(1)])

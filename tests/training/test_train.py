@@ -178,9 +178,23 @@ def test_the_settings_are_in_force(setting: dict[str, Any], trained: list[Ranker
     trained.append(found)
 
 
-@pytest.mark.parametrize("model", ["ap-cnn", "qa-bilstm"])
+def all_useful() -> Dataset:
+    """Of each question all other answers are of the middle one of three classes: as wrong as the worst."""
+    rows = range(len(DATA.answers))
+    questions = [
+        replace(each, candidates=tuple(rows), labels=tuple(1 + (row in each.positives) for row in rows))
+        for each in DATA.questions
+    ]
+    return replace(DATA, questions=questions, judged=True, classes=("bad", "useful", "good"))
+
+
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [("ap-cnn", DATA), ("qa-bilstm", DATA), ("qa-bilstm", all_useful())],
+    ids=["ap-cnn", "qa-bilstm", "classes"],
+)
 def test_answers_without_a_gradient_are_left_out_of_the_papers_hinge(
-    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: str, data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What is learnt is what the whole batch of everybody's drawn answers teaches."""
     kept, keep_hardest = [], AnswerTrainer._keep_hardest
@@ -190,11 +204,12 @@ def test_answers_without_a_gradient_are_left_out_of_the_papers_hinge(
         kept.append((len(inputs["answer_ids"]), labels.shape[1]))
         return found
 
-    run = partial(train, DATA, DATA, config=settings(model, 0.0, epochs=2, recipe="paper", batch_size=3), device="cpu")
+    run = partial(train, data, DATA, config=settings(model, 0.0, epochs=2, recipe="paper", batch_size=3), device="cpu")
     monkeypatch.setattr(AnswerTrainer, "_keep_hardest", counted)
     short = run(output=tmp_path / "short").ranker.model
     monkeypatch.setattr(AnswerTrainer, "_keep_hardest", lambda _, inputs, labels, target: (labels, target))
     whole = dict(run(output=tmp_path / "whole").ranker.model.named_parameters())
+    assert not caplog.records  # something was learnt
     assert all(few <= 2 * 3 < many for few, many in kept)
     for name, weight in short.named_parameters():
         assert torch.allclose(weight, whole[name], rtol=1e-4, atol=1e-5), name
