@@ -52,7 +52,8 @@ class GPUTensor(Tensor):
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with torch._C.DisableTorchFunctionSubclass():
-            return lstm(*args) if function is torch.lstm else function(*args, **(kwargs or {}))
+            known = {torch.lstm: lstm, pad_sequence: padded}.get(function, function)
+            return known(*args, **(kwargs or {}))
 
     @classmethod
     def __torch_dispatch__(cls, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -114,6 +115,7 @@ def is_gpu(device: Any) -> bool:
 
 convert, copy_into, make_new = Tensor.to, Tensor.copy_, Tensor.new_tensor
 make_empty, see_as = torch.empty, torch.as_tensor
+pad_sequence = torch._C._nn.pad_sequence
 
 
 def creating(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -231,6 +233,11 @@ def compute(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         if [each for each in strangers if not any(each is position for position in positions)]:
             raise RuntimeError(f"Expected all tensors to be on the same device, but found cuda:0 and cpu: {operator}")
         return mapped(above, operator(*plain_args, **plain_kwargs))
+
+
+def padded(sequences: list[Tensor], *args: Any) -> Tensor:
+    """Sequences in one tensor, which torch's own code would make in the memory where they really lie."""
+    return on(pad_sequence([on(each, "cpu") for each in sequences], *args), GPU)
 
 
 AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)

@@ -247,8 +247,10 @@ class Ranker(TextEncoder):
         state = self.encode_question(question)
         compared = wordings is not None and self.config is not None and self.config.wording_weight != 0
         vector = self.model.text_vectors(state) if compared else None
-        scores, cosines = np.full((2, len(answers)), np.nan)
-        for rows, kept in self._kept_states(answers, batch_size, rounded=True):
+        place_of = {text: place for place, text in enumerate(dict.fromkeys(answers))}
+        copies = [place_of[text] for text in answers]  # scored once: two rows of a product may differ in the last bit
+        scores, cosines = np.full((2, len(place_of)), np.nan)
+        for rows, kept in self._kept_states(list(place_of), batch_size, rounded=True):
             if vector is None and self._reads(kept):
                 scores[rows] = self.model.match_stored(state, kept).float().cpu().numpy()
                 continue
@@ -261,6 +263,7 @@ class Ranker(TextEncoder):
                 f"{self.name}: expected finite scores, found {n_bad} of {len(scores)} that are not: its weights or "
                 "its encodings contain too large numbers. Train it or encode again."
             )
+        scores, cosines = scores[copies], cosines[copies]
         signals = replace(signals, model=scores, matched=[None] * len(answers))
         if vector is None:
             return signals

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import TrainerCallback
+from transformers.trainer import SCALER_NAME
 from transformers.trainer_utils import set_seed
 
 from ap_ranker.data.dataset import Dataset, answerable, sample_questions
@@ -305,6 +306,10 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
             untrained = {name: each.detach().clone() for name, each in model.named_parameters() if each.requires_grad}
             scores = _scores(trainer.dev, trainer.ranker, on_progress)
             mrr = trainer.dev.measures_before_fitting(trainer.ranker, scores)["MRR"]
+        if (
+            last and trainer.accelerator.scaler is None
+        ):  # a GPU in half precision began what another device goes on with
+            (last / SCALER_NAME).unlink(missing_ok=True)
         trainer.train(resume_from_checkpoint=state)
         if trainer.collator.instructive == {False}:
             advice = "Are all answers nearly equal, or batch_size 1, or negatives 0?"

@@ -304,6 +304,14 @@ def test_odd_texts_have_scores(ranker: Ranker) -> None:
             assert torch.allclose(scores[row], ranker.score(question, [texts[row]])[0], rtol=0, atol=1e-5)
 
 
+def test_copies_among_the_candidates_are_ties(ranker: Ranker) -> None:
+    """To the last bit, as they keep the given order."""
+    texts = [*TEXTS, *ODD, *TEXTS]
+    for question in ("Where is my parcel?", "my my my parcel", "", *TEXTS[2:4]):
+        scores = ranker.score(question, texts)
+        assert torch.equal(scores[: len(TEXTS)], scores[-len(TEXTS) :])
+
+
 @pytest.mark.parametrize(
     "dtype", [pytest.param(None, marks=pytest.mark.slow, id="as it is stored"), StateDtype.float32]
 )

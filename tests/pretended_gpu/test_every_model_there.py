@@ -59,6 +59,17 @@ def test_a_step_of_three_classes(name: str, precision: Any, tmp_path: Path) -> N
     assert math.isfinite(loss)
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("name", [name for name in LEARNERS if MODELS[name].recipe.own_negatives])
+def test_a_step_of_the_papers_hinge(name: str, precision: Any, tmp_path: Path) -> None:
+    """Also of classes, the middle one of which is as wrong as the worst."""
+    config = settings_of(name, tmp_path, recipe="paper", mixed_precision=precision, epochs=1)
+    for data in (random_pairs(), random_classes()):
+        _, [loss] = learnt(data, config, tmp_path / data.name)
+        assert math.isfinite(loss)
+        assert loss > 0
+
+
 @pytest.mark.parametrize("name", COUNTS)
 def test_what_only_counts(name: str, tmp_path: Path) -> None:
     learnt(random_pairs(), settings_of(name, tmp_path), tmp_path)
