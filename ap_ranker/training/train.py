@@ -306,9 +306,7 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
             untrained = {name: each.detach().clone() for name, each in model.named_parameters() if each.requires_grad}
             scores = _scores(trainer.dev, trainer.ranker, on_progress)
             mrr = trainer.dev.measures_before_fitting(trainer.ranker, scores)["MRR"]
-        if (
-            last and trainer.accelerator.scaler is None
-        ):  # a GPU in half precision began what another device goes on with
+        if last and trainer.accelerator.scaler is None:  # a GPU in half precision began this run
             (last / SCALER_NAME).unlink(missing_ok=True)
         trainer.train(resume_from_checkpoint=state)
         if trainer.collator.instructive == {False}:
