@@ -213,6 +213,11 @@ def surface_words(text: str) -> list[str]:
     ]
 
 
+def joined_words(text: str) -> list[str]:
+    """The words of a text in lower case that have several parts, such as "e-mail" and "1 000", as they are written."""
+    return [token for token in _TOKEN.findall(lower(softly_plain(text))) if _JOINT.search(token)]
+
+
 @lru_cache(maxsize=2**17)  # InsuranceQA's 2.8 million words are some 30,000 different ones
 def _words_of(token: str, language: str | None) -> tuple[Word, ...]:
     if not _OTHER_SCRIPTS.search(token):
