@@ -148,3 +148,10 @@ def seconds_so_far(state: Path | None) -> float:
     """Duration of the run up to this state, in seconds."""
     history = TrainerState.load_from_json(str(state / _NOTES)).log_history if state else []
     return max((entry[SECONDS] for entry in history if SECONDS in entry), default=0.0)
+
+
+def epochs_so_far(state: Path | None) -> tuple[int, int]:
+    """The number of epochs up to this state, and of those after the best one, which the Trainer does not remember."""
+    notes = TrainerState.load_from_json(str(state / _NOTES)) if state else TrainerState()
+    steps = [entry["step"] for entry in notes.log_history if SECONDS in entry]
+    return len(steps), sum(step > (notes.best_global_step or 0) for step in steps)

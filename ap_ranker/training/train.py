@@ -171,7 +171,7 @@ def train(
             if start is None or not objective.needs_gradient:  # a trained model's weights are better than fitted ones
                 model.fit(_judged_candidates(ranker, data, config, on_progress))
             if objective.needs_gradient and config.epochs != 0:
-                trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, states, started, callbacks)
+                trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, states, started, callbacks, last)
                 best_epoch, scores = _learn(trainer, last, on_progress)
             scores = _scores(dev_set, ranker, on_progress) if scores is None else scores
         scores, weights = dev_set.fit_fusion(ranker, scores, untrained=best_epoch == 0)
