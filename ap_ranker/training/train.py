@@ -54,7 +54,7 @@ from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
 from ap_ranker.training.initialize import initialize_from, initialize_model, settings_of_start, with_effort
 from ap_ranker.training.objectives import objective_spec
 from ap_ranker.training.progress import Progress, quiet
-from ap_ranker.training.resume_folder import ResumeFolder, check_same, seconds_so_far
+from ap_ranker.training.resume_folder import DIGEST, ResumeFolder, check_same, seconds_so_far
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
 
@@ -134,8 +134,8 @@ def train(
         learnt, lessons = with_answer_sentences(data) if sentences else data, None
         if teacher:
             learnt, lessons = teacher.teach(learnt, data, unanswered, config.language, on_progress)
-        record = _record(config, recipe, data, start, teacher)
-        states.check_run(record | {"data": learnt.digest, "dev": dev.digest, "encoder": _weights_read(config, start)})
+        record = _record(config, recipe, data, dev, start, teacher)
+        states.check_run(record)
 
         # 1. Build the vocabulary and initialise the weights.
         set_seed(config.seed)
@@ -237,7 +237,7 @@ def train_or_load(
         return train(data, dev, folder, config, start=start, teacher=teacher, device=device, **others).ranker
     ranker = Ranker.from_pretrained(folder, resolve_device(device), cache=EncodingCache(0))  # as `train` returns it
     assert ranker.config is not None
-    settings = _record(config, _recipe(config, data, teacher), data, start, teacher)
+    settings = _record(config, _recipe(config, data, teacher), data, dev, start, teacher)
     check_same(ranker.config.training, settings, folder, "Name another folder for the runs, or remove this one.")
     return ranker
 
@@ -262,10 +262,18 @@ def _calibrate(draft: Path, *, dev: Dataset, ranker: Ranker, device: str | None)
 
 
 def _record(
-    config: TrainingConfig, recipe: Recipe, data: Dataset, start: Ranker | None, teacher: Teacher | None
+    config: TrainingConfig, recipe: Recipe, data: Dataset, dev: Dataset, start: Ranker | None, teacher: Teacher | None
 ) -> dict[str, Any]:
-    sources = {"start": start.source if start else None, "teacher": teacher.source if teacher else None}
-    return json.loads(json.dumps(asdict(config) | asdict(recipe) | {"data": data.name} | sources))
+    """All that a run is made of: its settings, and the names and hashes of what it reads, as JSON has them."""
+    names = {
+        "data": data.name,
+        "start": start.source if start else None,
+        "teacher": teacher.source if teacher else None,
+    }
+    digests = {"data": data.digest, "dev": dev.digest, "encoder": _weights_read(config, start)}
+    digests |= {"teacher": teacher.digest if teacher else None}
+    found = asdict(config) | asdict(recipe) | names | {f"{name}{DIGEST}": each for name, each in digests.items()}
+    return json.loads(json.dumps(found))
 
 
 def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> CandidateScores:

@@ -125,6 +125,16 @@ def test_other_settings_are_not_mixed_in(finished: tuple[Path, Comparison]) -> N
         run(folder, replace(CONFIG, epochs=2))
 
 
+@pytest.mark.parametrize("part", ["data", "dev"])
+def test_runs_on_other_data_are_not_mixed_in(part: str, finished: tuple[Path, Comparison]) -> None:
+    """A file that was edited has the same name."""
+    folder, _ = finished
+    edited = replace(DATA, questions=DATA.questions[1:])
+    data, dev = (edited, DATA) if part == "data" else (DATA, edited)
+    with refused(f"ap-cnn,filters=6-seed1 … another {part}"):
+        compare(CONTENDERS, data, dev, DATA, folder, CONFIG, seeds=[1, 2], device="cpu")
+
+
 def test_random_order_by_hand(finished: tuple[Path, Comparison]) -> None:
     """One right answer among six: the expected MRR is the mean of 1, 1/2 ... 1/6."""
     assert finished[1].random["MRR"] == pytest.approx(np.mean([1 / r for r in range(1, 7)]))
