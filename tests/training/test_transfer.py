@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,6 +93,22 @@ def test_a_pretrained_encoder_keeps_what_it_learnt(pairs: Dataset, tmp_path: Pat
     for name in set(learnt) - {name for name in learnt if name.startswith("statistics")}:
         torch.testing.assert_close(now[name], learnt[name])
     assert now["statistics.documents"] == 2
+
+
+@pytest.mark.parametrize(
+    ("effort", "expected"),
+    [("auto", (True, 1)), ("quick", (True, 0)), ("normal", (False, 0)), ("best", (False, 0))],
+)
+def test_how_much_of_it_learns_is_said_anew(effort: Any, expected: tuple[bool, int], tmp_path: Path) -> None:
+    """The weights do not decide it: `--best` of a checkpoint whose last layers learnt trains all of them."""
+    options = {"encoder": str(write_encoder(tmp_path / "encoder")), "size": 4, "frozen": True, "trained_layers": 1}
+    config = TrainingConfig("ap-transformer", options, epochs=1, max_tokens=20)
+    train(OTHER, OTHER, tmp_path / "start", config, device="cpu")
+    start = Ranker.from_pretrained(tmp_path / "start")
+    again = TrainingConfig("ap-transformer", epochs=1, effort=effort)
+    config_of = train(OTHER, OTHER, tmp_path / "new", again, start=start, device="cpu").ranker.config
+    assert config_of is not None
+    assert (config_of.options["frozen"], config_of.options["trained_layers"]) == expected
 
 
 def test_another_architecture_is_refused(checkpoint: Path) -> None:
