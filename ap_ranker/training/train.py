@@ -36,6 +36,7 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import (
     TRAINED_QUESTIONS,
     CheckpointConfig,
+    find_checkpoint,
     is_checkpoint,
     read_checkpoint_config,
     save_checkpoint,
@@ -203,8 +204,10 @@ def train(
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if process_number() == 0:
             # What tells new questions from known ones; the user has no file of dev questions that were set aside.
-            files = {TRAINED_QUESTIONS: trained_lines(each.text for each in data.questions)}
-            files |= {DEV: question_lines(dev)} if data.withheld else {}
+            before = start and find_checkpoint(start.source)
+            files = {TRAINED_QUESTIONS: trained_lines((each.text for each in learnt.questions), before)} | (
+                {DEV: question_lines(dev)} if data.withheld else {}
+            )
             card = model_card(ranker.config, report, _machine(place), batches, about)
             calibrated = partial(_calibrate, dev=known, ranker=ranker, device=device)
             save_checkpoint(output, ranker.config, model, tokenizer, card, files, finish=calibrated)

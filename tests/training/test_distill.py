@@ -217,6 +217,8 @@ def test_every_model_can_be_a_student(student: str, teacher: Path, pairs: Datase
     result = distill(teacher, pairs, pairs, tmp_path / "student", config, questions=["Can I pay later?"])
     assert result.ranker.config is not None
     assert result.ranker.config.training["teacher"] == str(teacher)
+    asked = ["Can I pay later?", "Is this new?"]
+    assert Ranker.from_pretrained(tmp_path / "student").seen_in_training(asked) == [True, False]
     assert str(teacher) in (tmp_path / "student" / "README.md").read_text()
 
 

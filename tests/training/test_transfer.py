@@ -84,6 +84,16 @@ def test_training_goes_on_from_them(pairs: Dataset, tmp_path: Path) -> None:
     assert str(tmp_path / "first") in (tmp_path / "second" / "README.md").read_text()
 
 
+def test_what_the_first_one_has_learnt_the_second_one_knows(pairs: Dataset, tmp_path: Path) -> None:
+    """Its questions are not new: they are easy for the second, too."""
+    train(pairs, pairs, tmp_path / "first", TrainingConfig("ap-cnn", SMALL["ap-cnn"], embedding_size=8, epochs=1))
+    start = Ranker.from_pretrained(tmp_path / "first")
+    train(OTHER, OTHER, tmp_path / "second", TrainingConfig("ap-cnn", epochs=1), start=start)
+    asked = [question.text for question in (*pairs.questions, *OTHER.questions)]
+    second = Ranker.from_pretrained(tmp_path / "second")
+    assert second.seen_in_training([*asked, "Is this new?"]) == [True] * len(asked) + [False]
+
+
 def test_a_pretrained_encoder_keeps_what_it_learnt(pairs: Dataset, tmp_path: Path) -> None:
     options = {"encoder": str(write_encoder(tmp_path / "encoder")), "size": 4}
     train(pairs, pairs, tmp_path / "first", TrainingConfig("ap-transformer", options, epochs=2, max_tokens=20))
