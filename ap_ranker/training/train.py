@@ -204,7 +204,7 @@ def train(
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if process_number() == 0:
             # What tells new questions from known ones; the user has no file of dev questions that were set aside.
-            before = start and find_checkpoint(start.source)
+            before = find_checkpoint(start.source) if start else None
             files = {TRAINED_QUESTIONS: trained_lines((each.text for each in learnt.questions), before)} | (
                 {DEV: question_lines(dev)} if data.withheld else {}
             )
