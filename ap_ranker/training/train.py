@@ -21,11 +21,12 @@ from transformers.trainer_utils import set_seed
 from ap_ranker.data.dataset import Dataset, answerable, sample_questions
 from ap_ranker.data.split import DEV, question_lines
 from ap_ranker.data.wordings import with_wordings
+from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import MIN_QUESTIONS
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
-from ap_ranker.files import writing
+from ap_ranker.files import WriteError, writing
 from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.base import States as TextStates
 from ap_ranker.models.pretrained import encoder_hash, find_encoder
@@ -261,7 +262,12 @@ def _calibrate(draft: Path, *, dev: Dataset, ranker: Ranker, device: str | None)
     if not dev.judged and len(dev.answerable) >= MIN_QUESTIONS and len(dev.answers) <= CALIBRATED_ANSWERS:
         written = read_checkpoint_config(draft), ranker.model.eval(), ranker.tokenizer
         held = load_shared(draft, ranker.device, written)
-        calibrate(held.folder, dev, device=device)
+        try:
+            calibrate(held.folder, dev, device=device)
+        except WriteError:
+            raise
+        except InputError as error:  # what was learnt must not be lost for it
+            logger.warning("The checkpoint is not calibrated. %s", error)
 
 
 def _record(
