@@ -45,6 +45,7 @@ def test_contenders_are_named_with_their_options() -> None:
     assert CONTENDERS[1].model == "qa-bilstm"
     assert CONTENDERS[1].options == {"hidden": 3, "similarity": "gesd"}
     assert [contender.label for contender in Contender.parse_all("all")] == sorted(MODELS)
+    assert [contender.label for contender in Contender.parse_all("ap-cnn, qa-cnn, ap-cnn")] == ["ap-cnn", "qa-cnn"]
 
 
 @pytest.mark.parametrize(
