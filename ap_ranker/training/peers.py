@@ -28,7 +28,6 @@ from ap_ranker.models.pretrained import encoder_hash, find_encoder, refuse_code
 from ap_ranker.models.transformer_encoder import multiplies_bfloat16
 from ap_ranker.text.reading import question_key
 from ap_ranker.training.distributed import OnOneDevice
-from ap_ranker.training.resume_folder import DIGEST, check_same
 
 Settings = Mapping[str, Any]
 """Epochs, learning rate and batch size; with `max_tokens` texts are cut there, else where the encoder cuts them."""
@@ -215,8 +214,8 @@ def train_or_load_peer(
     name: str, encoder: Path, data: Dataset, folder: Path, seed: int, device: torch.device, recipe: Settings = RECIPE
 ) -> tuple[Peer, float]:
     """The peer that an earlier run wrote to `folder`, or a new one from an encoder; the seconds of its training."""
-    settings = {"encoder": encoder.name, "data": data.name, "pairs": data.pairs, **recipe, "seed": seed}
-    settings |= {f"encoder{DIGEST}": encoder_hash(encoder), f"data{DIGEST}": data.digest}
+    digests = {"encoder_digest": encoder_hash(encoder), "data_digest": data.digest}
+    settings = {"encoder": encoder.name, "data": data.name, "pairs": data.pairs, **recipe, "seed": seed, **digests}
     if not (folder / SETTINGS).is_file():
         set_seed(seed)
         started = time.perf_counter()
@@ -229,9 +228,11 @@ def train_or_load_peer(
             peer.model.save_pretrained(str(draft))
             (draft / SETTINGS).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     record = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-    check_same(record, settings, folder, "Name another folder.")
+    seconds = float(record.pop("seconds"))
+    if digests | record != settings:  # an earlier version wrote no digests
+        raise InputError(f"{folder}: expected a {name} trained with {settings}, found {record}. Name another folder.")
     # Loaded anew also after training, which leaves the library's model in reduced precision.
-    return PEERS[name](folder, device), float(record["seconds"])
+    return PEERS[name](folder, device), seconds
 
 
 def _arguments(

@@ -96,7 +96,7 @@ def test_the_cross_encoder_learns_from_what_the_bi_encoder_takes_for_right(encod
 def test_other_settings_are_not_mixed_in(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fine_tuned("bi-encoder", encoder, tmp_path / "peer")
     monkeypatch.setitem(module.RECIPE, "epochs", 3)
-    with refused("peer … epochs"):
+    with refused("bi-encoder … 'epochs': 3 … 'epochs': 60"):
         fine_tuned("bi-encoder", encoder, tmp_path / "peer")
 
 
@@ -106,7 +106,7 @@ def test_a_peer_of_other_data_is_not_taken(encoder: Path, tmp_path: Path, monkey
     monkeypatch.setitem(module.RECIPE, "epochs", 1)
     fine_tuned("bi-encoder", encoder, tmp_path / "peer")
     other = replace(DATA, answers=[replace(DATA.answers[0], text="Edited."), *DATA.answers[1:]])
-    with refused("peer … another data"):
+    with refused(f"bi-encoder … {other.digest} … {DATA.digest}"):
         train_or_load_peer("bi-encoder", encoder, other, tmp_path / "peer", 1, CPU)
 
 
