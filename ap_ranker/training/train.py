@@ -204,8 +204,11 @@ def train(
         )
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if process_number() == 0:
-            texts = [each.text for each in learnt.questions] if best_epoch or not objective.needs_gradient else []
-            files = _known_questions(texts, start, dev, data)
+            # What tells new questions from known ones; the user has no file of dev questions that were set aside.
+            before = find_checkpoint(start.source) if start else None
+            files = {TRAINED_QUESTIONS: trained_lines((each.text for each in learnt.questions), before)} | (
+                {DEV: question_lines(dev)} if data.withheld else {}
+            )
             card = model_card(ranker.config, report, _machine(place), batches, about)
             calibrated = partial(_calibrate, dev=known, ranker=ranker, device=device)
             save_checkpoint(output, ranker.config, model, tokenizer, card, files, finish=calibrated)
@@ -252,13 +255,6 @@ def _weights_read(config: TrainingConfig, start: Ranker | None) -> str | None:
 def _recipe(config: TrainingConfig, data: Dataset, teacher: Teacher | None) -> Recipe:
     per_answer, taught = data.questions_per_answer, teacher is not None
     return config.training_recipe(judged=data.judged, questions_per_answer=per_answer, with_teacher=taught)
-
-
-def _known_questions(learnt: list[str], start: Ranker | None, dev: Dataset, data: Dataset) -> dict[str, str]:
-    """Files that tell new questions from known ones; the user has none of dev questions that were set aside."""
-    before = find_checkpoint(start.source) if start else None
-    files = {TRAINED_QUESTIONS: trained_lines(learnt, before)}
-    return files | ({DEV: question_lines(dev)} if data.withheld else {})
 
 
 def _calibrate(draft: Path, *, dev: Dataset, ranker: Ranker, device: str | None) -> None:

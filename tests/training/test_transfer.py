@@ -103,8 +103,6 @@ def test_a_pretrained_encoder_keeps_what_it_learnt(pairs: Dataset, tmp_path: Pat
     for name in set(learnt) - {name for name in learnt if name.startswith("statistics")}:
         torch.testing.assert_close(now[name], learnt[name])
     assert now["statistics.documents"] == 2
-    second = Ranker.from_pretrained(tmp_path / "second")
-    assert second.seen_in_training([question.text for question in OTHER.questions]) == [False, False]
 
 
 @pytest.mark.parametrize(
