@@ -141,7 +141,7 @@ def compare(
     from ap_ranker.training.config import read_training_config
     from ap_ranker.training.peers import check_peers
 
-    named_peers = list(dict.fromkeys(peers.split(","))) if peers else []
+    named_peers = list(dict.fromkeys(map(str.strip, peers.split(",")))) if peers else []
     check_peers(named_peers)
     contenders = Contender.parse_all(models)
     settings = read_training_config(config, {"epochs": epochs, "match": match, "embeddings": embeddings})

@@ -18,7 +18,8 @@ import numpy as np
 
 from ap_ranker.errors import InputError
 from ap_ranker.text.languages import THAI, check_language
-from ap_ranker.text.reading import Form, Word, read_words, surface_words, without_repetition
+from ap_ranker.text.reading import Form, Word, joined_words, read_words, surface_words
+from ap_ranker.text.repetition import without_repetition
 
 if TYPE_CHECKING:
     import bm25s
@@ -193,7 +194,7 @@ def shared_words(question: str, text: str, language: str | None = None) -> list[
 def _by_form(text: str, language: str | None) -> Mapping[Form, list[tuple[int, str]]]:
     """The different words of a text, each with its number, that have each form."""
     words: defaultdict[Form, list[tuple[int, str]]] = defaultdict(list)
-    for row in enumerate(dict.fromkeys(surface_words(text))):
+    for row in enumerate(dict.fromkeys([*surface_words(text), *joined_words(text)])):
         # Of Chinese, these are single characters, of which most are parts of other words, too.
         if row[1] not in _function_words() or "\u3000" < row[1] < "\ua000":
             for form in chain.from_iterable(_text_words(row[1], language)):

@@ -309,18 +309,24 @@ def _check_sizes(
         )
 
 
-def trained_lines(questions: Iterable[str]) -> str:
-    """The content of `TRAINED_QUESTIONS` for these questions: a hash a line, sorted so that their order is unknown."""
-    return "".join(f"{each}\n" for each in sorted(set(map(_hash, questions))))
+def trained_lines(questions: Iterable[str], before: Path | None = None) -> str:
+    """The content of `TRAINED_QUESTIONS` for these questions and those of a checkpoint that training began with.
+
+    A hash a line, sorted so that their order is unknown.
+    """
+    known = _trained(before) if before else None
+    return "".join(f"{each}\n" for each in sorted((known or set()).union(map(_hash, questions))))
 
 
 def find_trained(folder: Path, questions: Sequence[str]) -> list[bool] | None:
     """Whether a checkpoint has learnt from each question; `None` without such a file, as one of the hub."""
+    seen = _trained(folder)
+    return None if seen is None else [_hash(question) in seen for question in questions]
+
+
+def _trained(folder: Path) -> set[str] | None:
     path = folder / TRAINED_QUESTIONS
-    if not path.is_file():
-        return None
-    seen = set(path.read_text(encoding="utf-8", errors="replace").split())
-    return [_hash(question) in seen for question in questions]
+    return set(path.read_text(encoding="utf-8", errors="replace").split()) if path.is_file() else None
 
 
 def _hash(question: str) -> str:

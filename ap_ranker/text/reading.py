@@ -14,15 +14,16 @@ Models cut the same plain characters into tokens (`tokenizer.py`).
    characters, as Lucene's CJK analyser does, and Chinese characters one by one, too; a Korean word whole or as pairs.
    Where the language is Thai, a library finds the words, and each counts as it is or as pairs.
 5. Each word has forms, which are alternatives: its parts or the parts joined ("e-mail", "email"; "401(k)", "401k";
-   "iPhone15"), the stem, and the stem without accents. A question's word counts by the form that fits a text best.
+   "iPhone15"; "1,000", "1 000", "1000"), the stem, and the stem without accents. A question's word counts by the form
+   that fits a text best.
 
 Spellings of one letter, which a keyboard, a font or a writer exchanges, are one: `look_alike` undoes what people do not
 see or do not type (Arabic vowel signs and forms of hamza, Persian and Arabic keys for one letter, Hebrew points, the
 Hindi nukta, ё and е, the final ς, the Greek accent, which capitals lack). `fold` also drops accents, which distinguish
 words ("año", "ano"): it makes a further form of a word, never the only one.
 
-Below are the forms by which whole texts are compared: as the same question, as the same text, without repetition, as
-nearly equal. Among many texts, `near_copies.py` finds all pairs that are, which needs SciPy; two texts alone do not.
+Below are the forms by which whole texts are compared: as the same question, as the same text, as nearly equal. Among
+many texts, `near_copies.py` finds all pairs that are, which needs SciPy; two texts alone do not.
 """
 
 from __future__ import annotations
@@ -174,10 +175,12 @@ DIGITS_JOINED = 6
 
 _JOINTS = rf"\-'`._&{SOFT}"
 _SIGNS = rf"[+#]++(?!(?![{UNSPACED}\p{{Hangul}}])\p{{L}})"  # of "c++", not of "a+b"
+_GROUPING = r"(?<=(?<![\p{L}\p{N}\p{M}.,])\d{1,3}(?: \d{3})*) (?=\d{3}(?!\d))"  # the space in "10 000"
 _TOKEN = regex.compile(
-    rf"[\p{{L}}\p{{N}}](?:[\p{{L}}\p{{N}}\p{{M}}]|[{_JOINTS}(](?=[\p{{L}}\p{{N}}])|(?<=\d),(?=\d))*(?:{_SIGNS})?"
+    rf"[\p{{L}}\p{{N}}](?:[\p{{L}}\p{{N}}\p{{M}}]|[{_JOINTS}(](?=[\p{{L}}\p{{N}}])|(?<=\d),(?=\d)|{_GROUPING})*"
+    rf"(?:{_SIGNS})?"
 )
-_JOINT = regex.compile(rf"[{_JOINTS}(,]")
+_JOINT = regex.compile(rf"[{_JOINTS}(, ]")
 _LETTERS_AND_DIGITS = regex.compile(r"(?<=[\p{L}\p{M}])(?=\p{N})|(?<=\p{N})(?=[\p{L}\p{M}])")
 _CAPITALS_INSIDE = regex.compile(r"(?<=\p{Ll})(?=\p{Lu})")
 _RUN = regex.compile(
@@ -186,7 +189,7 @@ _RUN = regex.compile(
 _OTHER_SCRIPTS = regex.compile(rf"[{UNSPACED}\p{{Hangul}}]")
 _CHARACTER = regex.compile(r"\X")
 _CHINESE = regex.compile(r"\p{Han}")
-_THOUSANDS = regex.compile(r"(\p{L}*)(\d{1,3}(?:[.,']\d{3})+)(\p{L}*)")  # with letters beside: 1,000km
+_THOUSANDS = regex.compile(r"(?<![\d.,])\d{1,3}([.,' ])\d{3}(?:\1\d{3})*(?!\1?\d)")
 # An article before a word, which is not one word: l'eau, dell'ordine; but o'clock is.
 _ELISION = regex.compile(r"(?!o')\p{L}+'\p{L}{3}", regex.IGNORECASE)
 _DECIMAL = regex.compile(r"(\p{L}*)(\d+)[.,](\d+)(\p{L}*)")  # 1.5kg, v2.0
@@ -208,6 +211,11 @@ def surface_words(text: str) -> list[str]:
         for part in (_CHARACTER.findall(run[0]) if run["unspaced"] else _JOINT.split(run[0]))
         if part
     ]
+
+
+def joined_words(text: str) -> list[str]:
+    """The words of a text in lower case that have several parts, such as "e-mail" and "1 000", as they are written."""
+    return [token for token in _TOKEN.findall(lower(softly_plain(text))) if _JOINT.search(token)]
 
 
 @lru_cache(maxsize=2**17)  # InsuranceQA's 2.8 million words are some 30,000 different ones
@@ -250,15 +258,12 @@ def _pairs(run: str) -> list[str]:
 def _spaced(token: str, language: str | None) -> Word:
     """The forms of a word of a script with spaces. Signs are a part of "c++", and may be one of "ID#"."""
     letters = token.rstrip("+#")
-    parts = [part for part in _JOINT.split(letters) if part]
-    ways = [parts]
-    for boundary in (_LETTERS_AND_DIGITS, _CAPITALS_INSIDE):
-        pieces = [piece for part in ways[-1] for piece in boundary.split(part)]
-        if len(ways[-1]) < len(pieces) <= MOST_PIECES:
-            ways.append(pieces)
+    valued = _THOUSANDS.sub(lambda number: _JOINT.sub("", number[0]), letters)  # 1,000-2,000 is 1000-2000
+    ways = [way for written in dict.fromkeys((letters, valued)) for way in _ways(written)]
+    parts = ways[0]
     if len(parts) == 3:
         ways += [[parts[0] + parts[1], parts[2]], [parts[0], parts[1] + parts[2]]]
-    if joined := _joined(letters, parts):
+    if joined := _joined(valued):
         ways.append(joined)
     spelled = ([_spellings(lower(part, language), language) for part in way] for way in ways)
     forms = tuple(dict.fromkeys(chain.from_iterable(zip(*parts, strict=True) for parts in spelled)))
@@ -268,13 +273,20 @@ def _spaced(token: str, language: str | None) -> Word:
     return (signed,) if len(letters) == 1 else (signed, *forms)
 
 
-def _joined(token: str, parts: list[str]) -> list[str] | None:
+def _ways(letters: str) -> Iterator[list[str]]:
+    """The parts of a word, and what they consist of: letters and digits, words with capitals inside."""
+    yield (parts := [part for part in _JOINT.split(letters) if part])
+    for boundary in (_LETTERS_AND_DIGITS, _CAPITALS_INSIDE):
+        pieces = [piece for part in parts for piece in boundary.split(part)]
+        if len(parts) < len(pieces) <= MOST_PIECES:
+            yield (parts := pieces)
+
+
+def _joined(token: str) -> list[str] | None:
     """The parts as one word; a number as its value, beside its unit; `None` where they would not be one."""
-    if number := _THOUSANDS.fullmatch(token):
-        return [*filter(None, (number[1], _JOINT.sub("", number[2]), number[3]))]
     if number := _DECIMAL.fullmatch(token):
         return [*filter(None, (number[1], f"{number[2]}.{number[3]}", number[4]))]
-    joined = "".join(parts)
+    joined = _JOINT.sub("", token)
     is_range = joined.isdigit() and ("." in token or len(joined) < DIGITS_JOINED)
     return None if is_range or len(joined) > MOST_JOINED or _ELISION.match(token) else [joined]
 
@@ -312,13 +324,6 @@ _KEPT = regex.compile(
 )
 _RAISED = regex.compile(r"(?<=\d)(?=[²³¹⁰-⁹])")
 _DOTLESS = regex.compile(r"\w*ı\w*")
-_SAID = regex.compile(
-    rf"[{UNSPACED}]\p{{M}}*"
-    r"|\d+(?:[.,:/\-]\d+){1,3}|(?<![\w\-])(\p{L}+)-\1(?![\w\-])"  # 8.8.8.8, 50/50, Baden-Baden: no repetition
-    rf"|[\p{{L}}\p{{N}}\p{{M}}--[{UNSPACED}]]+[+#]*",
-    regex.V1 | regex.IGNORECASE,
-)
-_SEPARATORS = " \t\r\n,;/|-"
 
 
 def question_key(text: str) -> str:
@@ -342,36 +347,6 @@ def normalized(text: str) -> str:
 def bare(text: str) -> str:
     """The words of a text in lower case, with one space between them and without anything else."""
     return " ".join(_WORD.findall(lower(plain(text)).casefold()))
-
-
-def without_repetition(text: str) -> str:
-    """The part of a text that it repeats from beginning to end, such as "help" of "Help, help, HELP"; else the text.
-
-    The last repetition may be cut off. Words are compared without case and punctuation. BM25 adds up the words of a
-    question: typed ten times it would have ten times the score, far beyond what fusion and calibration were fitted to.
-    """
-    matches = list(_SAID.finditer(text))
-    words = [match[0].casefold() for match in matches]
-    if len(set(words)) == len(words):  # most questions
-        return text
-    period = _period(words)
-    if 2 * period > len(words) and len(words) > 2:  # the last word may be cut off, too
-        shorter = _period(words[:-1])
-        if 2 * shorter <= len(words) - 1 and words[-1 - shorter].startswith(words[-1]):
-            period = shorter
-    return text if 2 * period > len(words) else text[: matches[period].start()].rstrip(_SEPARATORS)
-
-
-def _period(words: list[str]) -> int:
-    """The smallest p for which each word equals the one p words before it (Knuth, Morris & Pratt 1977); in O(N)."""
-    border = [0] * len(words)  # of each beginning: the longest proper one that is its end, too
-    length = 0
-    for i in range(1, len(words)):
-        while length and words[i] != words[length]:
-            length = border[length - 1]
-        length += words[i] == words[length]
-        border[i] = length
-    return len(words) - border[-1]
 
 
 NEAR = 0.8

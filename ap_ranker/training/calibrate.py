@@ -203,7 +203,7 @@ def _reachable(wanted: Sequence[float] | None, dev: Dataset) -> tuple[list[float
         raise InputError(
             f"{dev.name}: expected at least {questions_needed(precision):,} questions with a right answer to calibrate "
             f"for precision {key(precision)}, found {found:,}: even if all were answered right, that could be chance. "
-            "Add questions, or choose a lower --precision."
+            f"Add questions{', or choose a lower --precision' if found >= MIN_QUESTIONS else ''}."
         )
     left_out = "precision {} left out: it needs {:,} questions, found {:,}."
     return reached, [left_out.format(key(each), questions_needed(each), found) for each in refused]

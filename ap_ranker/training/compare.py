@@ -63,7 +63,7 @@ class Contender:
     def parse_all(cls, text: str) -> list[Contender]:
         """Read several, separated by commas; `all` stands for all registered models whose encoder is available."""
         if text.strip() != "all":
-            return [cls.parse(name) for name in dict.fromkeys(text.split(","))]
+            return [cls.parse(name) for name in dict.fromkeys(map(str.strip, text.split(",")))]
         contenders = []
         for name, spec in sorted(MODELS.items()):
             try:

@@ -147,7 +147,7 @@ class TrainingConfig:
         spec = model_spec(self.model)
         theirs = {"dropout": spec.recipe.dropout} if self.recipe == "paper" and "dropout" in spec.options else {}
         options = complete_options(self.model, {**theirs, **self.options})
-        return options | ({"frozen": True} if self.effort == "quick" else {})
+        return options | ({"frozen": True, "trained_layers": 0} if self.effort == "quick" else {})
 
     def without_defaults(self) -> dict[str, Any]:
         """The model and all settings that differ from the defaults, as basic types."""

@@ -151,9 +151,11 @@ def settings_of_start(config: TrainingConfig, start: Ranker) -> TrainingConfig:
         raise InputError(f"{start.source}: expected a checkpoint of {config.model} to start from, found {found}.")
     if config.embeddings is not None:
         raise InputError("Expected --start or --embeddings, found both: the checkpoint brings its own word vectors.")
+    by_effort = () if config.effort == "auto" else ("frozen", "trained_layers")
+    theirs = {name: value for name, value in first.options.items() if name not in by_effort}
     return replace(
         config,
-        options={**first.options, **config.options},
+        options={**theirs, **config.options},
         max_tokens=first.max_tokens,
         embedding_size=first.embedding_size or config.embedding_size,
     )

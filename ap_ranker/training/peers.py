@@ -24,7 +24,7 @@ from ap_ranker.errors import InputError, check_known, extra_for, library_errors
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.files import atomic_directory, hash_of_files
-from ap_ranker.models.pretrained import find_encoder, refuse_code
+from ap_ranker.models.pretrained import encoder_hash, find_encoder, refuse_code
 from ap_ranker.models.transformer_encoder import multiplies_bfloat16
 from ap_ranker.text.reading import question_key
 from ap_ranker.training.distributed import OnOneDevice
@@ -214,7 +214,8 @@ def train_or_load_peer(
     name: str, encoder: Path, data: Dataset, folder: Path, seed: int, device: torch.device, recipe: Settings = RECIPE
 ) -> tuple[Peer, float]:
     """The peer that an earlier run wrote to `folder`, or a new one from an encoder; the seconds of its training."""
-    settings = {"encoder": encoder.name, "data": data.name, "pairs": data.pairs, **recipe, "seed": seed}
+    digests = {"encoder_digest": encoder_hash(encoder), "data_digest": data.digest}
+    settings = {"encoder": encoder.name, "data": data.name, "pairs": data.pairs, **recipe, "seed": seed, **digests}
     if not (folder / SETTINGS).is_file():
         set_seed(seed)
         started = time.perf_counter()
@@ -228,7 +229,7 @@ def train_or_load_peer(
             (draft / SETTINGS).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     record = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
     seconds = float(record.pop("seconds"))
-    if record != settings:
+    if digests | record != settings:  # an earlier version wrote no digests
         raise InputError(f"{folder}: expected a {name} trained with {settings}, found {record}. Name another folder.")
     # Loaded anew also after training, which leaves the library's model in reduced precision.
     return PEERS[name](folder, device), seconds

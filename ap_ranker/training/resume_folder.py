@@ -23,14 +23,22 @@ logger = logging.getLogger(__name__)
 SECONDS = "eval_training_seconds"
 """Entry in the Trainer's history after each epoch, from which a resumed run knows its duration."""
 
+DIGEST = "_digest"
+"""End of the name of a hash of what a run reads."""
+
 _NOTES = "trainer_state.json"
 """What the Trainer writes last of a state, and what is removed first: without it, a state is incomplete."""
 
 
 def check_same(kept: Mapping[str, Any], run: Mapping[str, Any], at: Path, advice: str) -> None:
-    """Raise an `InputError`, which ends with the advice, if what was kept in a place is of another run."""
-    if different := ", ".join(name for name, value in run.items() if kept.get(name, value) != value):
-        raise InputError(f"{at}: expected a run with the same settings and data, found another {different}. {advice}")
+    """Raise an `InputError`, which ends with the advice, if what was kept in a place is of another run.
+
+    What has a hash may have another name, as a file that was moved has.
+    """
+    compared = {name: value for name, value in run.items() if f"{name}{DIGEST}" not in kept}
+    if different := [name.removesuffix(DIGEST) for name, value in compared.items() if kept.get(name, value) != value]:
+        found = ", ".join(different)
+        raise InputError(f"{at}: expected a run with the same settings and data, found another {found}. {advice}")
 
 
 class ResumeFolder(TrainerCallback):
@@ -148,3 +156,10 @@ def seconds_so_far(state: Path | None) -> float:
     """Duration of the run up to this state, in seconds."""
     history = TrainerState.load_from_json(str(state / _NOTES)).log_history if state else []
     return max((entry[SECONDS] for entry in history if SECONDS in entry), default=0.0)
+
+
+def epochs_so_far(state: Path | None) -> tuple[int, int]:
+    """The number of epochs up to this state, and of those after the best one, which the Trainer does not remember."""
+    notes = TrainerState.load_from_json(str(state / _NOTES)) if state else TrainerState()
+    steps = [entry["step"] for entry in notes.log_history if SECONDS in entry]
+    return len(steps), sum(step > (notes.best_global_step or 0) for step in steps)

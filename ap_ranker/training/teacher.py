@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -66,6 +67,12 @@ class Teacher:
             self._ranker.cache = EncodingCache(CACHE_BYTES, self._ranker.stored_dtype)
         self.source = str(ranker.source)
         self.questions = list(dict.fromkeys(text for text in questions if text.strip()))
+
+    @property
+    def digest(self) -> str:
+        """A hash of all that it teaches by."""
+        known = repr((_identity(self._ranker), self.questions))
+        return hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest()
 
     def teach(
         self,

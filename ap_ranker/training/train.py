@@ -22,11 +22,12 @@ from transformers.trainer_utils import set_seed
 from ap_ranker.data.dataset import Dataset, answerable, sample_questions
 from ap_ranker.data.split import DEV, question_lines
 from ap_ranker.data.wordings import with_wordings
+from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import MIN_QUESTIONS
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
-from ap_ranker.files import writing
+from ap_ranker.files import WriteError, writing
 from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.base import States as TextStates
 from ap_ranker.models.pretrained import encoder_hash, find_encoder
@@ -37,6 +38,7 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import (
     TRAINED_QUESTIONS,
     CheckpointConfig,
+    find_checkpoint,
     is_checkpoint,
     read_checkpoint_config,
     save_checkpoint,
@@ -55,7 +57,7 @@ from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
 from ap_ranker.training.initialize import initialize_from, initialize_model, settings_of_start, with_effort
 from ap_ranker.training.objectives import objective_spec
 from ap_ranker.training.progress import Progress, quiet
-from ap_ranker.training.resume_folder import ResumeFolder, check_same, seconds_so_far
+from ap_ranker.training.resume_folder import DIGEST, ResumeFolder, check_same, seconds_so_far
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
 
@@ -135,8 +137,8 @@ def train(
         learnt, lessons = with_answer_sentences(data) if sentences else data, None
         if teacher:
             learnt, lessons = teacher.teach(learnt, data, unanswered, config.language, on_progress)
-        record = _record(config, recipe, data, start, teacher)
-        states.check_run(record | {"data": learnt.digest, "dev": dev.digest, "encoder": _weights_read(config, start)})
+        record = _record(config, recipe, data, dev, start, teacher)
+        states.check_run(record)
 
         # 1. Build the vocabulary and initialise the weights.
         set_seed(config.seed)
@@ -172,7 +174,7 @@ def train(
             if start is None or not objective.needs_gradient:  # a trained model's weights are better than fitted ones
                 model.fit(_judged_candidates(ranker, data, config, on_progress))
             if objective.needs_gradient and config.epochs != 0:
-                trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, states, started, callbacks)
+                trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, states, started, callbacks, last)
                 best_epoch, scores = _learn(trainer, last, on_progress)
             scores = _scores(dev_set, ranker, on_progress) if scores is None else scores
         scores, weights = dev_set.fit_fusion(ranker, scores, untrained=best_epoch == 0)
@@ -204,8 +206,10 @@ def train(
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if process_number() == 0:
             # What tells new questions from known ones; the user has no file of dev questions that were set aside.
-            files = {TRAINED_QUESTIONS: trained_lines(each.text for each in data.questions)}
-            files |= {DEV: question_lines(dev)} if data.withheld else {}
+            before = find_checkpoint(start.source) if start else None
+            files = {TRAINED_QUESTIONS: trained_lines((each.text for each in learnt.questions), before)} | (
+                {DEV: question_lines(dev)} if data.withheld else {}
+            )
             card = model_card(ranker.config, report, _machine(place), batches, about)
             calibrated = partial(_calibrate, dev=known, ranker=ranker, device=device)
             save_checkpoint(output, ranker.config, model, tokenizer, card, files, finish=calibrated)
@@ -238,7 +242,7 @@ def train_or_load(
         return train(data, dev, folder, config, start=start, teacher=teacher, device=device, **others).ranker
     ranker = Ranker.from_pretrained(folder, resolve_device(device), cache=EncodingCache(0))  # as `train` returns it
     assert ranker.config is not None
-    settings = _record(config, _recipe(config, data, teacher), data, start, teacher)
+    settings = _record(config, _recipe(config, data, teacher), data, dev, start, teacher)
     check_same(ranker.config.training, settings, folder, "Name another folder for the runs, or remove this one.")
     return ranker
 
@@ -259,14 +263,27 @@ def _calibrate(draft: Path, *, dev: Dataset, ranker: Ranker, device: str | None)
     if not dev.judged and len(dev.answerable) >= MIN_QUESTIONS and len(dev.answers) <= CALIBRATED_ANSWERS:
         written = read_checkpoint_config(draft), ranker.model.eval(), ranker.tokenizer
         held = load_shared(draft, ranker.device, written)
-        calibrate(held.folder, dev, device=device)
+        try:
+            calibrate(held.folder, dev, device=device)
+        except WriteError:
+            raise
+        except InputError as error:  # what was learnt must not be lost for it
+            logger.warning("The checkpoint is not calibrated. %s", error)
 
 
 def _record(
-    config: TrainingConfig, recipe: Recipe, data: Dataset, start: Ranker | None, teacher: Teacher | None
+    config: TrainingConfig, recipe: Recipe, data: Dataset, dev: Dataset, start: Ranker | None, teacher: Teacher | None
 ) -> dict[str, Any]:
-    sources = {"start": start.source if start else None, "teacher": teacher.source if teacher else None}
-    return json.loads(json.dumps(asdict(config) | asdict(recipe) | {"data": data.name} | sources))
+    """All that a run is made of: its settings, and the names and hashes of what it reads, as JSON has them."""
+    names = {
+        "data": data.name,
+        "start": start.source if start else None,
+        "teacher": teacher.source if teacher else None,
+    }
+    digests = {"data": data.digest, "dev": dev.digest, "encoder": _weights_read(config, start)}
+    digests |= {"teacher": teacher.digest if teacher else None}
+    found = asdict(config) | asdict(recipe) | names | {f"{name}{DIGEST}": each for name, each in digests.items()}
+    return json.loads(json.dumps(found))
 
 
 def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> CandidateScores:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,7 +27,7 @@ from ap_ranker.training.batches import Batches, EachEpoch
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import OnOneDevice, gather, mention_other_gpus, share
 from ap_ranker.training.objectives import IGNORE, NEGATIVE, ScoredBatch, objective_spec, relevance
-from ap_ranker.training.resume_folder import SECONDS, ResumeFolder
+from ap_ranker.training.resume_folder import SECONDS, ResumeFolder, epochs_so_far
 
 with extra_for("Training and measuring need", "train"):
     import accelerate  # noqa: F401 - without it, the Trainer of transformers fails only once the data is read
@@ -76,7 +78,7 @@ class AnswerTrainer(Trainer):
     """Optimises the objectives, and evaluates each epoch by the ranking of the dev questions.
 
     `scores` are those of the best and the last epoch: step -> result of `EvaluationSet.timed_scores`, unless it was
-    before an interruption.
+    before an interruption. A run that goes on from its `last` state has waited for a better epoch as long as before.
     """
 
     def __init__(
@@ -89,15 +91,20 @@ class AnswerTrainer(Trainer):
         states: ResumeFolder,
         started: float,
         callbacks: Sequence[TrainerCallback],
+        last: Path | None,
     ) -> None:
         mention_other_gpus(ranker.device)
+        done, waited = epochs_so_far(last)
+        patience = EarlyStoppingCallback(config.patience)
+        patience.early_stopping_patience_counter = waited
+        ended = replace(recipe, epochs=done) if waited >= config.patience else recipe
         super().__init__(
             model=Scorer(ranker.model),
-            args=_arguments(states, config, recipe, ranker.device),
+            args=_arguments(states, config, ended, ranker.device),
             train_dataset=batches.pairs,  # a list is a data set, too
             eval_dataset=dev.questions,
             data_collator=batches,
-            callbacks=[EarlyStoppingCallback(config.patience), states],
+            callbacks=[patience, states],
         )
         for default in (PrinterCallback, ProgressCallback):  # they print raw dictionaries
             self.remove_callback(default)

@@ -121,9 +121,9 @@ def _run_trial(
     study: optuna.Study, space: Space, output: Path, base: TrainingConfig, run: Callable[..., TrainingResult]
 ) -> None:
     trial = study.ask()
-    config = configure(base, _draw(trial, space, base))
+    values = _draw(trial, space, base)
     try:
-        result = run(output / f"trial-{trial.number}", config, callbacks=(_Epochs(trial),))
+        result = run(output / f"trial-{trial.number}", configure(base, values), callbacks=(_Epochs(trial),))
         study.tell(trial, result.dev.model[MEASURE])
     except optuna.TrialPruned:
         study.tell(trial, state=TrialState.PRUNED)

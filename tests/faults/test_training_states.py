@@ -162,6 +162,27 @@ def test_a_run_may_end_later_than_it_was_to(tmp_path: Path) -> None:
         assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".training")] == []
 
 
+class Evaluated(TrainerCallback):
+    """The epochs that were evaluated."""
+
+    def __init__(self) -> None:
+        self.epochs: list[int] = []
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.epochs.append(round(state.epoch))
+
+
+@pytest.mark.parametrize("killed", [2, 3, 4])
+def test_a_resumed_run_has_waited_for_a_better_epoch_before(killed: int, tmp_path: Path) -> None:
+    """The first of them is the best, so that the fourth is the last; perhaps it was killed just after that one."""
+    config = replace(CONFIG, learning_rate=1e-9, epochs=9, patience=3)
+    evaluated = Evaluated()
+    with pytest.raises(Killed):
+        train(DATA, DATA, tmp_path / "c", config, device="cpu", callbacks=(evaluated, After(killed, die)))
+    result = train(DATA, DATA, tmp_path / "c", config, device="cpu", resume=True, callbacks=(evaluated,))
+    assert (result.best_epoch, evaluated.epochs) == (1, [1, 2, 3, 4])
+
+
 def test_a_run_without_a_state_resumes_as_any_other(tmp_path: Path) -> None:
     """It was killed before its first epoch ended: nothing of it is gone on from."""
     killed = patch("ap_ranker.training.train.initialize_model", side_effect=Killed)

@@ -18,6 +18,15 @@ from ap_ranker.ranking.bm25 import BM25
         ("v2.0 notes", "2.0", "v0.2 notes"),
         ("1,000km range", "1000 km", "10 km range"),
         ("1000 km range", "1.000km", "10 km range"),
+        ("Plafond de 1 000 €", "1000€", "Plafond de 10 € ou 100"),
+        ("Limite 1000 €", "1\u202f000 €", "Limite 10 €, puis 100 €"),
+        ("12 500 kr", "12500kr", "kr 500, kr 12"),
+        ("1 000,50 zł", "1000.50", "50 zł, 1 zł"),
+        ("From 1,000-2,000 miles", "2000 miles", "From 1 mile, 2 miles"),
+        ("From 1 000-2 000 miles", "1000 miles", "From 1 mile, 2 miles"),
+        ("2 100mg tablets", "100mg", "2 mg, 10 mg tablets"),
+        ("Call 555 123 456", "555123456", "Call 555, press 123"),
+        ("In 2020 100 people", "2020", "In 20 or 100"),
     ],
 )
 def test_the_number_itself_comes_first(text: str, query: str, twin: str) -> None:

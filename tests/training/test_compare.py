@@ -45,6 +45,7 @@ def test_contenders_are_named_with_their_options() -> None:
     assert CONTENDERS[1].model == "qa-bilstm"
     assert CONTENDERS[1].options == {"hidden": 3, "similarity": "gesd"}
     assert [contender.label for contender in Contender.parse_all("all")] == sorted(MODELS)
+    assert [contender.label for contender in Contender.parse_all("ap-cnn, qa-cnn, ap-cnn")] == ["ap-cnn", "qa-cnn"]
 
 
 @pytest.mark.parametrize(
@@ -123,6 +124,16 @@ def test_other_settings_are_not_mixed_in(finished: tuple[Path, Comparison]) -> N
     folder, _ = finished
     with refused("ap-cnn,filters=6-seed1 … epochs"):
         run(folder, replace(CONFIG, epochs=2))
+
+
+@pytest.mark.parametrize("part", ["data", "dev"])
+def test_runs_on_other_data_are_not_mixed_in(part: str, finished: tuple[Path, Comparison]) -> None:
+    """A file that was edited has the same name."""
+    folder, _ = finished
+    edited = replace(DATA, questions=DATA.questions[1:])
+    data, dev = (edited, DATA) if part == "data" else (DATA, edited)
+    with refused(f"ap-cnn,filters=6-seed1 … another {part}"):
+        compare(CONTENDERS, data, dev, DATA, folder, CONFIG, seeds=[1, 2], device="cpu")
 
 
 def test_random_order_by_hand(finished: tuple[Path, Comparison]) -> None:

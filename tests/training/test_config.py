@@ -146,6 +146,10 @@ def test_epochs_are_few_with_a_pretrained_encoder() -> None:
     efforts = [TrainingConfig("ap-transformer", effort=effort) for effort in ("quick", "normal", "best")]  # type: ignore[arg-type]
     assert [epochs(config) for config in efforts] == [8, 4, 8]
     assert [config.model_options["frozen"] for config in efforts] == [True, False, False]
+    quick = TrainingConfig(
+        "ap-transformer", {"frozen": True, "trained_layers": 3}, effort="quick"
+    )  # of a live checkpoint
+    assert (quick.model_options["frozen"], quick.model_options["trained_layers"]) == (True, 0)
     frozen = TrainingConfig("ap-transformer", {"frozen": True}, effort="best")
     assert (epochs(frozen), frozen.model_options["frozen"]) == (8, True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import torch
 from conftest import TEXTS, write_checkpoint, write_encoder
 from naive import SMALL
 from refusals import refused
+from small_runs import StopAfter
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
@@ -215,6 +217,8 @@ def test_every_model_can_be_a_student(student: str, teacher: Path, pairs: Datase
     result = distill(teacher, pairs, pairs, tmp_path / "student", config, questions=["Can I pay later?"])
     assert result.ranker.config is not None
     assert result.ranker.config.training["teacher"] == str(teacher)
+    asked = ["Can I pay later?", "Is this new?"]
+    assert Ranker.from_pretrained(tmp_path / "student").seen_in_training(asked) == [True, False]
     assert str(teacher) in (tmp_path / "student" / "README.md").read_text()
 
 
@@ -249,6 +253,18 @@ def test_refused(config: TrainingConfig, facts: str, checkpoint: Path, pairs: Da
     with refused(facts):
         distill(checkpoint, pairs, pairs, tmp_path / "student", config)
     assert not (tmp_path / "student").exists()
+
+
+def test_a_run_is_not_resumed_with_another_teacher_of_the_same_name(pairs: Dataset, tmp_path: Path) -> None:
+    """Its weights have learnt other scores."""
+    folder = write_checkpoint("ap-cnn", tmp_path / "teacher")
+    config = TrainingConfig("qa-cnn", SMALL["qa-cnn"], epochs=2, embedding_size=4)
+    with pytest.raises(KeyboardInterrupt):
+        distill(folder, pairs, pairs, tmp_path / "student", config, callbacks=(StopAfter(1),))
+    shutil.rmtree(folder)
+    write_checkpoint("ap-cnn", folder, {**SMALL["ap-cnn"], "filters": 3})
+    with refused("student.training … another teacher"):
+        distill(folder, pairs, pairs, tmp_path / "student", config, resume=True)
 
 
 def test_questions_without_labels_need_shared_answers(teacher: Path, pairs: Dataset) -> None:

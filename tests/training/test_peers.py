@@ -101,6 +101,16 @@ def test_other_settings_are_not_mixed_in(encoder: Path, tmp_path: Path, monkeypa
 
 
 @pytest.mark.usefixtures("quick")
+def test_a_peer_of_other_data_is_not_taken(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that was edited has the same name, and perhaps as many pairs."""
+    monkeypatch.setitem(module.RECIPE, "epochs", 1)
+    fine_tuned("bi-encoder", encoder, tmp_path / "peer")
+    other = replace(DATA, answers=[replace(DATA.answers[0], text="Edited."), *DATA.answers[1:]])
+    with refused(f"bi-encoder … {other.digest} … {DATA.digest}"):
+        train_or_load_peer("bi-encoder", encoder, other, tmp_path / "peer", 1, CPU)
+
+
+@pytest.mark.usefixtures("quick")
 def test_a_training_that_fails_leaves_nothing(encoder: Path, tmp_path: Path) -> None:
     with (
         patch.object(PEERS["bi-encoder"], "fine_tune", side_effect=KeyboardInterrupt),

@@ -108,6 +108,16 @@ def test_mistakes(tmp_path: Path, text: str, facts: str) -> None:
     assert str(raised.value).startswith(str(tmp_path / "space.yaml"))
 
 
+def test_a_value_is_for_the_models_of_the_space(tmp_path: Path) -> None:
+    """Not for that of the settings, which no trial has."""
+    (tmp_path / "space.yaml").write_text("effort: [quick, best]\nmodel: [ap-transformer]\n")
+    found = read_space(tmp_path / "space.yaml", TrainingConfig("ap-cnn"))
+    assert found["effort"] == CategoricalDistribution(("quick", "best"))
+    (tmp_path / "space.yaml").write_text("effort: [quick, best]\nmodel: [ap-transformer, ap-cnn]\n")
+    with refused("space.yaml, effort … ap-cnn … effort: quick"):
+        read_space(tmp_path / "space.yaml", TrainingConfig("ap-transformer"))
+
+
 def test_an_option_that_one_of_the_models_has(tmp_path: Path) -> None:
     space = read(tmp_path, "options.hidden: {low: 2, high: 4}\nmodel: [ap-cnn, qa-bilstm]")
     assert space == {

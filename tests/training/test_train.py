@@ -579,6 +579,15 @@ def without_calibration() -> AbstractContextManager[Any]:
     return patch("ap_ranker.training.train.calibrate")
 
 
+def test_what_cannot_be_calibrated_is_kept_all_the_same(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A FAQ of one answer has no wrong one, on which a threshold could be tried."""
+    questions = [Question(str(i), f"{ask} {topic}", (0,)) for ask in "abc" for i, topic in enumerate(TOPICS)]
+    data = Dataset("one answer", [Answer("0", "Ask us.")], questions)
+    train(data, data, tmp_path / "c", settings("ap-cnn", epochs=1), device="cpu")
+    assert read_checkpoint_config(tmp_path / "c").calibration == {}
+    assert [record for record in caplog.records if "not calibrated" in record.getMessage()]
+
+
 def test_no_checkpoint_is_there_before_its_calibration(tmp_path: Path) -> None:
     """An interrupted one leaves the older checkpoint, and the run can go on."""
     config = settings("ap-cnn", epochs=2)

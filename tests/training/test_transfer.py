@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,6 +84,16 @@ def test_training_goes_on_from_them(pairs: Dataset, tmp_path: Path) -> None:
     assert str(tmp_path / "first") in (tmp_path / "second" / "README.md").read_text()
 
 
+def test_what_the_first_one_has_learnt_the_second_one_knows(pairs: Dataset, tmp_path: Path) -> None:
+    """Its questions are not new: they are easy for the second, too."""
+    train(pairs, pairs, tmp_path / "first", TrainingConfig("ap-cnn", SMALL["ap-cnn"], embedding_size=8, epochs=1))
+    start = Ranker.from_pretrained(tmp_path / "first")
+    train(OTHER, OTHER, tmp_path / "second", TrainingConfig("ap-cnn", epochs=1), start=start)
+    asked = [question.text for question in (*pairs.questions, *OTHER.questions)]
+    second = Ranker.from_pretrained(tmp_path / "second")
+    assert second.seen_in_training([*asked, "Is this new?"]) == [True] * len(asked) + [False]
+
+
 def test_a_pretrained_encoder_keeps_what_it_learnt(pairs: Dataset, tmp_path: Path) -> None:
     options = {"encoder": str(write_encoder(tmp_path / "encoder")), "size": 4}
     train(pairs, pairs, tmp_path / "first", TrainingConfig("ap-transformer", options, epochs=2, max_tokens=20))
@@ -92,6 +103,22 @@ def test_a_pretrained_encoder_keeps_what_it_learnt(pairs: Dataset, tmp_path: Pat
     for name in set(learnt) - {name for name in learnt if name.startswith("statistics")}:
         torch.testing.assert_close(now[name], learnt[name])
     assert now["statistics.documents"] == 2
+
+
+@pytest.mark.parametrize(
+    ("effort", "expected"),
+    [("auto", (True, 1)), ("quick", (True, 0)), ("normal", (False, 0)), ("best", (False, 0))],
+)
+def test_how_much_of_it_learns_is_said_anew(effort: Any, expected: tuple[bool, int], tmp_path: Path) -> None:
+    """The weights do not decide it: `--best` of a checkpoint whose last layers learnt trains all of them."""
+    options = {"encoder": str(write_encoder(tmp_path / "encoder")), "size": 4, "frozen": True, "trained_layers": 1}
+    config = TrainingConfig("ap-transformer", options, epochs=1, max_tokens=20)
+    train(OTHER, OTHER, tmp_path / "start", config, device="cpu")
+    start = Ranker.from_pretrained(tmp_path / "start")
+    again = TrainingConfig("ap-transformer", epochs=1, effort=effort)
+    config_of = train(OTHER, OTHER, tmp_path / "new", again, start=start, device="cpu").ranker.config
+    assert config_of is not None
+    assert (config_of.options["frozen"], config_of.options["trained_layers"]) == expected
 
 
 def test_another_architecture_is_refused(checkpoint: Path) -> None:

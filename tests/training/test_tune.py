@@ -10,9 +10,10 @@ from unittest.mock import patch
 import optuna
 import pytest
 import torch
+from conftest import write_encoder
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
-from refusals import refused
+from refusals import absent, refused
 from small_runs import of_topics
 
 from ap_ranker.data.dataset import Dataset
@@ -201,6 +202,21 @@ def test_a_hopeless_run_is_ended_early(tmp_path: Path) -> None:
     assert (last.state, last.last_step) == (TrialState.PRUNED, 3)
     assert last.value == last.intermediate_values[3] < 1.0
     assert files(output) == ["trials.log"]  # the best ones were planted
+
+
+def test_values_that_do_not_fit_each_other_fail_the_trial_and_the_search_goes_on(tmp_path: Path) -> None:
+    """Each is valid alone: a frozen encoder may have last layers that learn, and one that learns may not."""
+    options = {"encoder": str(write_encoder(tmp_path / "encoder")), "size": 4}
+    base = TrainingConfig("ap-transformer", options, epochs=1, max_tokens=20)
+    space: Space = {
+        "options.frozen": CategoricalDistribution((False,)),
+        "options.trained_layers": CategoricalDistribution((1, 0)),
+    }
+    trials = search(tmp_path / "out", 4, space, base).trials
+    states = {(trial.params["options.trained_layers"], trial.state) for trial in trials}
+    assert states == {(1, TrialState.FAIL), (0, TrialState.COMPLETE)}
+    failed = next(trial for trial in trials if trial.state == TrialState.FAIL)
+    assert not absent("frozen: true … trained_layers: 1", failed.user_attrs["error"])
 
 
 @pytest.mark.parametrize(

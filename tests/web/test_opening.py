@@ -183,6 +183,10 @@ def test_a_database_that_fails_leaves_the_faqs_order(search: DeclaredPipeline, m
         ("informacion", "La información.", None, ["información"]),
         ("自行车怎么退货", "您的自行车可以退货。", None, ["自", "行", "车", "退", "货"]),
         ("كم سعر الدراجة؟", "سعر الدراجات للدراجة", None, ["سعر", "للدراجة"]),
+        ("1000€?", "Coûte 1 000 €, ou 1.000 €.", None, ["1 000", "1.000"]),
+        ("My email", "By E-Mail to mail@shop.example", None, ["e-mail"]),
+        ("mail", "By e-mail", None, ["mail"]),
+        ("401k", "The 401(k) plan", None, ["401(k"]),
         ("the of and", "the of and", None, []),
         ("", "a text", None, []),
         ("<b>&", "<b>&", None, ["b"]),
@@ -315,6 +319,29 @@ def test_a_topic_that_is_gone(browser: Browser, addresses: dict[str, str]) -> No
     with opened(browser, address, "en", refused="/api/browse") as page:
         expect(page.locator("#opening .asked a")).to_have_count(3)
         assert page.locator("main img").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "expected"),
+    [
+        ("Coûte 1\u202f000 €, 1 000 ou 11 000", ["1 000"], ["1\u202f000", "1 000"]),
+        ("E\u2011Mail, e-mail, mail", ["e-mail"], ["E\u2011Mail", "e-mail"]),
+        ("l\u2019eau, l'eau, eau", ["l'eau"], ["l\u2019eau", "l'eau"]),
+        ("Use C++, not C or c#", ["c++"], ["C++"]),
+        ("The 401(k) plan", ["401(k"], ["401(k"]),
+    ],
+)
+def test_words_are_marked_as_they_are_written(
+    browser: Browser, addresses: dict[str, str], text: str, words: list[str], expected: list[str]
+) -> None:
+    script = """async ([text, words]) => {
+        const { mark } = await import(new URL("page/marks.js", document.baseURI));
+        const element = Object.assign(document.createElement("p"), { textContent: text });
+        mark([element], words);
+        return [element.textContent, [...element.querySelectorAll("mark")].map((each) => each.textContent)];
+    }"""
+    with opened(browser, addresses["ja"], "en") as page:
+        assert page.evaluate(script, [text, words]) == [text, expected]
 
 
 def passage(page: Page, text: str) -> Any:

@@ -1,9 +1,9 @@
-// The words that a question shares with an answer, marked where they stand in its text.
+// The words that a question shares with an answer, marked in its text.
 const UNSPACED = /[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}]/u;
 const [BEFORE, AFTER] = ["(?<![\\p{L}\\p{M}\\p{N}])", "(?![\\p{L}\\p{M}\\p{N}])"];
 
-// `words` are in lower case, as the server found them in the answer: of scripts without spaces, characters, of which two
-// in a row say something.
+// `words` are in lower case, with plain spaces and hyphens, as the server found them: of scripts without spaces,
+// characters, of which two in a row say something.
 export function mark(elements, words) {
   if (!words.length) return;
   const longestFirst = [...words].sort((one, other) => other.length - one.length);
@@ -20,7 +20,7 @@ export function mark(elements, words) {
 }
 
 function escaped(word) {
-  return word.replace(/[^\p{L}\p{M}\p{N}\s]/gu, (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`);
+  return word.replace(/[^\p{L}\p{M}\p{N}]/gu, (sign) => ("+#".includes(sign) ? `[${sign}]` : "[^\\p{L}\\p{N}]"));
 }
 
 function* marked(text, pattern) {
