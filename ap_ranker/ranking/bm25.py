@@ -18,8 +18,7 @@ import numpy as np
 
 from ap_ranker.errors import InputError
 from ap_ranker.text.languages import THAI, check_language
-from ap_ranker.text.reading import Form, Word, joined_words, read_words, surface_words
-from ap_ranker.text.repetition import without_repetition
+from ap_ranker.text.reading import Form, Word, joined_words, read_words, surface_words, without_repetition
 
 if TYPE_CHECKING:
     import bm25s

@@ -22,7 +22,7 @@ from ap_ranker.ranking.loaded_checkpoints import LoadedCheckpoint
 from ap_ranker.ranking.quantization import QuantizedStates, StateDtype
 from ap_ranker.ranking.stored_encodings import Encodings, KeptEncodings
 from ap_ranker.ranking.wordings import WordingVectors
-from ap_ranker.text.repetition import without_repetition
+from ap_ranker.text.reading import without_repetition
 from ap_ranker.text.tokenizer import AnyTokenizer, Span, SubwordTokenizer, TokenBatch, WordsOfTexts
 
 logger = logging.getLogger(__name__)

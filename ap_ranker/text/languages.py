@@ -1,13 +1,13 @@
-"""What depends on a language: stemmers, and the library that finds the words of Thai, which has no spaces between them.
+"""What depends on a language: stemmers, and what words are where there are no spaces between them.
 
-Snowball's stemmers map the forms of a word ("parcel", "parcels") to one stem. The library, the extra `thai`, gets runs
-of Thai only, as it would split words of others at their accents.
+Snowball's stemmers map the forms of a word ("parcel", "parcels") to one stem. The library that finds the words of Thai,
+the extra `thai`, gets runs of Thai only, as it would split words of others at their accents.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 
 import regex
@@ -23,7 +23,32 @@ LONGEST_RUN = 500
 THAI = "thai"
 """The language whose words BM25 reads. Not Chinese, Japanese and Korean: there, words found no more than pairs do."""
 
+CHARACTER = regex.compile(r"\X")
+_CHINESE = regex.compile(r"\p{Han}")
 _THAI_RUN = regex.compile(rf"(?P<thai>\p{{Thai}}{{1,{LONGEST_RUN}}})|\P{{Thai}}+")
+
+
+def unspaced_words(run: str, language: str | None) -> Iterator[tuple[tuple[str, ...], ...]]:
+    """The words of a run, as `read_words` returns them: of Thai, each whole or as its pairs; pairs elsewhere."""
+    for part, is_word in thai_words(run) if language == THAI else [(run, False)]:
+        if is_word:
+            yield tuple(dict.fromkeys([(part,), tuple(_singles_and_pairs(part))]))
+        else:
+            yield from (((term,),) for term in _singles_and_pairs(part))
+
+
+def _singles_and_pairs(run: str) -> Iterator[str]:
+    characters = CHARACTER.findall(run)
+    for i, character in enumerate(characters):
+        if _CHINESE.match(character) or len(characters) == 1:
+            yield character
+        if i:
+            yield characters[i - 1] + character
+
+
+def pairs(run: str) -> list[str]:
+    """All pairs of neighbouring letters, in order; a single letter alone."""
+    return [run[i : i + 2] for i in range(max(1, len(run) - 1))]
 
 
 def thai_words(run: str) -> list[tuple[str, bool]]:

@@ -22,8 +22,8 @@ see or do not type (Arabic vowel signs and forms of hamza, Persian and Arabic ke
 Hindi nukta, ё and е, the final ς, the Greek accent, which capitals lack). `fold` also drops accents, which distinguish
 words ("año", "ano"): it makes a further form of a word, never the only one.
 
-Below are the forms by which whole texts are compared: as the same question, as the same text, as nearly equal. Among
-many texts, `near_copies.py` finds all pairs that are, which needs SciPy; two texts alone do not.
+Below are the forms by which whole texts are compared: as the same question, as the same text, without repetition, as
+nearly equal. Among many texts, `near_copies.py` finds all pairs that are, which needs SciPy; two texts alone do not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from itertools import chain
 
 import regex
 
-from ap_ranker.text.languages import THAI, UNSPACED, stem, thai_words
+from ap_ranker.text.languages import CHARACTER, UNSPACED, pairs, stem, unspaced_words
 
 READING_VERSION = 3  # version of how a text becomes words: a saved index or vocabulary must not outlive a change
 
@@ -187,8 +187,6 @@ _RUN = regex.compile(
     rf"(?P<unspaced>[{UNSPACED}][{UNSPACED}\p{{M}}]*)|(?P<korean>\p{{Hangul}}+)|[^{UNSPACED}\p{{Hangul}}]+"
 )
 _OTHER_SCRIPTS = regex.compile(rf"[{UNSPACED}\p{{Hangul}}]")
-_CHARACTER = regex.compile(r"\X")
-_CHINESE = regex.compile(r"\p{Han}")
 _THOUSANDS = regex.compile(r"(?<![\d.,])\d{1,3}([.,' ])\d{3}(?:\1\d{3})*(?!\1?\d)")
 # An article before a word, which is not one word: l'eau, dell'ordine; but o'clock is.
 _ELISION = regex.compile(r"(?!o')\p{L}+'\p{L}{3}", regex.IGNORECASE)
@@ -208,7 +206,7 @@ def surface_words(text: str) -> list[str]:
         part
         for token in _TOKEN.findall(lower(softly_plain(text)))
         for run in _RUN.finditer(token)
-        for part in (_CHARACTER.findall(run[0]) if run["unspaced"] else _JOINT.split(run[0]))
+        for part in (CHARACTER.findall(run[0]) if run["unspaced"] else _JOINT.split(run[0]))
         if part
     ]
 
@@ -225,34 +223,12 @@ def _words_of(token: str, language: str | None) -> tuple[Word, ...]:
     words: list[Word] = []
     for run in _RUN.finditer(token):
         if run["unspaced"]:
-            words += _unspaced(run[0], language)
+            words += unspaced_words(run[0], language)
         elif run["korean"]:
-            words.append(tuple(dict.fromkeys([(run[0],), tuple(_pairs(run[0]))])))
+            words.append(tuple(dict.fromkeys([(run[0],), tuple(pairs(run[0]))])))
         elif any(map(str.isalnum, run[0])):
             words.append(_spaced(_JOINT.sub("", run[0][0]) + run[0][1:], language))
     return tuple(words)
-
-
-def _unspaced(run: str, language: str | None) -> Iterator[Word]:
-    """Words where the language is Thai, each with its pairs as the other form; pairs elsewhere."""
-    for part, is_word in thai_words(run) if language == THAI else [(run, False)]:
-        if is_word:
-            yield tuple(dict.fromkeys([(part,), tuple(_singles_and_pairs(part))]))
-        else:
-            yield from (((term,),) for term in _singles_and_pairs(part))
-
-
-def _singles_and_pairs(run: str) -> Iterator[str]:
-    characters = _CHARACTER.findall(run)
-    for i, character in enumerate(characters):
-        if _CHINESE.match(character) or len(characters) == 1:
-            yield character
-        if i:
-            yield characters[i - 1] + character
-
-
-def _pairs(run: str) -> list[str]:
-    return [run[i : i + 2] for i in range(max(1, len(run) - 1))]
 
 
 def _spaced(token: str, language: str | None) -> Word:
@@ -324,6 +300,13 @@ _KEPT = regex.compile(
 )
 _RAISED = regex.compile(r"(?<=\d)(?=[²³¹⁰-⁹])")
 _DOTLESS = regex.compile(r"\w*ı\w*")
+_SAID = regex.compile(
+    rf"[{UNSPACED}]\p{{M}}*"
+    r"|\d+(?:[.,:/\-]\d+){1,3}|(?<![\w\-])(\p{L}+)-\1(?![\w\-])"  # 8.8.8.8, 50/50, Baden-Baden: no repetition
+    rf"|[\p{{L}}\p{{N}}\p{{M}}--[{UNSPACED}]]+[+#]*",
+    regex.V1 | regex.IGNORECASE,
+)
+_SEPARATORS = " \t\r\n,;/|-"
 
 
 def question_key(text: str) -> str:
@@ -347,6 +330,36 @@ def normalized(text: str) -> str:
 def bare(text: str) -> str:
     """The words of a text in lower case, with one space between them and without anything else."""
     return " ".join(_WORD.findall(lower(plain(text)).casefold()))
+
+
+def without_repetition(text: str) -> str:
+    """The part of a text that it repeats from beginning to end, such as "help" of "Help, help, HELP"; else the text.
+
+    The last repetition may be cut off. Words are compared without case and punctuation. BM25 adds up the words of a
+    question: typed ten times it would have ten times the score, far beyond what fusion and calibration were fitted to.
+    """
+    matches = list(_SAID.finditer(text))
+    words = [match[0].casefold() for match in matches]
+    if len(set(words)) == len(words):  # most questions
+        return text
+    period = _period(words)
+    if 2 * period > len(words) and len(words) > 2:  # the last word may be cut off, too
+        shorter = _period(words[:-1])
+        if 2 * shorter <= len(words) - 1 and words[-1 - shorter].startswith(words[-1]):
+            period = shorter
+    return text if 2 * period > len(words) else text[: matches[period].start()].rstrip(_SEPARATORS)
+
+
+def _period(words: list[str]) -> int:
+    """The smallest p for which each word equals the one p words before it (Knuth, Morris & Pratt 1977); in O(N)."""
+    border = [0] * len(words)  # of each beginning: the longest proper one that is its end, too
+    length = 0
+    for i in range(1, len(words)):
+        while length and words[i] != words[length]:
+            length = border[length - 1]
+        length += words[i] == words[length]
+        border[i] = length
+    return len(words) - border[-1]
 
 
 NEAR = 0.8

@@ -174,7 +174,7 @@ MISTAKES = {
     "compare FAQ.csv --models ap-cnn --output new": "FAQ.csv … test.* … --test",
     "compare FAQ.csv --models ap-cnn --output new --config settings.yaml": "settings.yaml … options … --models "
     "NAME:option=value",
-    "calibrate checkpoint FAQ.csv": "--precision",
+    "calibrate checkpoint FAQ.csv": "20 questions … Add questions",
     "calibrate checkpoint": "ap-ranker calibrate checkpoint DEV",
     "split FAQ.csv --output checkpoint": "checkpoint … --output",
     "explain checkpoint": "ap-ranker explain --help",

@@ -9,7 +9,7 @@ from conftest import TEXTS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.text.repetition import without_repetition
+from ap_ranker.text.reading import without_repetition
 
 WORDS = st.lists(st.sampled_from(["a", "b", "refund"]), min_size=1, max_size=6)
 
