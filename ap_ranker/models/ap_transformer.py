@@ -33,7 +33,7 @@ from torch.nn import functional as F
 
 from ap_ranker.models.base import AnswerModel, Attention, CosineModel, JudgedCandidates, States
 from ap_ranker.models.bert import MINILM
-from ap_ranker.models.operations import CorpusStatistics, exact, masked_softmax
+from ap_ranker.models.operations import CorpusStatistics, exact, masked_softmax, unit
 from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.models.transformer_encoder import TransformerEncoder
@@ -92,7 +92,7 @@ class AttentiveTransformer(PooledTransformer):
     def encode(self, batch: TokenBatch) -> States:
         hidden, mask, pooled = self.encoder(batch, self.encoder.settings.answer_prompt, stored=True)
         states, present = _neighbours_summed(self._token_states(hidden), mask)
-        return States(present, {"states": F.normalize(states, dim=2)}, {"pooled": pooled})
+        return States(present, {"states": unit(states).to(states.dtype)}, {"pooled": pooled})
 
     def encode_questions(self, batch: TokenBatch) -> States:
         hidden, mask, pooled = self.encoder(batch, self.encoder.settings.question_prompt)
@@ -102,7 +102,7 @@ class AttentiveTransformer(PooledTransformer):
 
     def _token_states(self, hidden: Tensor) -> Tensor:
         """(N, T, H) -> (N, T, C), rows of length 1; zero stays zero."""
-        return F.normalize(F.linear(exact(hidden), exact(self.projection.weight)).to(hidden.dtype), dim=2)
+        return unit(F.linear(exact(hidden), exact(self.projection.weight)).to(hidden.dtype)).to(hidden.dtype)
 
     def match(self, questions: States, answers: States) -> Tensor:
         cosines = _cosines(questions, answers)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ap_ranker.errors import InputError, library_errors, told_at
-from ap_ranker.models.operations import exact
+from ap_ranker.models.operations import exact, unit
 from ap_ranker.settings import read_fields, settings
 from ap_ranker.text.tokenizer import SubwordTokenizer
 
@@ -93,7 +93,7 @@ class Dense(nn.Module):
         self._activation: nn.Module = getattr(nn, layer.activation)()
 
     def forward(self, states: Tensor) -> Tensor:
-        values = exact(F.normalize(states, dim=-1) if self._layer.normalized else states)
+        values = exact(unit(states).to(states.dtype) if self._layer.normalized else states)
         bias = self.linear.bias if self.linear.bias is None else exact(self.linear.bias)
         output: Tensor = self._activation(F.linear(values, exact(self.linear.weight), bias))
         if self._layer.residual:

@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from ap_ranker.models.bert import Bert
 from ap_ranker.models.fast_forward import FastTransformer, rounded_up
 from ap_ranker.models.frozen_layers import FrozenStates, LastLayers, rounded
-from ap_ranker.models.operations import exact, pool
+from ap_ranker.models.operations import exact, pool, unit
 from ap_ranker.models.pretrained import WEIGHTS, build_backbone, read_weights
 from ap_ranker.models.sentence_modules import SentenceFiles, SentenceSettings, dense
 from ap_ranker.models.weights import load_shaped
@@ -134,7 +134,7 @@ class TransformerEncoder(nn.Module):
         if prompt:
             hidden = torch.cat([hidden[:, :start], hidden[:, end:]], dim=1)
         adapted = F.linear(exact(vectors), exact(self.adapter.weight)).to(vectors.dtype)
-        return hidden, mask, F.normalize(adapted, dim=1)
+        return hidden, mask, unit(adapted).to(adapted.dtype)
 
     @contextmanager
     def cache_frozen_states(self) -> Iterator[None]:

@@ -76,8 +76,10 @@ def test_what_only_counts(name: str, tmp_path: Path) -> None:
     check_every_cache(tmp_path / "run-cuda", random_pairs())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if MODELS[name].pretrained else pytest.mark.slow) for name in LEARNERS]
+)
 def test_twelve_steps(name: str, precision: Any, tmp_path: Path) -> None:
+    """Padding has states of zeros: a gradient of their length that overflows would leave out every step in float16."""
     check_falling(learnt(random_pairs(), settings_of(name, tmp_path, mixed_precision=precision), tmp_path)[1])
