@@ -320,8 +320,8 @@ def trained_lines(questions: Iterable[str], before: Path | None = None) -> str:
 
 def find_trained(folder: Path, questions: Sequence[str]) -> list[bool] | None:
     """Whether a checkpoint has learnt from each question; `None` without such a file, as one of the hub."""
-    seen = _trained(folder)
-    return None if seen is None else [_hash(question) in seen for question in questions]
+    known = _trained(folder)
+    return None if known is None else [_hash(question) in known for question in questions]
 
 
 def _trained(folder: Path) -> set[str] | None:

@@ -48,12 +48,12 @@ def exchange(folder: Path, new: Path, former: Path) -> None:
 
 def go_back(folder: Path) -> Path:
     """Exchange a checkpoint for the latest earlier one that differs, and return its folder; InputError without any."""
-    live = find_checkpoint(folder)
+    current = find_checkpoint(folder)
     with alone(folder):
-        found = [each for each in _earlier(folder) if _content(each) != _content(live)]
+        found = [each for each in _earlier(folder) if _content(each) != _content(current)]
         if not found:
             raise InputError(f"{folder}: expected an earlier checkpoint, which `ap-ranker retrain` keeps, found none.")
-        exchange(folder, found[-1], live)
+        exchange(folder, found[-1], current)
     return found[-1]
 
 

@@ -92,8 +92,8 @@ def _values(name: str, entry: Any, models: Sequence[str], base: TrainingConfig) 
 def _taken(name: str, value: Any, models: Sequence[str], base: TrainingConfig) -> Any:
     """A valid value as the setting has it: a float where a fraction may be, however it is written."""
     if not name.startswith(OPTION):
-        fitting = [configure(base, {"model": model, name: value}) for model in models]
-        return getattr(fitting[0], name)
+        configs = [configure(base, {"model": model, name: value}) for model in models]  # it must fit each of them
+        return getattr(configs[0], name)
     option = name.removeprefix(OPTION)
     owners = [model for model in models if option in model_spec(model).options]
     try:

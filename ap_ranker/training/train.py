@@ -207,9 +207,10 @@ def train(
         if process_number() == 0:
             # What tells new questions from known ones; the user has no file of dev questions that were set aside.
             before = find_checkpoint(start.source) if start else None
-            files = {TRAINED_QUESTIONS: trained_lines((each.text for each in learnt.questions), before)} | (
-                {DEV: question_lines(dev)} if data.withheld else {}
-            )
+            files = {
+                TRAINED_QUESTIONS: trained_lines((each.text for each in learnt.questions), before),
+                **({DEV: question_lines(dev)} if data.withheld else {}),
+            }
             card = model_card(ranker.config, report, _machine(place), batches, about)
             calibrated = partial(_calibrate, dev=known, ranker=ranker, device=device)
             save_checkpoint(output, ranker.config, model, tokenizer, card, files, finish=calibrated)

@@ -186,21 +186,21 @@ def add_search_routes(
     _add_feedback(app, judgements, signer, find_answer)
 
 
-def _add_browsing(app: FastAPI, live: LiveSuggestions, judgements: Judgements, page: PageSettings) -> None:
+def _add_browsing(app: FastAPI, suggestions: LiveSuggestions, judgements: Judgements, page: PageSettings) -> None:
     order, thread = Dispensable("The page opens in the FAQ's order."), ThreadPoolExecutor(1, "opening")
 
     @app.post("/api/browse")
     async def api_browse(request: BrowseRequest) -> dict[str, list[str] | dict[str, int]]:
         """The `questions` of a topic; without one, those to begin with, and the `topics` with their numbers of them."""
-        await live.look()
-        by_topic = live.catalogue.by_topic
+        await suggestions.look()
+        by_topic = suggestions.catalogue.by_topic
         if request.topic is not None:
             if request.topic in by_topic:
                 return {"questions": by_topic[request.topic], "topics": {}}
             raise HTTPException(404, "Expected a topic of this FAQ, found another. Ask without one for all topics.")
         popular = await asyncio.get_running_loop().run_in_executor(thread, order.ask, judgements.most_helpful, COUNT)
         topics = {topic: len(questions) for topic, questions in by_topic.items() if topic}
-        return {"questions": page.questions or live.catalogue.beginning(popular or []), "topics": topics}
+        return {"questions": page.questions or suggestions.catalogue.beginning(popular or []), "topics": topics}
 
 
 def _add_feedback(
