@@ -276,11 +276,8 @@ def _record(
     config: TrainingConfig, recipe: Recipe, data: Dataset, dev: Dataset, start: Ranker | None, teacher: Teacher | None
 ) -> dict[str, Any]:
     """All that a run is made of: its settings, and the names and hashes of what it reads, as JSON has them."""
-    names = {
-        "data": data.name,
-        "start": start.source if start else None,
-        "teacher": teacher.source if teacher else None,
-    }
+    names = {"data": data.name, "start": start.source if start else None}
+    names |= {"teacher": teacher.source if teacher else None}
     digests = {"data": data.digest, "dev": dev.digest, "encoder": _weights_read(config, start)}
     digests |= {"teacher": teacher.digest if teacher else None}
     found = asdict(config) | asdict(recipe) | names | {f"{name}{DIGEST}": each for name, each in digests.items()}
