@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, TypeGuard
 
@@ -32,16 +31,18 @@ PRECISION = 0.8
 class Decision:
     """The outcome for a question, the probability that its first answer is right, and what that rests on.
 
-    The probability is `None` without a calibration or candidates.
+    The probability is `None` without a calibration or candidates. `is_fused`: BM25's score is a part of it, for which
+    there is a calibration of its own.
     """
 
     outcome: Outcome
     probability: float | None
     basis: Basis
+    is_fused: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Its fields as basic types."""
-        return {name: str(value) if isinstance(value, StrEnum) else value for name, value in asdict(self).items()}
+        """What users see of it, as basic types."""
+        return {"outcome": str(self.outcome), "probability": self.probability, "basis": str(self.basis)}
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ class Decider:
             scale_score: return scores from 0 to 1: probabilities, if there is a calibration.
             score_threshold: leave out lower scores, after scaling; an answer's score reaches it.
             precision: target precision: leave out probabilities below the threshold that was calibrated for it.
-            offer: leave out nothing where there is no answer: the best may be worth showing.
+            offer: leave out only what `score_threshold` does beside an answer: all else may be worth showing, as a
+                maybe or below the answer.
 
         Raises:
             ValueError: both thresholds are given.
@@ -92,15 +94,14 @@ class Decider:
         reached = None if score_threshold is None else scores >= score_threshold
         decision = self._decision(signals, ranking, least, reached)
         returned, kept = scores, np.ones(len(scores), bool)
-        if not offer or decision.outcome is Outcome.ANSWER:
-            exact = signals.is_exact
-            if least is not None:
-                assert ranking.probabilities is not None  # without a calibration there is no threshold
-                kept = exact | (ranking.probabilities >= least)
-            elif score_threshold is not None:
-                kept = exact | (scores >= score_threshold)
-                raised = min(score_threshold, 1.0) if scale_score else score_threshold
-                returned = np.where(exact, np.maximum(scores, raised), scores)
+        exact = signals.is_exact
+        if least is not None and not offer:
+            assert ranking.probabilities is not None  # without a calibration there is no threshold
+            kept = exact | (ranking.probabilities >= least)
+        if score_threshold is not None and (decision.outcome is Outcome.ANSWER or not offer):
+            kept = exact | (scores >= score_threshold)
+            raised = min(score_threshold, 1.0) if scale_score else score_threshold
+            returned = np.where(exact, np.maximum(scores, raised), scores)
         rows = ranking.order[kept[ranking.order]][:top_k]
         return list(zip(rows.tolist(), returned[rows].tolist(), strict=True)), decision
 
@@ -110,13 +111,15 @@ class Decider:
         """As at the head of this file; `least` is t, by default that of `PRECISION`; `reached` (N,) is in its place."""
         if not len(ranking.order):
             return Decision(Outcome.NONE, None, Basis.NOTHING)
-        first, calibration = ranking.order[0], self.calibration(fused=signals.fused(self.weights))
+        is_fused = signals.fused(self.weights)
+        calibration = self.calibration(fused=is_fused)
+        first = ranking.order[0]
         probability = None if ranking.probabilities is None else float(ranking.probabilities[first])
         if signals.is_exact[first]:
-            return Decision(Outcome.ANSWER, probability, Basis.EXACT)
+            return Decision(Outcome.ANSWER, probability, Basis.EXACT, is_fused)
         basis, floor = (Basis.NOTHING, self.floor) if calibration is None else (calibration.basis, calibration.floor)
         if floor is not None and ranking.scores[first] < floor:
-            return Decision(Outcome.NONE, probability, basis)
+            return Decision(Outcome.NONE, probability, basis, is_fused)
         if reached is not None:
             is_answer = bool(reached[first])
         elif calibration is None or probability is None:
@@ -125,7 +128,18 @@ class Decider:
             if least is None and (least := calibration.threshold(PRECISION)) is None:
                 least = PRECISION
             is_answer = probability >= least
-        return Decision(Outcome.ANSWER if is_answer else Outcome.MAYBE, probability, basis)
+        return Decision(Outcome.ANSWER if is_answer else Outcome.MAYBE, probability, basis, is_fused)
+
+    def with_precision(self, decision: Decision, precision: float) -> Decision:
+        """The decision on the same ranking with another target precision, whatever it was made with.
+
+        `none` stays `none`, and a known question an answer. InputError if nothing is calibrated for this precision.
+        """
+        least = self.threshold(precision, fused=decision.is_fused)
+        if decision.basis is Basis.EXACT or decision.outcome is Outcome.NONE:
+            return decision
+        is_answer = decision.probability is not None and decision.probability >= least
+        return replace(decision, outcome=Outcome.ANSWER if is_answer else Outcome.MAYBE)
 
     def rank(self, signals: Signals) -> Ranking:
         """All candidates, ranked as users get them."""

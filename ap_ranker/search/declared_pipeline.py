@@ -179,8 +179,9 @@ class DeclaredPipeline:
     ) -> tuple[list[Document], Decision]:
         """The documents for a question, best first, and whether they answer it; without a ranker of ours, any do.
 
-        Where they do not, the limits leave nothing out: the best ones may be worth showing. Without `top_k`, there are
-        as many as the pipeline says.
+        A precision decides and leaves nothing out: further documents may be worth showing below an answer, and the best
+        ones where there is none. `score_threshold` leaves out what is below it beside an answer. Without `top_k`, there
+        are as many as the pipeline says.
         """
         now = copy(self)  # all of this by one pipeline, whichever takes its place meanwhile
         if (search := now._search()) is not None:
@@ -195,7 +196,7 @@ class DeclaredPipeline:
         most = top_k or ranker.top_k
         documents = now.run(question, NO_THRESHOLD, max(most, COMPARED))
         decision = ranker.decide(question, documents, **limits)
-        if decision.outcome is Outcome.ANSWER and _effective(limits, ranker):
+        if decision.outcome is Outcome.ANSWER and "score_threshold" in _effective(limits, ranker):
             return now.run(question, limits, top_k), decision
         return documents[:most], decision
 

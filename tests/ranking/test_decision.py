@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from conftest import TEXTS, write_checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refused
 
 from ap_ranker.ranking.decision import Decider, Decision
 from ap_ranker.ranking.outcome import Outcome
@@ -66,13 +68,35 @@ def test_without_a_calibration_nothing_but_a_known_question_is_asserted() -> Non
 
 @pytest.mark.parametrize("offer", [False, True])
 def test_what_is_offered(offer: bool) -> None:
-    """A threshold leaves nothing out that may be worth showing, and everything else where there is an answer."""
+    """A precision then leaves nothing out; a threshold leaves out what is below it beside an answer alone."""
     answered, maybe = (Signals(np.array(scores)) for scores in ([0.9, 0.5, 0.4], [0.7, 0.43, 0.4]))
     asserted, _ = decider().answer(answered, precision=0.9, offer=offer)
-    assert [row for row, _ in asserted] == [0]
+    assert [row for row, _ in asserted] == ([0, 1, 2] if offer else [0])
     returned, decision = decider().answer(maybe, precision=0.9, offer=offer)
     assert decision.outcome is MAYBE
     assert [row for row, _ in returned] == ([0, 1, 2] if offer else [])
+    least = decider().answer(answered)[0][0][1]
+    asserted, _ = decider().answer(answered, score_threshold=least, offer=offer)
+    assert [row for row, _ in asserted] == [0]
+    returned, decision = decider().answer(maybe, score_threshold=least, offer=offer)
+    assert decision.outcome is MAYBE
+    assert [row for row, _ in returned] == ([0, 1, 2] if offer else [])
+
+
+def test_another_precision_decides_on_the_same_ranking() -> None:
+    """As if it had been asked for at first; each kind of score has its own calibration."""
+    fused = replace(FIT, thresholds={"0.9": 0.7})
+    both = Decider("c", Weights(bm25=1.0), {MODEL: FIT, FUSED: fused}, torch.sigmoid)
+    for scores in ([0.7, 0.39], [0.9, 0.5], [-0.1, -0.9], [-0.3, -0.9]):
+        for bm25 in (None, np.zeros(2)):
+            for exact in (None, np.array([False, True])):
+                signals = Signals(np.array(scores), bm25=bm25, exact=exact)
+                for limits in ({}, {"score_threshold": 0.5}, {"score_threshold": 2.0}):
+                    _, first = both.answer(signals, **limits)  # type: ignore[arg-type]  # of floats
+                    _, expected = both.answer(signals, precision=0.9)
+                    assert both.with_precision(first, 0.9) == expected
+    with refused("0.95 … 0.9"):
+        both.with_precision(first, 0.95)
 
 
 NUMBERS = st.floats(-3, 3).map(lambda number: round(number, 2))

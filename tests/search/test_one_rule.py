@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import torch
 import yaml
 from conftest import ROOT, reconfigure, settings_of
+from faq_checkpoint import ANSWERS, FAQ, FITS, write_small
 from haystack import Document
 from haystack.utils import ComponentDevice
-from naive.ap_transformer import TINY
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.faq import Match, read_faq
@@ -27,52 +26,23 @@ from ap_ranker.data.wordings import WordingFiles, read_with_wordings
 from ap_ranker.evaluation.evaluate import evaluate
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.models.base import States
-from ap_ranker.models.registry import build_model, complete_options
-from ap_ranker.models.spec import Inputs
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.checkpoint import (
-    CheckpointConfig,
-    save_checkpoint,
-)
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import Calibration
 from ap_ranker.ranking.text_encoder import TextEncoder
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.text.reading import question_key
-from ap_ranker.text.tokenizer import WordTokenizer
 from haystack_integrations.common.ap_ranker.entries import own_wordings, to_document
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker import BM25SRetriever, FAQSearch
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
-FAQ = ROOT / "examples" / "faq"
-ANSWERS, WORDINGS = FAQ / "answers.csv", FAQ / "train.csv"
+WORDINGS = FAQ / "train.csv"
 CPU = ComponentDevice.from_str("cpu")
 TRAINED = ROOT / "checkpoints" / "faq"
-FITS = {
-    "model": Calibration(6.2, 17.9, -3.8, {"0.9": 0.67}),
-    "fused": Calibration(5.5, 15.1, -3.9, {"0.9": 0.64}),
-}
-"""Those of a trained checkpoint, so that scores differ in their probabilities as they do there."""
 SAME = 1e-6
 ALL = 10**6
 ENCODED: dict[object, States] = {}
 """The states of the current checkpoint's texts: every search reads the same ones."""
-
-
-def write_small(folder: Path) -> Path:
-    """An encoder of random numbers for the words of the FAQ."""
-    tokenizer = WordTokenizer.build([entry.text(Match.both) for entry in read_faq(ANSWERS)], max_tokens=60)
-    encoder = {**TINY, "vocab_size": len(tokenizer.words), "max_position_embeddings": 62}
-    options = complete_options("ap-transformer", {"size": 0})
-    torch.manual_seed(0)
-    model = build_model("ap-transformer", Inputs(tokenizer.words, 8, 60, encoder), options).eval()
-    assert model.statistics is not None
-    model.statistics.count(tokenizer.encode([entry.answer for entry in read_faq(ANSWERS)])[0])
-    save_checkpoint(
-        folder, CheckpointConfig("ap-transformer", options, 8, 60, {}, encoder=encoder), model, tokenizer, "# card\n"
-    )
-    return folder
 
 
 @pytest.fixture(scope="module", params=["small", pytest.param("trained", marks=pytest.mark.slow)])

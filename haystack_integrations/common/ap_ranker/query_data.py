@@ -5,8 +5,8 @@ What a query finds in a store, what a ranker reads of it, and what a document ha
 Query data stand under one key of the meta, `ap_ranker`, so that no other query takes them for its own: a dictionary of
 `query`, the query's hash, and what retrievers and rankers have found: `bm25_score`, `bm25_rank`, `bm25_language`,
 `embedding_score`, `embedding_rank`, `wording_rank`, `matched_wording`, `stored_question`, `wordings_count`,
-`other_faq`, `explanation`. A `BM25SDocumentStore` does not keep them; from another store they come back, and belong to
-no new query.
+`other_faq`, `decision`, `explanation`. A `BM25SDocumentStore` does not keep them; from another store they come back,
+and belong to no new query.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from operator import is_not
 from typing import Any, cast
 
 from haystack import Document
+from pydantic import TypeAdapter, ValidationError
 
 from ap_ranker.data.wordings import MOST_ANSWERS, NO_WORDINGS, WordingFiles, Wordings
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.ranking.bm25 import BM25_LANGUAGE, BM25_SCORE
+from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import WORDING_RANK
 from haystack_integrations.common.ap_ranker.component import DocumentTexts, WarnOnce
@@ -40,6 +42,9 @@ WORDINGS_COUNT = "wordings_count"
 
 OTHER_FAQ = "other_faq"
 """True if the ranker's checkpoint was made for another FAQ, so that its calibration does not hold."""
+
+DECISION = "decision"
+"""What a ranker has decided on the query: `outcome`, `probability`, `basis` and `is_fused` of its `Decision`."""
 
 EXPLANATION = "explanation"
 """The weight of each word of the question and of the answer."""
@@ -84,6 +89,41 @@ def query_data(document: Document, key: str | None) -> Mapping[str, Any]:
     """
     found = document.meta.get(QUERY_DATA)
     return found if isinstance(found, dict) and found.get(_QUERY) in (None, key) else {}
+
+
+def decision_of(documents: Sequence[Document], key: str) -> Decision | None:
+    """
+    The decision that a ranker has left in the documents that it returned for the query of a key.
+
+    :param documents: The documents; data that name no query, or another one, are not read.
+    :param key: The `query_key` of the query.
+    :returns: The decision; `None` if there is none.
+    :raises InputError: There is something else in its place.
+    """
+    for document in documents:
+        data = document.meta.get(QUERY_DATA)
+        if not isinstance(data, dict) or data.get(_QUERY) != key or DECISION not in data:
+            continue
+        place = f"Document {document.id!r}, meta[{QUERY_DATA!r}][{DECISION!r}]"
+        return read_decision(data[DECISION], place)
+    return None
+
+
+def decision_data(decision: Decision) -> dict[str, Any]:
+    """A decision as basic types, as `read_decision` reads it."""
+    return decision.as_json() | {"is_fused": decision.is_fused}
+
+
+def read_decision(data: object, place: str) -> Decision:
+    """The decision that is written as basic types; InputError, which names the place, if it is none."""
+    try:
+        return _DECISION.validate_python(data)
+    except ValidationError as error:
+        expected = f"{place}: expected a ranker's decision (outcome, probability, basis)"
+        raise InputError(f"{expected}, found {one_line(repr(data), 80)}.") from error
+
+
+_DECISION = TypeAdapter(Decision)
 
 
 def with_query_data(document: Document, key: str | None, data: Mapping[str, Any], score: float | None) -> Document:

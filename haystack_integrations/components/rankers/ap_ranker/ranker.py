@@ -36,6 +36,7 @@ from haystack_integrations.common.ap_ranker.component import (
 )
 from haystack_integrations.common.ap_ranker.entries import MARK
 from haystack_integrations.common.ap_ranker.query_data import (
+    DECISION,
     EXPLANATION,
     OTHER_FAQ,
     QUERY_DATA,
@@ -45,6 +46,7 @@ from haystack_integrations.common.ap_ranker.query_data import (
     Found,
     check_documents,
     check_query,
+    decision_data,
     different,
     is_told,
     query_key,
@@ -324,14 +326,32 @@ class AnswerRanker(CheckpointComponent):
         self, ranker: Ranker, signals: Signals, limits: dict[str, Any]
     ) -> tuple[list[tuple[int, float]], dict[int, dict[str, Any]], Decision]:
         """The places to return, best first, with their scores; the query data of each; and the decision."""
-        facts = {WORDINGS_COUNT: signals.wordings is not None, OTHER_FAQ: ranker.knows_faq is False}
-        found: dict[str, Any] = {name: True for name, holds in facts.items() if holds}  # a router behind asks for them
         best, decision = ranker.decider(fuse_scores=self.fuse_scores).answer(signals, **limits)
-        told = {place: found for place, _ in best}
-        for place in told:
-            if (wording := signals.matched[place]) is not None:
-                told[place] = found | {MATCHED: wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)}
-        return best, told, decision
+        facts = {WORDINGS_COUNT: signals.wordings is not None, OTHER_FAQ: ranker.knows_faq is False}
+        # What a router, or another ranker of ours, behind this one asks for.
+        of_all: dict[str, Any] = {name: True for name, holds in facts.items() if holds}
+        of_all[DECISION] = decision_data(decision)
+        data = {place: of_all for place, _ in best}
+        for place in data:
+            wording = signals.matched[place]
+            if wording is not None:
+                asked = wording.removeprefix(self.query_prefix).removesuffix(self.query_suffix)
+                data[place] = of_all | {MATCHED: asked}
+        return best, data, decision
+
+    def decide_again(self, decision: Decision, documents: list[Document], query: str, precision: float) -> Decision:
+        """
+        The decision on a query with another target precision.
+
+        :param decision: The decision that a ranker of the same checkpoint has made.
+        :param documents: What it returned.
+        :param query: The question of the user.
+        :param precision: The target share of right first answers.
+        :raises InputError: The checkpoint cannot be loaded, or was not calibrated for `precision`.
+        """
+        is_other_faq = is_told(documents, query_key(query), OTHER_FAQ)
+        decider = self.loaded().decider(fuse_scores=self.fuse_scores, other_faq=is_other_faq)
+        return decider.with_precision(decision, precision)
 
     def exact_matches(self, query: str, documents: list[Document]) -> list[bool]:
         """Whether a query is a known wording of each document, word for word."""

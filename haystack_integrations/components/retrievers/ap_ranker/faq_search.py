@@ -17,6 +17,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.text_encoder import check_number
 from ap_ranker.ranking.wordings import Leg
 from haystack_integrations.common.ap_ranker.component import THRESHOLDS, Composed, file_list
+from haystack_integrations.common.ap_ranker.query_data import decision_data
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
@@ -78,13 +79,13 @@ class AnswerSearch(Composed):
         :param precision: The target share of right first answers, for which the checkpoint must be calibrated.
         :param explain: Whether to add the attention weight of each word, as of `AnswerRanker`.
         :returns: `documents`: copies with their scores, best first; none if none is found, or none is good enough.
-            `decision`: the `outcome` (`answer`, `maybe` or `none`), the `probability` that the first is right, and the
-            `basis` of both.
+            `decision`: the `outcome` (`answer`, `maybe` or `none`), the `probability` that the first is right, the
+            `basis` of both, and `is_fused`: whether BM25's score is a part of it.
         """
         limits: dict[str, Any] = {"top_k": top_k, "score_threshold": score_threshold, "precision": precision}
         documents, decision = self.search(query, filters, **limits)
         documents = self.ranker.explained(query, documents) if explain else documents
-        return {"documents": documents, "decision": decision.as_json()}
+        return {"documents": documents, "decision": decision_data(decision)}
 
     def search(
         self, query: str, filters: dict[str, Any] | None = None, *, offer: bool = False, **limits: Any

@@ -10,8 +10,16 @@ from typing import Any
 from haystack import Document, component
 from haystack.utils import ComponentDevice, Secret
 
+from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.outcome import Outcome
 from haystack_integrations.common.ap_ranker.component import Composed, file_list
+from haystack_integrations.common.ap_ranker.query_data import (
+    check_documents,
+    check_query,
+    decision_of,
+    query_key,
+    read_decision,
+)
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 
 
@@ -20,9 +28,10 @@ class AnswerRouter(Composed):
     """
     Sends ranked documents on as an answer or as a maybe, or the query as one that has none.
 
-    It goes behind an `AnswerRanker` of the same checkpoint, and decides as the search page does: `answer` if the
-    probability that the first document is right reaches the threshold of the target precision, `none` if the documents
-    are no more like the query than like questions about other matters, and `maybe` otherwise.
+    It goes behind a ranker or a search of this package, and acts on the decision that comes with the documents. Only
+    where none comes, as behind other rankers, does it rank the documents and decide itself: `answer` if the probability
+    that the first document is right reaches the threshold of the target precision, `none` if the documents are no more
+    like the query than like questions about other matters, and `maybe` otherwise.
 
     ### Usage example
 
@@ -49,10 +58,13 @@ class AnswerRouter(Composed):
         wordings: str | Path | Sequence[str | Path] | None = None,
     ) -> None:
         """
-        Create the component without loading the checkpoint. Its parameters are those of the `AnswerRanker` in front.
+        Create the component without loading the checkpoint.
 
-        :param precision: The target share of right first answers, for which the checkpoint must be calibrated; by
-            default .8.
+        The parameters not named here are those of `AnswerRanker`, for documents that come without a decision.
+
+        :param model: The checkpoint of the ranker in front.
+        :param precision: The target share of right first answers, for which the checkpoint must be calibrated. It
+            replaces that of the ranker in front; by default, that one counts, and .8 where there is none.
         :raises InputError: `precision` is no number between 0 and 1.
         """
         self.model, self.precision, self.fuse_scores = str(model), precision, fuse_scores
@@ -63,14 +75,28 @@ class AnswerRouter(Composed):
         )
 
     @component.output_types(answer=list[Document], maybe=list[Document], none=str)
-    def run(self, *, query: str, documents: list[Document]) -> dict[str, Any]:
+    def run(self, *, query: str, documents: list[Document], decision: dict[str, Any] | None = None) -> dict[str, Any]:
         """
         Decide on a query.
 
         :param query: The question of the user.
         :param documents: What was found for it, best first; the two best different documents are enough.
+        :param decision: The `decision` of `FAQSearch` or `AnswerSearch`. It is needed only where these leave out
+            documents, by `precision` or `score_threshold`, so that there may be none to come with.
         :returns: One of `answer` and `maybe`, with the documents, and `none`, with the query.
-        :raises InputError: The checkpoint cannot be loaded, or was not calibrated for `precision`.
+        :raises InputError: The checkpoint cannot be loaded, or was not calibrated for `precision`; `decision` is none.
         """
-        outcome = self._ranker.decide(query, documents).outcome
+        check_query(query)
+        check_documents(documents)
+        outcome = self._decide(query, documents, decision).outcome
         return {str(outcome): query if outcome is Outcome.NONE else documents}
+
+    def _decide(self, query: str, documents: list[Document], data: dict[str, Any] | None) -> Decision:
+        decision = decision_of(documents, query_key(query))
+        if decision is None and data is not None:
+            decision = read_decision(data, "AnswerRouter")
+        if decision is None:
+            return self._ranker.decide(query, documents)
+        if self.precision is None:
+            return decision
+        return self._ranker.decide_again(decision, documents, query=query, precision=self.precision)
