@@ -18,6 +18,9 @@ from ap_ranker.web import limits
 
 from .visiting import client_of
 
+HERE = "127.0.0.1"
+"""The address of a program on the server's machine."""
+
 Sample = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
@@ -34,7 +37,7 @@ def numbers(client: TestClient) -> Sample:
 
 
 def test_what_was_asked_and_answered(search: DeclaredPipeline) -> None:
-    client = client_of(search)
+    client = client_of(search, HERE)
     for _ in range(3):
         client.post("/api/search", json={"question": "parcel"})
     client.post("/search/run", json={"query": "parcel"})
@@ -92,7 +95,7 @@ def test_refusals_and_failures(search: DeclaredPipeline, monkeypatch: pytest.Mon
 
 
 def test_a_client_cannot_make_labels(search: DeclaredPipeline) -> None:
-    client = client_of(search)
+    client = client_of(search, HERE)
     for number in range(30):
         client.get(f"/{number}")
         client.request(f"M{number}", "/api/search")
@@ -101,7 +104,7 @@ def test_a_client_cannot_make_labels(search: DeclaredPipeline) -> None:
 
 def test_too_many_at_once(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_IN_PROGRESS", 0)
-    client = client_of(search)
+    client = client_of(search, HERE)
     response = client.post("/api/search", json={"question": "x"})
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
     assert counts(client.get("/metrics").text) == {("/api/search", "503"): 1}
@@ -110,7 +113,7 @@ def test_too_many_at_once(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPa
 def test_requests_in_progress(search: DeclaredPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     enough, answer = threading.Event(), DeclaredPipeline.answer
     monkeypatch.setattr(DeclaredPipeline, "answer", lambda *given: (enough.wait(120), answer(*given))[1])
-    with client_of(search) as client, ThreadPoolExecutor(5) as users:
+    with client_of(search, HERE) as client, ThreadPoolExecutor(5) as users:
         asked = [users.submit(client.post, "/api/search", json={"question": "parcel"}) for _ in range(5)]
         while numbers(client)["ap_ranker_requests_in_progress", ()] < 6:  # and the one that asks
             time.sleep(0.01)
