@@ -21,7 +21,6 @@ from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limi
 from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.threads import leave_what_lives, use_one_thread
-from ap_ranker.web.presented_search import Presentation, PresentedSearch
 from ap_ranker.web.served_search import ServedNow, ServedSearch
 from ap_ranker.web.workers import SearchWorkers
 from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
@@ -51,7 +50,6 @@ class BackgroundStart:
         self._ranks: DeclaredPipeline | SearchWorkers | None = None
         self._reported = time.monotonic()
         self._closed = False
-        self._place = search.place
         self._started = time.time()
         stores = find_stores(search.pipeline)
         self._store = next((store for store in stores if isinstance(store, BM25SDocumentStore)), None)
@@ -76,13 +74,10 @@ class BackgroundStart:
             found: list[Document] = store.bm25_retrieval(question, top_k=ranker.top_k if ranker else 5)
             return found, Decision(Outcome.MAYBE if found else Outcome.NONE, None, Basis.NOTHING)
 
-    def answer_presented(self, question: str, limits: Limits, presentation: Presentation) -> PresentedSearch:
-        """As `answer`, with what visitors see of it."""
-        if isinstance(self._ranks, SearchWorkers):
-            return self._ranks.answer_presented(question, limits, presentation)
-        with report_store_errors(self._search.path, self._place):
-            found, decision = self.answer(question, limits)
-        return presentation.of(question, found, decision)
+    @property
+    def processes(self) -> SearchWorkers | None:
+        """The processes that search, if there are some, and they have begun."""
+        return self._ranks if isinstance(self._ranks, SearchWorkers) else None
 
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
         """As `DeclaredPipeline.explain`."""
@@ -92,15 +87,15 @@ class BackgroundStart:
         """Encode no more, and wait: a process whose threads compute when it ends may be aborted."""
         self._closed = True
         self._thread.shutdown()
-        if isinstance(self._ranks, SearchWorkers):
-            self._ranks.close()
+        if self.processes is not None:
+            self.processes.close()
 
     @property
     def served(self) -> ServedSearch | None:
         """What answers now: BM25 alone, until the answers are encoded."""
         if self._ranks is None:
             return ServedSearch(self._search.path.stem, self._started)
-        return self._ranks.served if isinstance(self._ranks, SearchWorkers) else self._served_now()
+        return self._served_now() if self.processes is None else self.processes.served
 
     @property
     def cache_info(self) -> CacheInfo | None:

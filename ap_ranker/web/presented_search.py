@@ -26,12 +26,13 @@ class PresentedSearch(NamedTuple):
 
     found: list[Document]
     decision: Decision
-    answers: list[dict[str, Any]]  # the first documents, as `presentation.PresentedAnswer` without a receipt
+    shown: list[Document]
+    answers: list[dict[str, Any]]  # these, as `presentation.PresentedAnswer` without a receipt
 
-    @property
-    def shown(self) -> list[Document]:
-        """The documents that visitors see."""
-        return self.found[: len(self.answers)]
+    def in_order_of(self, shown: list[Document]) -> PresentedSearch:
+        """The same with what visitors see in another order."""
+        answers = {id(document): answer for document, answer in zip(self.shown, self.answers, strict=True)}
+        return self._replace(shown=shown, answers=[answers[id(document)] for document in shown])
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,15 @@ class Presentation:
         """Whether the scores are probabilities."""
         return self.scales and decision.probability is not None
 
-    def of(self, question: str, found: list[Document], decision: Decision) -> PresentedSearch:
-        """What visitors see of what is found, as they see it."""
-        shown = shown_of(found, decision)
+    def of(
+        self, question: str, found: list[Document], decision: Decision, shown: list[Document] | None = None
+    ) -> PresentedSearch:
+        """What visitors see of what is found, as they see it; `shown` may have it in another order."""
+        seen = shown_of(found, decision) if shown is None else shown
         # Of a maybe, the heading says how well it matches.
         is_rated = self.is_calibrated(decision) and decision.outcome is Outcome.ANSWER
-        answers = presented(question, shown, calibrated=is_rated, category=self.category)
-        return PresentedSearch(found, decision, answers)
+        answers = presented(question, seen, calibrated=is_rated, category=self.category)
+        return PresentedSearch(found, decision, seen, answers)
 
 
 def shown_of(found: list[Document], decision: Decision) -> list[Document]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, Self
+from functools import partial
+from typing import Annotated, Literal, Self
 
 from fastapi import FastAPI, HTTPException, Request
 from haystack import Document
@@ -40,6 +41,10 @@ MAX_CHARACTERS = 1000
 
 MAX_COMMENT = 300
 """Maximum length of a comment: one sentence."""
+
+PRESENTING_THREADS = 2
+"""Number of searches whose answers are presented at once. It is Python alone, of which one thread runs at a time: more
+threads would only make the event loop wait longer for its turn."""
 
 FAILED = "The search does not work at the moment; see the server's log."
 NOT_KEPT = "Feedback cannot be stored at the moment; see the server's log."
@@ -119,37 +124,38 @@ def add_search_routes(
     suggestions = LiveSuggestions(declared, page.categories)
     scales = (ranker := declared.ranker()) is not None and ranker.scale_score
     presentation = Presentation(scales, page.categories)
+    presenting = WorkThreads(PRESENTING_THREADS, "presenting")
 
     def found_for(question: str) -> tuple[list[Document], Decision]:
         with failing_as(FAILED, Failure.search), report_store_errors(declared.path, place):
             return search.answer(question, limits)
 
-    def presented_for(question: str) -> PresentedSearch:
-        if isinstance(search, BackgroundStart | SearchWorkers):
-            with failing_as(FAILED, Failure.search):
-                return search.answer_presented(question, limits, presentation)
-        return presentation.of(question, *found_for(question))
-
-    def ordered(question: str, result: PresentedSearch) -> tuple[list[Document], list[dict[str, Any]]]:
+    def ordered(question: str, shown: list[Document], decision: Decision) -> list[Document]:
         """What visitors see, in the order of the evidence, which has no part in the decision."""
         if evidence is None:
-            return result.shown, result.answers
-        answers = {id(document): answer for document, answer in zip(result.shown, result.answers, strict=True)}
-        is_calibrated = presentation.is_calibrated(result.decision)
-        documents = evidence.ordered(question, result.shown, calibrated=is_calibrated)
-        return documents, [answers[id(document)] for document in documents]
+            return shown
+        return evidence.ordered(question, shown, calibrated=presentation.is_calibrated(decision))
 
-    def answer_to(question: str, network: str) -> JSONResponse:
-        result = presented_for(question)
-        outcome = result.decision.outcome
-        shown, answers = ordered(question, result)
-        metrics.outcomes.labels(outcome).inc()
+    def ask(question: str) -> Callable[[], PresentedSearch]:
+        """Search, and return what presents the answers: nothing is left to do if a search process has done it."""
+        if (processes := _processes_of(search)) is not None:
+            with failing_as(FAILED, Failure.search):
+                result = processes.answer_presented(question, limits, presentation)
+            result = result.in_order_of(ordered(question, result.shown, result.decision))
+            return lambda: result
+        found, decision = found_for(question)
+        shown = ordered(question, shown_of(found, decision), decision)
+        return partial(presentation.of, question, found, decision, shown)
+
+    def answer_to(question: str, network: str, present: Callable[[], PresentedSearch]) -> JSONResponse:
+        found, decision, shown, answers = present()
+        metrics.outcomes.labels(decision.outcome).inc()
         if question_log is not None:
-            question_log.add(question, network, outcome, shown or result.found)
+            question_log.add(question, network, decision.outcome, shown or found)
         for answer, document in zip(answers, shown, strict=True):
             answer["receipt"] = signer.sign(question, document.id, ShownAnswer.of(document))
         # Not a dictionary, which FastAPI would walk through first: its values are basic types already.
-        return JSONResponse({"question": question, **result.decision.as_json(), "answers": answers})
+        return JSONResponse({"question": question, **decision.as_json(), "answers": answers})
 
     def find_answer(question: str, key: str) -> Document:
         """Search again: the server keeps no state, and only answers that were shown can be asked about."""
@@ -176,7 +182,8 @@ def add_search_routes(
     async def api_search(asked: SearchRequest, request: Request) -> JSONResponse:
         """The decision, and the answers or maybes, best first."""
         with metrics.seconds.time():
-            return await threads.run(answer_to, asked.question, judgements.visitors.network_of(request))
+            present = await threads.run(ask, asked.question)
+            return await presenting.run(answer_to, asked.question, judgements.visitors.network_of(request), present)
 
     @app.post("/api/suggest")
     async def api_suggest(request: SuggestRequest) -> dict[str, list[str]]:
@@ -190,6 +197,13 @@ def add_search_routes(
 
     _add_browsing(app, suggestions, judgements, page)
     _add_feedback(app, judgements, signer, find_answer, threads)
+
+
+def _processes_of(search: Search) -> SearchWorkers | None:
+    """The processes that search instead of this one, if there are some."""
+    if isinstance(search, BackgroundStart):
+        return search.processes
+    return search if isinstance(search, SearchWorkers) else None
 
 
 def _add_browsing(app: FastAPI, suggestions: LiveSuggestions, judgements: Judgements, page: PageSettings) -> None:

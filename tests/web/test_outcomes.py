@@ -22,7 +22,7 @@ from ap_ranker.search.setup import search_faq, set_up
 from ap_ranker.web.app import build_app
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
-from ap_ranker.web.search_routes import MAX_MAYBES
+from ap_ranker.web.presented_search import MAX_MAYBES
 
 from .visiting import QUESTION, FixedSearch, answers, click, client_of, judgements_of, kept, visit
 
