@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 
+import typer
 from fastapi import FastAPI
 
 from ap_ranker.web.connections import serve_until
@@ -39,7 +40,7 @@ def serve(threads: int, interval: float) -> None:
     app.add_middleware(Guard)
     app.add_middleware(BehindProxies)
     listening = socket.create_server(("127.0.0.1", 0))
-    print(listening.getsockname()[1], flush=True)
+    typer.echo(listening.getsockname()[1])
     for _ in range(threads):
         threading.Thread(target=compute, daemon=True).start()
 
@@ -72,7 +73,7 @@ def milliseconds(port: int) -> list[float]:
 
 def main() -> None:
     """Print the table."""
-    print("threads  interval  median    p90    max")
+    typer.echo("threads  interval  median    p90    max")
     for threads in THREADS:
         for interval in INTERVALS:
             command = [sys.executable, "-m", "benchmarks.event_loop", str(threads), str(interval)]
@@ -81,7 +82,7 @@ def main() -> None:
                 found = milliseconds(int(server.stdout.readline()))
                 server.kill()
             median, p90 = found[len(found) // 2], found[len(found) * 9 // 10]
-            print(f"{threads:7}  {interval:8}  {median:6.0f}  {p90:5.0f}  {found[-1]:5.0f}", flush=True)
+            typer.echo(f"{threads:7}  {interval:8}  {median:6.0f}  {p90:5.0f}  {found[-1]:5.0f}")
 
 
 if __name__ == "__main__":

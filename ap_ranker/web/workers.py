@@ -255,8 +255,8 @@ def _search(setup: SearchSetup, pipe: Connection) -> None:
         return
     answers: list[Any] = []
     while True:
-        pipe.send(_Reply(answers, search.cache_info, served()))
         try:
+            pipe.send(_Reply(answers, search.cache_info, served()))
             requests = pipe.recv()
         except (OSError, EOFError):  # the server has ended
             return
