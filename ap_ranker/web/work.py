@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
+from weakref import WeakSet
 
 from ap_ranker.web.limits import TOO_MANY, Failure, FailureError
 
@@ -21,10 +22,19 @@ MOST_UNFINISHED = 1000
 """Maximum number of works of one pool that are running or wait, those of requests that have ended among them."""
 
 
+_pools: WeakSet[WorkThreads] = WeakSet()
+
+
+def unfinished_works() -> int:
+    """How many works of all pools of this process are running or wait."""
+    return sum(pool.unfinished for pool in list(_pools))
+
+
 class WorkThreads:
     """Some threads for one kind of work, so that one kind never waits for another. Threads may share it."""
 
     def __init__(self, count: int, name: str) -> None:
+        _pools.add(self)
         self._executor = ThreadPoolExecutor(count, name)
         self._lock = threading.Lock()
         self.unfinished = 0

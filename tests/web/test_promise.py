@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import os
+import re
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,9 +18,10 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import write_checkpoint, write_faq
+from conftest import ROOT, write_checkpoint, write_faq
 from forked import served
 from searches import write_pipeline
+from waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("forking")
 
@@ -92,6 +99,35 @@ STAGES = [
 ]
 """Function that is slow, route that calls it, and what is sent there; `None` for a GET."""
 
+HELD_STAGE = """
+import re, time
+from ap_ranker.web.page import markdown
+
+to_html = markdown.to_html
+
+def held(text):
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        re.match("(a+)+$", "a" * 21 + "b")  # holds Python's lock for tenths of a second
+    return to_html(text)
+
+markdown.to_html = held
+"""
+"""A `sitecustomize.py` of the search processes: presenting takes 3 seconds, in which nothing else of them runs."""
+
+HOSTILE = {
+    "groups of three digits": "000 " * 1500,
+    "empty lines": "\n" * 5000 + "money",
+    "a dotless i": "a" * 5000 + " \N{LATIN SMALL LETTER DOTLESS I}",
+    "a padded table": f"| a | b |\n|---|---|\n| x{' ' * 5000}| y |",
+    "one word": "money" * 3000,
+    "nested lists": "".join("  " * depth + "- money\n" for depth in range(100)),
+    "quotations": "> " * 300 + "money",
+    "stars": "*" * 5000 + "money",
+    "brackets": "[" * 3000 + "money" + "](" * 3000,
+}
+"""Answers that once held a server for seconds, and others of their kind."""
+
 
 @contextmanager
 def watched(address: str) -> Iterator[list[float]]:
@@ -117,13 +153,15 @@ def watched(address: str) -> Iterator[list[float]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("slow")
+    folder = tmp_path_factory.mktemp("slow")
+    write_checkpoint("ap-cnn", folder / "tiny")
+    return folder
 
 
 @pytest.fixture(scope="module")
 def slow_server(folder: Path) -> Iterator[str]:
     """The address of a server whose stages are slow when the file `slow` names them."""
-    pipeline = write_pipeline(folder, write_checkpoint("ap-cnn", folder / "tiny"))
+    pipeline = write_pipeline(folder, folder / "tiny")
     (folder / "slow").write_text("nothing")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AP_RANKER_OWNER_KEY", OWNER)
@@ -158,3 +196,68 @@ def test_an_answer_in_time(slow_server: str, folder: Path, stage: str, route: st
         assert sorted(lives)[len(lives) * 9 // 10] < 0.2
         (folder / "slow").write_text("nothing")
         assert ask().status_code == 200
+
+
+def test_what_holds_pythons_lock_in_a_search_process(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With processes that search, not even that holds the server's own one."""
+    (tmp_path / "sitecustomize.py").write_text(HELD_STAGE)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT)]))
+    pipeline = write_pipeline(tmp_path, folder / "tiny")
+    options = ["--pipeline", str(pipeline), "--documents", str(write_faq(tmp_path / "faq.csv")), "--workers", "2"]
+    before = f"from ap_ranker.web import limits; limits.ANSWER_SECONDS = {SECONDS}\n"
+    with served(*options, folder=tmp_path, before=before) as server, ThreadPoolExecutor(4) as visitors:
+        wait_until(lambda: 'ranks_by="model"' in httpx.get(f"{server.address}metrics").text, 120)
+        started = time.monotonic()
+        with watched(server.address) as lives:
+            asked = [visitors.submit(httpx.post, f"{server.address}api/search", json=QUESTION) for _ in range(4)]
+            assert [one.result().status_code for one in asked] == [503] * 4
+        assert SECONDS <= time.monotonic() - started < 10 * SECONDS
+        assert sorted(lives)[len(lives) * 9 // 10] < 0.2
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_hostile_faq(folder: Path, tmp_path: Path, workers: int) -> None:
+    """Twenty clients search it at once; all are answered, and whoever watches the server sees it live."""
+    with (tmp_path / "faq.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = [(f"Where is my money? {name}", answer) for name, answer in HOSTILE.items()]
+        csv.writer(file).writerows([("question", "answer"), *rows])
+    pipeline = write_pipeline(tmp_path, folder / "tiny")
+    options = ["--pipeline", str(pipeline), "--documents", "faq.csv", "--workers", str(workers), "--rate", "0"]
+    with served(*options, folder=tmp_path) as server, ThreadPoolExecutor(20) as visitors:
+        wait_until(lambda: 'ranks_by="model"' in httpx.get(f"{server.address}metrics").text, 120)
+        questions = [{"question": f"Where is my money? {name}"} for name in HOSTILE]
+        with watched(server.address) as lives:
+            asked = [
+                visitors.submit(
+                    httpx.post, f"{server.address}api/search", json=questions[row % len(questions)], timeout=60
+                )
+                for row in range(60)
+            ]
+            assert {one.result().status_code for one in asked} == {200}
+        assert sorted(lives)[len(lives) * 9 // 10] < 0.2
+
+
+@pytest.mark.parametrize(
+    "sent", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)], ids=["SIGTERM", "Ctrl+C"]
+)
+def test_processes_end_without_a_warning(folder: Path, tmp_path: Path, sent: signal.Signals) -> None:
+    """Of a fresh interpreter, whose helpers, too, write to its standard error."""
+    pipeline = write_pipeline(tmp_path, folder / "tiny")
+    options = ["--pipeline", str(pipeline), "--documents", str(write_faq(tmp_path / "faq.csv")), "--workers", "2"]
+    command = [sys.executable, "-m", "ap_ranker", "serve", "--port", "0", *options]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, start_new_session=True, **pipes) as server:
+        assert server.stdout is not None
+        found = re.search(r"http://\S+:\d+/", server.stdout.readline())
+        assert found is not None
+        wait_until(lambda: 'ranks_by="model"' in httpx.get(f"{found[0]}metrics").text, 120)
+        assert httpx.post(f"{found[0]}api/search", json=QUESTION, timeout=60).status_code == 200
+        if sent is signal.SIGINT:  # of a terminal, which sends it to all
+            os.killpg(server.pid, sent)
+        else:
+            server.send_signal(sent)
+        _, errors = server.communicate(timeout=120)
+    assert server.returncode == 0
+    assert not re.search("warn|traceback|leaked", errors.replace("WARNING", ""), re.IGNORECASE), errors
