@@ -44,7 +44,7 @@ WORKDIR /data
 EXPOSE 8000
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=30s --timeout=5s --start-period=120s --retries=3 \
-    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/health/live', timeout=4)"]
 ENTRYPOINT ["ap-ranker"]
 # A container listens on all of its addresses; which of them are reached from where, `docker run --publish` says.
 CMD ["serve", "FAQ.csv", "--host", "0.0.0.0"]

@@ -132,9 +132,9 @@ class Server:
 
 
 @contextmanager
-def served(*options: str, folder: Path) -> Iterator[Server]:
-    """Within, `ap-ranker serve` listens at a free port; afterwards it is ended, as by Ctrl+C."""
-    with Forked(MAIN, "serve", "--port", "0", *options, folder=folder) as process:
+def served(*options: str, folder: Path, before: str = "") -> Iterator[Server]:
+    """Within, `ap-ranker serve` listens at a free port, once it has run `before`; then it is ended, as by Ctrl+C."""
+    with Forked(before + MAIN, "serve", "--port", "0", *options, folder=folder) as process:
         found = next((match for line in process.stdout if (match := re.search(r"http://\S+:\d+/", line))), None)
         assert found is not None, process.communicate()
         yield Server(found[0], process)

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,7 @@ class DeclaredPipeline:
     last: str
     takes_threshold: bool
     version: object = None  # what differs between its checkpoints before and after a change, as `SearchSetup.look` says
+    since: float = field(default_factory=time.time)  # when it began to be searched, in seconds since 1970
 
     @classmethod
     def load(cls, path: Path, checkpoint: str | None = None) -> DeclaredPipeline:
@@ -92,6 +93,7 @@ class DeclaredPipeline:
 
     def become(self, other: DeclaredPipeline) -> None:
         """Let the next question, and all that follow, meet the pipeline of another one that is ready to search."""
+        other.since = time.time()
         vars(self).update(vars(other))
 
     @property

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from collections.abc import Collection
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
-from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -23,22 +20,25 @@ from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limi
 from ap_ranker.web.background_start import BackgroundStart
 from ap_ranker.web.evidence import Evidence
 from ap_ranker.web.judgements import Judgements
-from ap_ranker.web.limits import MAX_BYTES, Guard, Rate
-from ap_ranker.web.monitoring import CacheMetrics, Measure
+from ap_ranker.web.limits import MAX_BYTES, Guard, Rate, note_failure
+from ap_ranker.web.monitoring import Measure, QuestionMetrics, SearchMetrics
 from ap_ranker.web.owner import routes as owner_pages
 from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.page.files import page_files
 from ap_ranker.web.page.settings import PageSettings
 from ap_ranker.web.pipeline_route import add_pipeline
 from ap_ranker.web.question_log import QuestionLog
+from ap_ranker.web.readiness import Readiness
 from ap_ranker.web.search_routes import API, FAILED, MAX_RECEIPT, Text, add_search_routes
 from ap_ranker.web.visitors import BehindProxies
+from ap_ranker.web.work import WorkThreads
 from ap_ranker.web.workers import SearchWorkers
 
 THREADS = 16
 """Number of concurrent searches. More would only wait for the CPU; with fewer, fewer questions are encoded together."""
 
-SCHEMA = "/openapi.json"
+SCHEMA, METRICS = "/openapi.json", "/metrics"
+HEALTH = ("/health", "/health/live", "/health/ready")
 
 HEADERS = {
     # The page loads from this server only, and no other site may show it in a frame.
@@ -75,12 +75,11 @@ def build_app(
 ) -> FastAPI:
     """Build the ASGI application; InputError for inputs that requests cannot have, or too small a number."""
     searching = workers or search
-    threads = ThreadPoolExecutor(THREADS * (workers.count if workers else 1), "search")
+    threads = WorkThreads(THREADS * (workers.count if workers else 1), "search")
     # No redirects, which would name an address behind a web server.
     app = FastAPI(
         openapi_url=None,  # what it would list are the owner's routes, too: `SCHEMA` is made before these are there
         redirect_slashes=False,
-        lifespan=_searching_in(threads),
         responses={"default": {"model": Refusal, "description": "What is wrong, in one sentence."}},
     )
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -88,26 +87,19 @@ def build_app(
     app.add_exception_handler(Exception, _failed)
     evidence = Evidence(judgements.database, learn_from_clicks) if learn_from_clicks else None
     registry = CollectorRegistry()
-    registry.register(CacheMetrics(searching))
-    outcomes = Counter("ap_ranker_questions", "Questions of the search page.", ["outcome"], registry=registry)
+    metrics = QuestionMetrics(registry)
     # First, since requests are compared with one route after the other.
-    add_search_routes(app, search, searching, judgements, limits, page, question_log, evidence, outcomes)
+    add_search_routes(app, search, searching, judgements, limits, page, question_log, evidence, metrics, threads)
     files = page_files(page)
     for path, file in files.items():
         app.add_route(path, file.send, methods=["GET"])
     schema = get_openapi(title="The search page's API", version="1", routes=app.routes)
     app.add_api_route(SCHEMA, lambda: schema, include_in_schema=False)
     pipeline_routes = add_pipeline(app, search, text=Text, columns=columns, failed=FAILED)
-    public = {*files, *API, *(owner.add_to(app) if owner else ()), SCHEMA, "/health"}
-
-    @app.get("/health")
-    async def health() -> dict[str, str]:
-        return {"status": "ok"}
-
-    @app.get("/metrics")
-    async def metrics() -> Response:
-        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4; charset=utf-8")
-
+    public = {*files, *API, *(owner.add_to(app) if owner else ()), SCHEMA, *HEALTH}
+    readiness = Readiness(search, judgements.database)
+    _add_health(app, readiness)
+    _add_metrics(app, readiness, registry, SearchMetrics(searching, search))
     for route in app.routes:
         if isinstance(route, Route) and route.methods and "GET" in route.methods:
             route.methods.add("HEAD")  # by which programs that watch a server ask
@@ -117,33 +109,45 @@ def build_app(
         key=api_key,
         public=public,
         rate=None if rate is None else Rate(rate),
-        uncounted={*files, *owner_pages.ASSETS, "/health"},  # all else is made anew for each request
+        uncounted={*files, *owner_pages.ASSETS, *HEALTH},  # all else is made anew for each request
         apart=["/api/suggest"],  # who types much can still search
         larger={"/api/feedback": MAX_BYTES + MAX_RECEIPT, **owner_pages.LARGER},
         forms=owner_pages.FORMS,
+        local=[METRICS],
     )
     if page.sites:  # outside of what refuses, so that their pages may read why
         app.add_middleware(CORSMiddleware, allow_origins=page.sites, allow_methods=["GET", "POST"])
     app.add_middleware(_WithHeaders)
-    app.add_middleware(Measure, registry=registry, routes={*public, "/metrics", *pipeline_routes})
+    app.add_middleware(Measure, registry=registry, routes={*public, METRICS, *pipeline_routes})
     app.add_middleware(BehindProxies, header=identity_header)  # the outermost: it needs who connects
     app.middleware_stack = app.build_middleware_stack()  # now, so that what these refuse is told
     return app
 
 
-def _searching_in(threads: ThreadPoolExecutor) -> Callable[[FastAPI], Any]:
-    """Run all searches, the page's and those of the pipeline's route, in these threads.
+def _add_health(app: FastAPI, readiness: Readiness) -> None:
+    """Whether the server lives, which needs no thread and nothing else, and whether it can answer questions."""
 
-    An abandoned search keeps its thread until it ends; one that has not begun is dropped. So an overloaded server
-    answers some requests in time, instead of working on ever more at once and answering none.
-    """
+    async def live() -> dict[str, str]:
+        return {"status": "ok"}
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        asyncio.get_running_loop().set_default_executor(threads)
-        yield
+    async def ready() -> dict[str, str]:
+        await readiness.require()
+        return {"status": "ok"}
 
-    return lifespan
+    app.get("/health")(live)  # by its older name
+    app.get("/health/live")(live)
+    app.get("/health/ready")(ready)
+
+
+def _add_metrics(app: FastAPI, readiness: Readiness, registry: CollectorRegistry, search: SearchMetrics) -> None:
+    registry.register(search)
+    threads = WorkThreads(1, "metrics")
+
+    @app.get(METRICS)
+    async def metrics() -> Response:
+        search.entries = await readiness.entries()
+        text = await threads.run(generate_latest, registry)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 class _WithHeaders:
@@ -171,7 +175,8 @@ async def _invalid(_: Request, error: Any) -> JSONResponse:
     return JSONResponse({"error": f"{field}: {first['msg']}."}, 422)
 
 
-async def _refused(_: Request, error: Any) -> JSONResponse:
+async def _refused(request: Request, error: Any) -> JSONResponse:
+    note_failure(request.scope, error)
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 

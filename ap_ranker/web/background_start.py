@@ -21,6 +21,7 @@ from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limi
 from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.threads import leave_what_lives, use_one_thread
+from ap_ranker.web.served_search import ServedNow, ServedSearch
 from ap_ranker.web.workers import SearchWorkers
 from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
@@ -49,6 +50,7 @@ class BackgroundStart:
         self._ranks: DeclaredPipeline | SearchWorkers | None = None
         self._reported = time.monotonic()
         self._closed = False
+        self._started = time.time()
         stores = find_stores(search.pipeline)
         self._store = next((store for store in stores if isinstance(store, BM25SDocumentStore)), None)
         self._thread = ThreadPoolExecutor(1, "background start")
@@ -72,6 +74,11 @@ class BackgroundStart:
             found: list[Document] = store.bm25_retrieval(question, top_k=ranker.top_k if ranker else 5)
             return found, Decision(Outcome.MAYBE if found else Outcome.NONE, None, Basis.NOTHING)
 
+    @property
+    def processes(self) -> SearchWorkers | None:
+        """The processes that search, if there are some, and they have begun."""
+        return self._ranks if isinstance(self._ranks, SearchWorkers) else None
+
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
         """As `DeclaredPipeline.explain`."""
         return (self._ranks or self._search).explain(question, document)
@@ -80,6 +87,15 @@ class BackgroundStart:
         """Encode no more, and wait: a process whose threads compute when it ends may be aborted."""
         self._closed = True
         self._thread.shutdown()
+        if self.processes is not None:
+            self.processes.close()
+
+    @property
+    def served(self) -> ServedSearch | None:
+        """What answers now: BM25 alone, until the answers are encoded."""
+        if self._ranks is None:
+            return ServedSearch(self._search.path.stem, self._started)
+        return self._served_now() if self.processes is None else self.processes.served
 
     @property
     def cache_info(self) -> CacheInfo | None:
@@ -99,6 +115,7 @@ class BackgroundStart:
             setup.warm_up(search, self._documents)
         leave_what_lives()
         if self.count == 1:
+            self._served_now = ServedNow(search)
             self._ranks = search
             return
         self._ranks = SearchWorkers(setup, self.count)

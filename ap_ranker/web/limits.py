@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from enum import StrEnum
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
@@ -95,10 +96,36 @@ _NAME = re.compile(r"[\w.-]+|[0-9a-f:.]*(%\w+)?")
 
 AGAIN, CLOSED = {"Retry-After": "1"}, {"Connection": "close"}
 
+TOO_MANY = "Too many requests are being answered. Wait a moment."
+
+
+class Failure(StrEnum):
+    """Why a server did not answer, by kind; no request chooses it."""
+
+    slow = "slow"  # the answer took longer than `ANSWER_SECONDS`
+    busy = "busy"  # more requests than it answers at once
+    search = "search"  # the search, its store or its processes
+    database = "database"  # of the website
+    bug = "bug"  # an error that nobody expected
+
+
+class FailureError(HTTPException):
+    """Status 503 with a sentence. It is counted by its kind (`monitoring.Measure`)."""
+
+    def __init__(self, kind: Failure, sentence: str) -> None:
+        super().__init__(503, sentence, AGAIN if kind is Failure.busy else None)
+        self.kind = kind
+
+
+def note_failure(scope: Scope, error: HTTPException) -> None:
+    """Let `monitoring.Measure`, which is outside of what answers, know of what kind a failure is."""
+    if isinstance(error, FailureError):
+        scope.setdefault("state", {})["failure"] = error.kind
+
 
 class Guard:
     """ASGI middleware that refuses requests of another host's name, without the key, or too many, and POST requests
-    that are too large or too slow; those that take too long it ends.
+    that are too large or too slow; requests that take too long to answer it ends.
 
     A site whose name resolves to this machine (DNS rebinding) could otherwise read, in a visitor's browser, what only
     this machine may read. IP addresses are always accepted: requests of such a site carry its name.
@@ -115,8 +142,10 @@ class Guard:
         apart: Collection[str] = (),  # paths whose requests are counted apart from the others, with the same limit
         larger: Mapping[str, int] = MappingProxyType({}),  # path -> maximum size in bytes, instead of `MAX_BYTES`
         forms: Collection[str] = (),  # paths that take a form, not JSON, and check themselves which site sends it
+        local: Collection[str] = (),  # paths that without a key only this machine itself may read
     ) -> None:
         self.app, self.rate, self.apart, self.larger = app, rate, apart, larger
+        self.local = frozenset(local)
         self.names = {"localhost", *(name.lower() for name in names)}
         if wrong := [name for name in self.names if not _NAME.fullmatch(name)]:  # it would be no request's
             raise InputError(f"Expected --allowed-host as a name alone, such as faq.example.com, found {wrong[0]!r}.")
@@ -140,11 +169,12 @@ class Guard:
             if not has_key and self.key is not None and request.scope["path"] not in self.public:
                 sentence = "Expected the server's key in the header 'Authorization: Bearer KEY', found none or another."
                 raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
-            if posts:
-                await self._answer(scope, await self._body(request), receive, send)
-            else:
-                await self.app(scope, receive, send)
+            if self.key is None and request.scope["path"] in self.local and not _is_local(request):
+                advice = f"Whoever runs the server can set a key in {KEY_VARIABLE}, with which others may read it."
+                raise HTTPException(403, f"Expected a request from the server's own machine, found another. {advice}")
+            await self._answer(scope, await self._body(request) if posts else None, receive, send)
         except HTTPException as refusal:
+            note_failure(scope, refusal)
             answer = JSONResponse({"error": refusal.detail}, refusal.status_code, refusal.headers)
             await answer(scope, receive, send)
 
@@ -165,7 +195,7 @@ class Guard:
             sentence = f"Too many requests: expected at most {self.rate.per_second:g} per second. Wait a moment."
             raise HTTPException(429, sentence, AGAIN)
         if request.method == "POST" and self.in_progress >= MAX_IN_PROGRESS:
-            raise HTTPException(503, "Too many requests are being answered. Wait a moment.", AGAIN)
+            raise FailureError(Failure.busy, TOO_MANY)
 
     def _has_key(self, request: Request) -> bool:
         key = bearer_key(request.headers) or ""
@@ -191,45 +221,55 @@ class Guard:
             raise HTTPException(408, slow, CLOSED) from error
         return b"".join(parts)
 
-    async def _answer(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        rest: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
-        started = False
+    async def _answer(self, scope: Scope, body: bytes | None, receive: Receive, send: Send) -> None:
+        """Answer a request whose body has been read, or is none: its answer begins in time."""
+        is_read = body is None
 
         async def replay() -> Message:
-            return next(rest, None) or await receive()
+            nonlocal is_read
+            if is_read:
+                return await receive()
+            is_read = True
+            return {"type": "http.request", "body": body, "more_body": False}
 
-        async def track(message: Message) -> None:
-            nonlocal started
-            started = True
+        async def send_in_time(message: Message) -> None:
+            timer.reschedule(None)  # for whoever takes it slowly, `connections` has limits
             await send(message)
 
-        self.in_progress += 1
+        self.in_progress += body is not None
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await self.app(scope, replay, track)
+            async with asyncio.timeout(ANSWER_SECONDS) as timer:
+                await self.app(scope, replay, send_in_time)
         except TimeoutError as error:
-            if started:
+            if not timer.expired():
                 raise
-            sentence = f"The search took longer than {ANSWER_SECONDS:g} seconds. Try again."
-            raise HTTPException(503, sentence) from error
+            sentence = f"The answer took longer than {ANSWER_SECONDS:g} seconds. Try again."
+            raise FailureError(Failure.slow, sentence) from error
         finally:
-            self.in_progress -= 1
+            self.in_progress -= body is not None
 
 
 @contextmanager
-def failing_as(sentence: str) -> Iterator[None]:
+def failing_as(sentence: str, kind: Failure) -> Iterator[None]:
     """Status 503 with this sentence in place of an InputError, which is logged: what it says is no client's fault."""
     try:
         yield
     except InputError as error:
         logger.error("%s", error)
-        raise HTTPException(503, sentence) from error
+        raise FailureError(kind, sentence) from error
 
 
 def bearer_key(headers: Headers) -> str | None:
     """The key of a header `Authorization: Bearer KEY`; `None` if there is none."""
     scheme, _, key = headers.get("authorization", "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else None
+
+
+def _is_local(request: Request) -> bool:
+    """Whether a request comes from this machine, not through a web server on it (`visitors.BehindProxies`), and for it:
+    a web server that tells nothing of its clients at least sends on the name that they asked for."""
+    name = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    return is_loopback(name) and getattr(request.state, "is_local", False)
 
 
 def _client(request: Request) -> str:

@@ -8,8 +8,10 @@ from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.encoders import jsonable_encoder
 from haystack import Document
 from pydantic import BaseModel, create_model
+from starlette.responses import JSONResponse
 
 from ap_ranker.errors import InputError
 from ap_ranker.safe_open import parse_yaml, read_yaml_text
@@ -17,12 +19,17 @@ from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
 from ap_ranker.search.load_pipeline import report_store_errors, safe_line
 from ap_ranker.search.sources import source_of
-from ap_ranker.web.limits import failing_as
+from ap_ranker.web.limits import Failure, failing_as
+from ap_ranker.web.work import WorkThreads
 
 COLUMNS = ("question", "answer")
 """The columns of an entry that the page shows."""
 
 Sockets = Mapping[str, Sequence[tuple[str, str]]]  # name of a declared input -> the components and sockets that take it
+
+
+THREADS = 16
+"""Number of pipelines that run at once: apart from the page's searches, since one may wait for a language model."""
 
 
 def add_pipeline(app: FastAPI, search: DeclaredPipeline, *, text: Any, columns: Iterable[str], failed: str) -> set[str]:
@@ -39,14 +46,19 @@ def add_pipeline(app: FastAPI, search: DeclaredPipeline, *, text: Any, columns: 
     inputs, model = _inputs(search, declared["inputs"], text)
     shown = {*COLUMNS, *columns}
 
-    async def run(request: BaseModel) -> Any:
+    threads = WorkThreads(THREADS, "pipeline")
+
+    def answer_to(request: BaseModel) -> JSONResponse:
         data: dict[str, dict[str, Any]] = defaultdict(dict)
         for name in request.model_fields_set:
             for component, socket in inputs[name]:
                 data[component][socket] = getattr(request, name)
-        with failing_as(failed), report_store_errors(search.path, search.place):
-            found = await search.pipeline.run_async(data=dict(data), include_outputs_from=outputs)
-        return {"result": _public(found, shown)}
+        with failing_as(failed, Failure.search), report_store_errors(search.path, search.place):
+            found = search.pipeline.run(dict(data), include_outputs_from=outputs)
+        return JSONResponse(jsonable_encoder({"result": _public(found, shown)}))
+
+    async def run(request: BaseModel) -> JSONResponse:
+        return await threads.run(answer_to, request)
 
     run.__annotations__["request"] = model  # FastAPI reads it
     default = [BY_WORDS] if search.path == BY_MEANING else []  # one address, whatever the checkpoint can do

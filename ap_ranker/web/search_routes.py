@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from fastapi import FastAPI, HTTPException, Request
 from haystack import Document
-from prometheus_client import Counter
 from pydantic import AfterValidator, BaseModel, StringConstraints, model_validator
 from starlette.responses import JSONResponse
 
 from ap_ranker.data.rows import stripped
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.decision import Decision
-from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.declared_pipeline import DeclaredPipeline, Limits
 from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.settings import checked
-from ap_ranker.web.background_start import Search
+from ap_ranker.web.background_start import BackgroundStart, Search
 from ap_ranker.web.browse import COUNT
 from ap_ranker.web.database import Dispensable
 from ap_ranker.web.evidence import Evidence
 from ap_ranker.web.judgements import Judgements, QuotaError
-from ap_ranker.web.limits import failing_as
+from ap_ranker.web.limits import Failure, failing_as
+from ap_ranker.web.monitoring import QuestionMetrics
 from ap_ranker.web.page.settings import PageSettings
-from ap_ranker.web.presentation import PresentedAnswer, presented, weighed
+from ap_ranker.web.presentation import PresentedAnswer, weighed
+from ap_ranker.web.presented_search import Presentation, PresentedSearch, shown_of
 from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.signed_answers import MAX_CHARACTERS as MAX_RECEIPT
 from ap_ranker.web.signed_answers import AnswerSigner, ShownAnswer
 from ap_ranker.web.suggestions import LiveSuggestions
+from ap_ranker.web.work import WorkThreads
+from ap_ranker.web.workers import SearchWorkers
 
 API = ("/api/search", "/api/suggest", "/api/browse", "/api/explain", "/api/feedback")
 
@@ -42,8 +42,9 @@ MAX_CHARACTERS = 1000
 MAX_COMMENT = 300
 """Maximum length of a comment: one sentence."""
 
-MAX_MAYBES = 5
-"""Number of entries that are shown if none is asserted."""
+PRESENTING_THREADS = 2
+"""Number of searches whose answers are presented at once. It is Python alone, of which one thread runs at a time: more
+threads would only make the event loop wait longer for its turn."""
 
 FAILED = "The search does not work at the moment; see the server's log."
 NOT_KEPT = "Feedback cannot be stored at the moment; see the server's log."
@@ -114,54 +115,75 @@ def add_search_routes(
     page: PageSettings,
     question_log: QuestionLog | None,
     evidence: Evidence | None,
-    outcomes: Counter,
+    metrics: QuestionMetrics,
+    threads: WorkThreads,
 ) -> None:
-    """Add what asks a search, and keeps what visitors say of its answers; `evidence` may order them."""
-    for outcome in Outcome:
-        outcomes.labels(outcome)  # is 0 at first
+    """Add what asks a search, in `threads`, and keeps what visitors say of its answers; `evidence` may order them."""
     place = declared.place  # describing the stores takes a moment
     signer = AnswerSigner(judgements.database.secret())
     suggestions = LiveSuggestions(declared, page.categories)
     scales = (ranker := declared.ranker()) is not None and ranker.scale_score
+    presentation = Presentation(scales, page.categories)
+    presenting = WorkThreads(PRESENTING_THREADS, "presenting")
 
-    def is_calibrated(decision: Decision) -> bool:
-        """Whether the scores are probabilities."""
-        return scales and decision.probability is not None
+    def found_for(question: str) -> tuple[list[Document], Decision]:
+        with failing_as(FAILED, Failure.search), report_store_errors(declared.path, place):
+            return search.answer(question, limits)
 
-    def answered(question: str) -> tuple[list[Document], list[Document], Decision]:
-        with report_store_errors(declared.path, place):
-            found, decision = search.answer(question, limits)
-        shown = found[: {Outcome.MAYBE: MAX_MAYBES, Outcome.NONE: 0}.get(decision.outcome)]
-        if evidence:  # it orders what is shown, and has no part in the decision
-            shown = evidence.ordered(question, shown, calibrated=is_calibrated(decision))
-        return found, shown, decision
+    def ordered(question: str, shown: list[Document], decision: Decision) -> list[Document]:
+        """What visitors see, in the order of the evidence, which has no part in the decision."""
+        if evidence is None:
+            return shown
+        return evidence.ordered(question, shown, calibrated=presentation.is_calibrated(decision))
 
-    async def find(question: str) -> tuple[list[Document], list[Document], Decision]:
-        """What is found, what visitors see of it, and the decision."""
-        with failing_as(FAILED):
-            return await asyncio.to_thread(answered, question)
+    def ask(question: str) -> Callable[[], PresentedSearch]:
+        """Search, and return what presents the answers: nothing is left to do if a search process has done it."""
+        if (processes := _processes_of(search)) is not None:
+            with failing_as(FAILED, Failure.search):
+                result = processes.answer_presented(question, limits, presentation)
+            result = result.in_order_of(ordered(question, result.shown, result.decision))
+            return lambda: result
+        found, decision = found_for(question)
+        shown = ordered(question, shown_of(found, decision), decision)
+        return partial(presentation.of, question, found, decision, shown)
 
-    async def find_answer(question: str, key: str) -> Document:
-        """Search again: the server keeps no state, and only answers that were shown can be asked about."""
-        for document in (await find(question))[1]:
-            if document.id == key:
-                return document
-        raise HTTPException(404, "Expected the id of an answer to this question, found another. Ask again.")
-
-    @app.post("/api/search", response_model=SearchResponse)
-    async def api_search(asked: SearchRequest, request: Request) -> JSONResponse:
-        """The decision, and the answers or maybes, best first."""
-        question = asked.question
-        found, shown, decision = await find(question)
-        outcomes.labels(decision.outcome).inc()
+    def answer_to(question: str, network: str, present: Callable[[], PresentedSearch]) -> JSONResponse:
+        found, decision, shown, answers = present()
+        metrics.outcomes.labels(decision.outcome).inc()
         if question_log is not None:
-            question_log.add(question, judgements.visitors.network_of(request), decision.outcome, shown or found)
-        is_rated = is_calibrated(decision) and decision.outcome is Outcome.ANSWER  # of a maybe, the heading says it
-        answers = presented(question, shown, calibrated=is_rated, category=page.categories)
+            question_log.add(question, network, decision.outcome, shown or found)
         for answer, document in zip(answers, shown, strict=True):
             answer["receipt"] = signer.sign(question, document.id, ShownAnswer.of(document))
         # Not a dictionary, which FastAPI would walk through first: its values are basic types already.
         return JSONResponse({"question": question, **decision.as_json(), "answers": answers})
+
+    def find_answer(question: str, key: str) -> Document:
+        """Search again: the server keeps no state, and only answers that were shown can be asked about."""
+        for document in shown_of(*found_for(question)):
+            if document.id == key:
+                return document
+        raise HTTPException(404, "Expected the id of an answer to this question, found another. Ask again.")
+
+    def explain(question: str, key: str) -> JSONResponse:
+        document = find_answer(question, key)
+        try:
+            asked, answer, explanation = search.explain(question, document)
+        except InputError as error:
+            raise HTTPException(409, str(error)) from error
+        return JSONResponse(
+            {
+                "score": explanation.score,
+                "question": {"text": asked, "tokens": weighed(explanation.question)},
+                "answer": {"text": answer, "tokens": weighed(explanation.answer)},
+            }
+        )
+
+    @app.post("/api/search", response_model=SearchResponse)
+    async def api_search(asked: SearchRequest, request: Request) -> JSONResponse:
+        """The decision, and the answers or maybes, best first."""
+        with metrics.seconds.time():
+            present = await threads.run(ask, asked.question)
+            return await presenting.run(answer_to, asked.question, judgements.visitors.network_of(request), present)
 
     @app.post("/api/suggest")
     async def api_suggest(request: SuggestRequest) -> dict[str, list[str]]:
@@ -169,61 +191,68 @@ def add_search_routes(
         return {"suggestions": await suggestions.find(request.text)}
 
     @app.post("/api/explain")
-    async def api_explain(request: ExplainRequest) -> dict[str, Any]:
+    async def api_explain(request: ExplainRequest) -> JSONResponse:
         """The weight of each word; `start` and `end` are positions of characters (code points) in `text`."""
-        document = await find_answer(request.question, request.id)
-        try:
-            question, answer, explanation = await asyncio.to_thread(search.explain, request.question, document)
-        except InputError as error:
-            raise HTTPException(409, str(error)) from error
-        return {
-            "score": explanation.score,
-            "question": {"text": question, "tokens": weighed(explanation.question)},
-            "answer": {"text": answer, "tokens": weighed(explanation.answer)},
-        }
+        return await threads.run(explain, request.question, request.id)
 
     _add_browsing(app, suggestions, judgements, page)
-    _add_feedback(app, judgements, signer, find_answer)
+    _add_feedback(app, judgements, signer, find_answer, threads)
+
+
+def _processes_of(search: Search) -> SearchWorkers | None:
+    """The processes that search instead of this one, if there are some."""
+    if isinstance(search, BackgroundStart):
+        return search.processes
+    return search if isinstance(search, SearchWorkers) else None
 
 
 def _add_browsing(app: FastAPI, suggestions: LiveSuggestions, judgements: Judgements, page: PageSettings) -> None:
-    order, thread = Dispensable("The page opens in the FAQ's order."), ThreadPoolExecutor(1, "opening")
+    order, threads = Dispensable("The page opens in the FAQ's order."), WorkThreads(1, "opening")
+
+    def beginning() -> dict[str, list[str] | dict[str, int]]:
+        catalogue = suggestions.catalogue
+        popular = order.ask(judgements.most_helpful, COUNT)
+        topics = {topic: len(questions) for topic, questions in catalogue.by_topic.items() if topic}
+        return {"questions": page.questions or catalogue.beginning(popular or []), "topics": topics}
 
     @app.post("/api/browse")
     async def api_browse(request: BrowseRequest) -> dict[str, list[str] | dict[str, int]]:
         """The `questions` of a topic; without one, those to begin with, and the `topics` with their numbers of them."""
         await suggestions.look()
+        if request.topic is None:
+            return await threads.run(beginning)
         by_topic = suggestions.catalogue.by_topic
-        if request.topic is not None:
-            if request.topic in by_topic:
-                return {"questions": by_topic[request.topic], "topics": {}}
-            raise HTTPException(404, "Expected a topic of this FAQ, found another. Ask without one for all topics.")
-        popular = await asyncio.get_running_loop().run_in_executor(thread, order.ask, judgements.most_helpful, COUNT)
-        topics = {topic: len(questions) for topic, questions in by_topic.items() if topic}
-        return {"questions": page.questions or suggestions.catalogue.beginning(popular or []), "topics": topics}
+        if request.topic in by_topic:
+            return {"questions": by_topic[request.topic], "topics": {}}
+        raise HTTPException(404, "Expected a topic of this FAQ, found another. Ask without one for all topics.")
 
 
 def _add_feedback(
-    app: FastAPI, judgements: Judgements, signer: AnswerSigner, find_answer: Callable[..., Awaitable[Document]]
+    app: FastAPI,
+    judgements: Judgements,
+    signer: AnswerSigner,
+    find_answer: Callable[[str, str], Document],
+    search_threads: WorkThreads,
 ) -> None:
-    thread = ThreadPoolExecutor(1, "feedback")  # a separate one: feedback does not wait for searches
+    threads = WorkThreads(1, "feedback")  # a separate one: feedback does not wait for searches
+
+    def keep(said: FeedbackRequest, shown: ShownAnswer, network: str) -> None:
+        given = {"question": said.question, "answer": shown.answer, "network": network, "visit": said.visit}
+        try:
+            with failing_as(NOT_KEPT, Failure.database):
+                if said.helped is None:
+                    judgements.take_back(**given)
+                    return
+                more = {"stored_question": shown.stored_question, "comment": said.comment}
+                judgements.keep(**given, **more, helped=said.helped)
+        except QuotaError as error:
+            raise HTTPException(429, ENOUGH) from error
 
     @app.post("/api/feedback")
     async def api_feedback(said: FeedbackRequest, request: Request) -> dict[str, str]:
         """Store whether an answer helped, or take it back; without a valid receipt, search for the answer first."""
-        shown = signer.read(said.question, said.id, said.receipt or "")
+        shown = await threads.run(signer.read, said.question, said.id, said.receipt or "")
         if shown is None:
-            shown = ShownAnswer.of(await find_answer(said.question, said.id))
-        network = judgements.visitors.network_of(request)
-        given = {"question": said.question, "answer": shown.answer, "network": network, "visit": said.visit}
-        if said.helped is None:
-            work = partial(judgements.take_back, **given)
-        else:
-            more = {"stored_question": shown.stored_question, "comment": said.comment}
-            work = partial(judgements.keep, **given, **more, helped=said.helped)
-        try:
-            with failing_as(NOT_KEPT):
-                await asyncio.get_running_loop().run_in_executor(thread, work)
-        except QuotaError as error:
-            raise HTTPException(429, ENOUGH) from error
+            shown = ShownAnswer.of(await search_threads.run(find_answer, said.question, said.id))
+        await threads.run(keep, said, shown, judgements.visitors.network_of(request))
         return {"status": "taken back" if said.helped is None else "kept"}

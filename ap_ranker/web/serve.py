@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
+import sys
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
@@ -25,6 +27,9 @@ from ap_ranker.web.owner.sessions import owners_keys
 from ap_ranker.web.page.settings import PageSettings, read_page_settings
 from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.traces import delete_daily
+from ap_ranker.web.work import unfinished_works
+
+logger = logging.getLogger(__name__)
 
 
 def serve(
@@ -94,6 +99,17 @@ def serve(
         )
         on_listening(listening.getsockname()[1], website.place, owned)
         connections.run(app, listening)
+    if unfinished := unfinished_works():
+        _end_now(unfinished)
+
+
+def _end_now(unfinished: int) -> None:
+    """End the process, which would wait for threads whose requests were answered long ago, perhaps for ever."""
+    logger.warning("The server ends, but %d searches or other works had not.", unfinished)
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _listen(host: str, port: int) -> socket.socket:

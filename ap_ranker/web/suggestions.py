@@ -7,7 +7,7 @@ import logging
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, pairwise
 
 from ap_ranker.data.wordings import WordingFiles, Wordings
@@ -15,6 +15,7 @@ from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import find_stores
 from ap_ranker.text.reading import bare, fold
 from ap_ranker.web.browse import Catalogue
+from ap_ranker.web.work import WorkThreads
 from haystack_integrations.common.ap_ranker.entries import own_wordings
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
@@ -84,20 +85,23 @@ class LiveSuggestions:
         self._files = WordingFiles()
         self._version: object = None
         self._next_look = 0.0
-        self._thread = ThreadPoolExecutor(1, "suggestions")  # does not wait for searches
+        # Neither waits for searches, nor what is found for what is read.
+        self._reading, self._finding = ThreadPoolExecutor(1, "reading suggestions"), WorkThreads(1, "suggestions")
+        self._read: Future[None] | None = None
 
     async def find(self, typed: str) -> list[str]:
         """As `Suggestions.find`, in the texts of some seconds ago; none if they cannot be read."""
         await self.look()
-        return self.current.find(typed) if self.current else []
+        return await self._finding.run(self.current.find, typed) if self.current else []
 
     async def look(self) -> None:
         """Let what has changed be read; only the first reading is waited for."""
-        if self.current is None or time.monotonic() >= self._next_look:
+        is_reading = self._read is not None and not self._read.done()
+        if not is_reading and (self.current is None or time.monotonic() >= self._next_look):
             self._next_look = time.monotonic() + LOOK_SECONDS
-            reading = asyncio.get_running_loop().run_in_executor(self._thread, self._try_to_refresh)
-            if self.current is None:
-                await reading
+            self._read = self._reading.submit(self._try_to_refresh)
+        if self.current is None and self._read is not None:
+            await asyncio.shield(asyncio.wrap_future(self._read))
 
     def refresh(self) -> None:
         """Read the texts again if they have changed; one thread at a time."""

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ap_ranker.errors import InputError
 from ap_ranker.web.database import Database, now, quotas
+from ap_ranker.web.limits import is_loopback
 
 QUOTAS: Final = {"judgement": 300, "comment": 30, "question": 3000}
 """Kind -> how many of them one network may leave in a day: many people may share an address."""
@@ -26,6 +27,9 @@ DAY = 24 * 3600
 
 _PORT = re.compile(r"^\[([^\]]*)\](?::\d+)?$|^([\d.]+):\d+$")
 """An address with a port, as some web servers tell it; of each port there would be another visitor."""
+
+FORWARDING = ("forwarded", "via", "x-real-ip", "true-client-ip", "cf-connecting-ip", "x-client-ip")
+"""Headers by which a web server tells that it is one, beside those that begin with `x-forwarded`."""
 
 PROXIES, LOOPBACK = "FORWARDED_ALLOW_IPS", "127.0.0.1,::1"
 """The environment variable that names web servers in front of this one, and where they are by default."""
@@ -84,6 +88,9 @@ class BehindProxies:
     counts that is no web server's, since a client can send any before it. What others send is ignored. The identity is
     in the request's state, empty without one that can be believed. `header` has it, such as `X-Remote-User`.
 
+    Also in the state, `is_local` tells whether a program of this machine sends the request for itself: it connects
+    from here, and no header tells of a client behind it.
+
     The environment variable FORWARDED_ALLOW_IPS has the trusted addresses or networks, separated by commas, or `*` for
     whoever connects (InputError: anything else); without it, this machine is trusted.
     """
@@ -104,6 +111,7 @@ class BehindProxies:
         """Answer a request as its client's."""
         if scope["type"] == "http":
             headers, client, identity = Headers(scope=scope), scope.get("client"), ""
+            is_local = client is not None and is_loopback(_plain(client[0])) and not self._is_forwarded(headers)
             if self._anybody or (client and self._trusts(_plain(client[0]))):
                 told = ",".join(headers.getlist("x-forwarded-for")).split(",")
                 found = [each for part in told if (each := _plain(part.strip())) and not self._trusts(each)]
@@ -113,8 +121,13 @@ class BehindProxies:
                     scope["scheme"] = scheme
                 identities = headers.getlist(self._header) if self._header else []
                 identity = identities[0] if len(identities) == 1 else ""  # of two, one may have come from the visitor
-            scope["state"] = {**scope.get("state", {}), "identity": identity}
+            scope["state"] = {**scope.get("state", {}), "identity": identity, "is_local": is_local}
         await self._app(scope, receive, send)
+
+    def _is_forwarded(self, headers: Headers) -> bool:
+        """Whether any header tells of a web server, be it trusted or not."""
+        names = {*FORWARDING, self._header.lower()}
+        return any(name in names or name.startswith("x-forwarded") for name in headers)
 
     def _trusts(self, address: str) -> bool:
         try:

@@ -25,6 +25,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
 from haystack import Document
+from tqdm import tqdm
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.cache import TOGETHER, CacheInfo
@@ -35,16 +36,37 @@ from ap_ranker.search.load_pipeline import report_store_errors
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.search.watch_search import SearchWatcher
 from ap_ranker.threads import leave_what_lives
+from ap_ranker.web import limits as web_limits
+from ap_ranker.web.presented_search import Presentation, PresentedSearch
+from ap_ranker.web.served_search import ServedNow, ServedSearch
 
 logger = logging.getLogger(__name__)
 
 FAILED = "a search process failed; its traceback is above"
 ENDED = "a search process ended, perhaps for lack of memory; another one takes its place"
+OVERDUE = "a search process took too long, and was ended; another one takes its place"
+NOT_SEARCHED = "no search process was free in time"
 
 RETRY_SECONDS = 5.0
 """Between two attempts to start a process in place of one that has ended."""
 
-Request = tuple[str, Any]  # a question, and the limits of a search or the document to explain
+OVERDUE_SECONDS = 60.0
+"""Seconds after which a process is ended that has not answered: longer than anybody waits, but not so soon that one
+which encodes many answers for the first time never gets to the end."""
+
+
+HEARTBEAT_SECONDS = 15.0
+"""Seconds after which a process without questions is asked what it searches with, and whether it is there."""
+
+
+class _Search(NamedTuple):
+    """What to search for, and how to present it, if at all."""
+
+    limits: dict[str, float | None]
+    presentation: Presentation | None
+
+
+Request = tuple[str, Any]  # a question, and a `_Search` or the document to explain
 
 
 class _Job(NamedTuple):
@@ -53,10 +75,11 @@ class _Job(NamedTuple):
 
 
 class _Reply(NamedTuple):
-    """What a process sends: its answers, InputErrors among them, and the counts of its cache."""
+    """What a process sends: its answers, InputErrors among them, the counts of its cache, and what it searches with."""
 
     answers: list[Any]
     cache: CacheInfo | None
+    served: ServedSearch
 
 
 class SearchWorkers:
@@ -97,7 +120,11 @@ class SearchWorkers:
 
     def answer(self, question: str, limits: Limits = NO_LIMITS) -> tuple[list[Document], Decision]:
         """As `DeclaredPipeline.answer`, but for vectors and blobs of the documents."""
-        return self._ask((question, dict(limits)))
+        return self._ask((question, _Search(dict(limits), None)))
+
+    def answer_presented(self, question: str, limits: Limits, presentation: Presentation) -> PresentedSearch:
+        """As `answer`, with what visitors see of it."""
+        return self._ask((question, _Search(dict(limits), presentation)))
 
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
         """As `DeclaredPipeline.explain`."""
@@ -109,6 +136,11 @@ class SearchWorkers:
         counts = [astuple(reply.cache) for reply in list(self._replies.values()) if reply.cache]
         return CacheInfo(*map(sum, zip(*counts, strict=True))) if counts else None
 
+    @property
+    def served(self) -> ServedSearch | None:
+        """The search of the process that has the latest one; the others follow within seconds."""
+        return max((reply.served for reply in list(self._replies.values())), key=lambda one: one.since, default=None)
+
     def _ask(self, request: Request) -> Any:
         job = _Job(request, Future())
         with self._changed:
@@ -116,7 +148,11 @@ class SearchWorkers:
                 raise InputError("Expected search processes, found that the server is about to end.")
             self._jobs.append(job)
             self._changed.notify()
-        return job.answer.result()
+        try:
+            return job.answer.result(web_limits.ANSWER_SECONDS)
+        except TimeoutError:
+            job.answer.cancel()  # nobody waits for it: if no process has it yet, none will
+            raise InputError(f"{self._setup.pipeline}: {NOT_SEARCHED}.") from None
 
     def _hand_out(self, number: int, begun: Future[None]) -> None:
         """Let a process answer, and another one in its place if it ends, until all end."""
@@ -127,14 +163,18 @@ class SearchWorkers:
                     self._replies[number] = _receive(pipe)
                     if not begun.done():
                         begun.set_result(None)
-                    while jobs := self._next():
+                    while not self._closed:
+                        jobs = self._next()
                         if not self._processes[number].is_alive():  # it ended before: the next one searches
                             with self._changed:
                                 self._jobs.extendleft(reversed(jobs))
                                 self._changed.notify()
                             jobs = []
                             raise EOFError
+                        jobs = [job for job in jobs if job.answer.set_running_or_notify_cancel()]
                         pipe.send([job.request for job in jobs])
+                        if not pipe.poll(OVERDUE_SECONDS):
+                            raise InputError(f"{self._setup.pipeline}: {OVERDUE}.")
                         self._replies[number] = reply = _receive(pipe)
                         for job, answer in zip(jobs, reply.answers, strict=True):
                             if isinstance(answer, InputError):
@@ -149,7 +189,8 @@ class SearchWorkers:
                     return
                 if not self._closed:
                     logger.error("%s", reason)
-                    time.sleep(RETRY_SECONDS if reason is error else 0)
+                    could_not_start = reason is error and not jobs
+                    time.sleep(RETRY_SECONDS if could_not_start else 0)
 
     @contextmanager
     def _process(self, number: int) -> Iterator[Connection]:
@@ -171,15 +212,16 @@ class SearchWorkers:
             pipe.close()
 
     def _next(self) -> list[_Job]:
-        """Wait for jobs, and take a process' share of them; none at the end."""
+        """Wait for jobs, and take a process' share of them; none at the end, nor after `HEARTBEAT_SECONDS` without."""
         with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self._closed)
+            self._changed.wait_for(lambda: self._jobs or self._closed, HEARTBEAT_SECONDS)
             share = min(TOGETHER, -(-len(self._jobs) // self.count))
             return [self._jobs.popleft() for _ in range(share)]
 
     def _fail(self, jobs: Iterable[_Job]) -> None:
         for job in jobs:
-            job.answer.set_exception(InputError(f"{self._setup.pipeline}: {ENDED}."))
+            if job.answer.running() or job.answer.set_running_or_notify_cancel():
+                job.answer.set_exception(InputError(f"{self._setup.pipeline}: {ENDED}."))
 
 
 def _receive(pipe: Connection) -> _Reply:
@@ -197,6 +239,8 @@ def _search(setup: SearchSetup, pipe: Connection) -> None:
     """Answer the requests that come through a pipe until it is closed."""
     for each in (signal.SIGINT, signal.SIGTERM):  # may be sent to all; the server first answers what was asked
         signal.signal(each, signal.SIG_IGN)
+    # Else it would make a semaphore of the system, which a process that is killed leaves behind, as a warning says.
+    tqdm.set_lock(threading.RLock())
     try:
         search, documents = setup.load()
         setup.warm_up(search, documents)
@@ -204,27 +248,33 @@ def _search(setup: SearchSetup, pipe: Connection) -> None:
         for name in ("search.watch_search", "data"):  # the server's process says it
             logging.getLogger(f"ap_ranker.{name}").setLevel(logging.CRITICAL)
         SearchWatcher(search, setup)
+        served = ServedNow(search)
+        served()
     except InputError as error:
         pipe.send(error)
         return
     answers: list[Any] = []
     while True:
-        pipe.send(_Reply(answers, search.cache_info))
         try:
+            pipe.send(_Reply(answers, search.cache_info, served()))
             requests = pipe.recv()
         except (OSError, EOFError):  # the server has ended
             return
-        search.encode_ahead([question for question, _ in requests])
+        if requests:
+            search.encode_ahead([question for question, _ in requests])
         answers = [_answer(search, *request) for request in requests]
 
 
 def _answer(search: DeclaredPipeline, question: str, more: Any) -> Any:
     try:
         with report_store_errors(search.path, search.place):
-            if not isinstance(more, dict):
+            if not isinstance(more, _Search):
                 return search.explain(question, more)
-            found, decision = search.answer(question, more)
-            return [replace(one, blob=None, embedding=None, sparse_embedding=None) for one in found], decision
+            documents, decision = search.answer(question, more.limits)
+            found = [replace(one, blob=None, embedding=None, sparse_embedding=None) for one in documents]
+            if more.presentation is None:
+                return found, decision
+            return more.presentation.of(question, found, decision)
     except InputError as error:
         return InputError(str(error))
     except Exception:

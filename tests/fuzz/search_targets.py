@@ -159,6 +159,7 @@ ROUTES = (
     "/widget.js",
     "/openapi.json",
     "/health",
+    "/health/ready",
     "/metrics",
     "/nothing",
 )

@@ -241,8 +241,9 @@ def test_a_bad_request_is_one_sentence(client: TestClient, status: int, found: s
     assert "Traceback" not in response.text
 
 
-@pytest.mark.parametrize("path", ["/", "/health", "/metrics", "/openapi.json", "/widget.js"])
-def test_programs_that_watch_a_server_ask_by_head(client: TestClient, path: str) -> None:
+@pytest.mark.parametrize("path", ["/", "/health", "/health/ready", "/metrics", "/openapi.json", "/widget.js"])
+def test_programs_that_watch_a_server_ask_by_head(search: DeclaredPipeline, path: str) -> None:
+    client = client_of(search, "127.0.0.1")
     assert client.head(path).status_code == client.get(path).status_code == 200
 
 
@@ -380,7 +381,7 @@ def test_a_search_that_takes_too_long(
         assert not enough.is_set()
         enough.set()
     assert response.status_code == 503
-    assert response.json() == {"error": "The search took longer than 0.3 seconds. Try again."}
+    assert response.json() == {"error": "The answer took longer than 0.3 seconds. Try again."}
     assert response.headers["x-content-type-options"] == "nosniff"
 
 
@@ -560,6 +561,8 @@ OPEN_PATHS = (
     "/widget.js",
     "/openapi.json",
     "/health",
+    "/health/live",
+    "/health/ready",
 )
 OPEN = [("GET", path) for path in OPEN_PATHS]
 KEY = "k" * 15 + "/"
@@ -603,7 +606,6 @@ def test_the_page_needs_no_key(search: DeclaredPipeline) -> None:
 
 
 def test_without_a_key_nothing_asks_for_one(client: TestClient) -> None:
-    assert client.get("/metrics").status_code == 200
     assert client.post("/search/run", json={"query": "x"}).status_code == 200
 
 

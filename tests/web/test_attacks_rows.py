@@ -30,6 +30,8 @@ from ap_ranker.web.report import Report
 from ap_ranker.web.traces import delete_older, delete_traces, export_judgements
 from ap_ranker.web.usage import Period, usage_of
 
+from .visiting import visit
+
 KEY = "7c1f6a02d94be853b7a1"
 LATE = 10**17
 """Seconds: the year 3,168,808,806."""
@@ -94,7 +96,7 @@ def client(spoiled: Database, place: str, tmp_path: Path, checkpoint: Path, faq:
         desk = OwnerService(search, setup.documents, Match.both, spoiled, logged=True)
         options = {"question_log": log, "learn_from_clicks": 3, "owner": OwnersPage(KEY, desk)}
         app = build_app(search, Judgements(spoiled), **options)  # type: ignore[arg-type]
-        with TestClient(app, "http://localhost", raise_server_exceptions=False) as client:
+        with visit(app, "127.0.0.1") as client:
             yield client
         log.close()
 

@@ -154,9 +154,9 @@ def test_odd_sentences_are_kept_and_shown_to_nobody_else(
             assert click(client, found[-1], **given) == 200
     log.close()
     assert len([*Judgements(database).records()]) == 3 * len(ODD)
-    other = visit(app, "198.51.100.1")
+    other, here = visit(app, "198.51.100.1"), visit(app, "127.0.0.1")
     for text in ODD.values():
-        shown = [other.post("/api/search", json={"question": "bike"}).text, other.get("/metrics").text]
+        shown = [other.post("/api/search", json={"question": "bike"}).text, here.get("/metrics").text]
         shown += [other.post("/api/suggest", json={"text": begun}).text for begun in (text, text[:3], "where", "bike")]
         assert all(text not in one and json.dumps(text)[1:-1] not in one for one in shown)
         assert text not in caplog.text

@@ -22,7 +22,7 @@ from ap_ranker.search.setup import search_faq, set_up
 from ap_ranker.web.app import build_app
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
-from ap_ranker.web.search_routes import MAX_MAYBES
+from ap_ranker.web.presented_search import MAX_MAYBES
 
 from .visiting import QUESTION, FixedSearch, answers, click, client_of, judgements_of, kept, visit
 
@@ -185,7 +185,7 @@ def test_clicks_show_no_maybe_that_was_not_shown(search: DeclaredPipeline) -> No
 
 def test_questions_are_counted_by_outcome(search: DeclaredPipeline) -> None:
     def counted() -> dict[str, float]:
-        text = client.get("/metrics").text
+        text = visit(client.app, "127.0.0.1").get("/metrics").text
         families = {family.name: family.samples for family in text_string_to_metric_families(text)}
         return {
             one.labels["outcome"]: one.value for one in families["ap_ranker_questions"] if one.name.endswith("_total")

@@ -29,6 +29,8 @@ from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.workers import SearchWorkers
 
+from .visiting import visit
+
 pytestmark = pytest.mark.usefixtures("forking")
 
 QUESTIONS = [*TEXTS[::2], "my parcel", "a bike?", "\N{BICYCLE}"]
@@ -142,7 +144,7 @@ def test_a_process_that_is_killed_is_replaced(setup: SearchSetup) -> None:
 def test_the_page_searches_in_processes(workers: SearchWorkers, alone: DeclaredPipeline, tmp_path: Path) -> None:
     judgements = Judgements(open_database(tmp_path / "faq.db"))
     here = TestClient(build_app(alone, judgements), "http://localhost")
-    there = TestClient(build_app(alone, judgements, workers=workers), "http://localhost")
+    there = visit(build_app(alone, judgements, workers=workers), "127.0.0.1")
     for path, more in (("/api/search", {}), ("/api/explain", {"id": alone.run("my parcel")[0].id})):
         found, expected = (client.post(path, json={"question": "my parcel", **more}) for client in (there, here))
         assert found.status_code == expected.status_code == 200

@@ -25,7 +25,7 @@ class FixedSearch:
     """Finds the same documents for all questions, as search processes would; their scores are probabilities."""
 
     count = 1
-    cache_info = None
+    cache_info = served = None
 
     def __init__(self, probabilities: Sequence[float], outcome: Outcome = Outcome.ANSWER) -> None:
         self.outcome = outcome

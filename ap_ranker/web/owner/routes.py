@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import date
 from functools import partial
@@ -13,21 +11,23 @@ from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qs
 
 from fastapi import FastAPI, HTTPException, Request
+from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from ap_ranker.data.rows import stripped
 from ap_ranker.errors import InputError
 from ap_ranker.files import html_text
 from ap_ranker.web.changes import Action
-from ap_ranker.web.limits import bearer_key, failing_as
+from ap_ranker.web.limits import Failure, bearer_key, failing_as
 from ap_ranker.web.owner.service import ConflictError, OwnerService
-from ap_ranker.web.owner.sessions import Sessions, require_own_site
+from ap_ranker.web.owner.sessions import COOKIE, Sessions, require_own_site
 from ap_ranker.web.owner.texts import TEXTS
 from ap_ranker.web.page.files import PageFile
 from ap_ranker.web.search_routes import SEEN
 from ap_ranker.web.usage import Period, usage_of, usage_table
+from ap_ranker.web.work import WorkThreads
 
 PAGE = "/owner"
 LOGIN, LOGOUT = FORMS = "/owner/login", "/owner/logout"  # these take a form, not JSON
@@ -125,7 +125,7 @@ class OwnersPage:
 
     def __init__(self, key: str | None, service: OwnerService) -> None:
         self._service, self._sessions = service, Sessions(key, service.database)
-        self._threads = ThreadPoolExecutor(4, "owner")  # an owner's browser sends four requests at once
+        self._threads = WorkThreads(4, "owner")  # an owner's browser sends four requests at once
 
     def add_to(self, app: FastAPI) -> tuple[str, ...]:
         """Add the page to an application; returns its paths."""
@@ -150,9 +150,12 @@ class OwnersPage:
         @app.post(f"/owner/api/{name}")
         async def route(request: Request) -> Any:
             owner = await self._require(request)  # first, so that nobody without a key learns what is expected
-            asked = _checked(model.model_validate_json, await request.body() or b"{}", "body")
+            return await self._run(answer_to, await request.body() or b"{}", owner)
+
+        def answer_to(body: bytes, owner: str) -> JSONResponse:
+            asked = _checked(model.model_validate_json, body, "body")
             try:
-                return await self._run(work, asked, owner)
+                return JSONResponse(jsonable_encoder(work(asked, owner)))
             except ConflictError as error:
                 raise HTTPException(409, str(error)) from error
 
@@ -166,12 +169,15 @@ class OwnersPage:
 
     async def _run(self, work: Callable[..., T], *given: Any) -> T:
         """Run `work` in a thread; it fails if the database does."""
-        with failing_as(FAILED):
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
+        with failing_as(FAILED, Failure.database):
+            return await self._threads.run(work, *given)
 
     async def _owner(self, request: Request) -> str | None:
         """The name of the owner who sends a request, empty if it is not known; `None` for anybody else."""
-        owner, given = await self._run(self._sessions.owner_of, request), bearer_key(request.headers)
+        given = bearer_key(request.headers)
+        if given is None and COOKIE not in request.cookies:
+            return None  # strangers take no thread of the owner's
+        owner = await self._run(self._sessions.owner_of, request)
         if owner is not None or given is None:
             return owner
         key = self._sessions.find(given, request, await self._run(self._sessions.keys))
@@ -192,11 +198,14 @@ class OwnersPage:
             given = {name: request.query_params.get(name) for name in PeriodRequest.model_fields}
             period = _checked(PeriodRequest.model_validate, given, "query").period
             delimiter = TEXTS[language_of(request.headers.get("accept-language", ""))]["writing"]["delimiter"]
-            text = await self._run(usage_table, self._service.database, period, delimiter)
+            content = await self._run(table_of, period, delimiter)
             name = f"questions_{period.first}_{period.last}.csv"
             headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+            return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
+
+        def table_of(period: Period, delimiter: str) -> bytes:
             # By the byte order mark, Excel knows UTF-8.
-            return Response(text.encode("utf-8-sig"), media_type="text/csv; charset=utf-8", headers=headers)
+            return usage_table(self._service.database, period, delimiter).encode("utf-8-sig")
 
     def _add_page(self, app: FastAPI) -> None:
         page, login = ((_PAGE / name).read_text(encoding="utf-8") for name in ("owner.html", "login.html"))

@@ -1,0 +1,69 @@
+"""Which search answers: its checkpoint, what its decisions rest on, and since when."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.rule import Basis
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+
+logger = logging.getLogger(__name__)
+
+SHORT = 12
+"""Digits of a fingerprint that are told: enough to tell two checkpoints apart."""
+
+BY_WORDS, BY_MODEL = "words", "model"
+"""What a search ranks by: BM25 alone, or a model."""
+
+
+@dataclass(frozen=True)
+class ServedSearch:
+    """A search that answers questions."""
+
+    pipeline: str  # the name of its file
+    since: float  # when it began to answer, in seconds since 1970
+    ranks_by: str = BY_WORDS
+    checkpoint: str = ""  # the name of its folder; empty if no model ranks
+    fingerprint: str = ""  # the first digits of the checkpoint's
+    trained: str = "no"  # or "yes"
+    basis: str = str(Basis.NOTHING)  # of its decisions, as `Basis` names it: a calibration, a prior, nothing
+
+
+class ServedNow:
+    """Describes a search as it is now, anew when its checkpoint has changed; for one thread at a time."""
+
+    def __init__(self, search: DeclaredPipeline) -> None:
+        self._search = search
+        self._started = time.time()
+        self._version: object = None
+        self._served: ServedSearch | None = None
+
+    def __call__(self) -> ServedSearch:
+        """The search that answers questions now, which is ready to."""
+        version = self._search.version, self._search.since
+        if self._served is None or version != self._version:
+            self._served = _describe(self._search, max(self._search.since, self._started))
+            self._version = version
+        return self._served
+
+
+def _describe(search: DeclaredPipeline, since: float) -> ServedSearch:
+    pipeline, ranker = search.path.stem, search.ranker()
+    if ranker is None:
+        return ServedSearch(pipeline, since)
+    checkpoint = Path(str(ranker.model)).name
+    try:
+        loaded = ranker.loaded()
+        calibration = loaded.decider(fuse_scores=ranker.fuse_scores).served
+        basis = Basis.NOTHING if calibration is None else calibration.basis
+        is_trained = loaded.config is not None and loaded.config.training.get("epochs") != 0
+        fingerprint = loaded.fingerprint[:SHORT]
+    except (InputError, OSError) as error:  # another checkpoint takes its place at this moment
+        logger.debug("The checkpoint cannot be described.", exc_info=error)
+        return ServedSearch(pipeline, since, BY_MODEL, checkpoint)
+    trained = "yes" if is_trained else "no"
+    return ServedSearch(pipeline, since, BY_MODEL, checkpoint, fingerprint, trained, str(basis))
