@@ -206,7 +206,7 @@ def open_questions(
 
 
 def write_gaps(gaps: Collection[Gap], path: Path) -> None:
-    """Write groups as rows of a FAQ whose answers are still empty, into a CSV file.
+    """Write groups as rows of a FAQ whose answers are still empty, into a CSV file that only its user can read.
 
     Questions that are not surely like the first one, or more like another entry than it is, are `similar`, no wordings.
     """
@@ -217,4 +217,4 @@ def write_gaps(gaps: Collection[Gap], path: Path) -> None:
         score = "" if first.score is None else f"{first.score:.3f}"
         texts = first.text, "", "\n".join(wordings), "\n".join(similar)
         rows.append((*texts, gap.asked, first.nearest, score))
-    write_text_atomically(path, csv_text(COLUMNS_WRITTEN, rows))
+    write_text_atomically(path, csv_text(COLUMNS_WRITTEN, rows), private=True)
