@@ -652,7 +652,7 @@ def test_a_judged_sentence_is_deleted(owner: TestClient, place: str, database: D
     judged(database, "the other", comment="accepted")
     made = read_changes(database)
 
-    for row in (rows["accepted"], next(row for text, row in rows.items() if text.startswith(SENTENCE))):
+    for row in (rows["accepted"], next(row for shown, row in rows.items() if shown.startswith(SENTENCE))):
         assert post(owner, "delete_question", question_key=row["question_key"]) == {"erased": True}
 
     assert [record["question"] for record in Judgements(database).records()] == ["the other"]
