@@ -137,6 +137,11 @@ def write_text_atomically(path: Path, text: str, *, private: bool = False) -> No
         draft.write_text(text, encoding="utf-8")
 
 
+def is_private(path: Path | None) -> bool:
+    """Whether only its user can read a file: what is made of it is private, too."""
+    return path is not None and path.is_file() and not path.stat().st_mode & 0o077
+
+
 def make_folder(folder: Path, *, private: bool = False) -> None:
     """Create a folder and its parents if they do not exist; only its user can enter a `private` one."""
     with writing(folder):

@@ -44,7 +44,9 @@ def add_pipeline(app: FastAPI, search: DeclaredPipeline, *, text: Any, columns: 
         for name in request.model_fields_set:
             for component, socket in inputs[name]:
                 data[component][socket] = getattr(request, name)
-        with failing_as(failed), report_store_errors(search.path, search.place):
+        values = (getattr(request, name) for name in request.model_fields_set)
+        asked = max((value for value in values if isinstance(value, str)), key=len, default="")
+        with failing_as(failed), report_store_errors(search.path, search.place, asked):
             found = await search.pipeline.run_async(data=dict(data), include_outputs_from=outputs)
         return {"result": _public(found, shown)}
 

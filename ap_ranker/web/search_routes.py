@@ -129,7 +129,7 @@ def add_search_routes(
         return scales and decision.probability is not None
 
     def answered(question: str) -> tuple[list[Document], list[Document], Decision]:
-        with report_store_errors(declared.path, place):
+        with report_store_errors(declared.path, place, question):
             found, decision = search.answer(question, limits)
         shown = found[: {Outcome.MAYBE: MAX_MAYBES, Outcome.NONE: 0}.get(decision.outcome)]
         if evidence:  # it orders what is shown, and has no part in the decision
