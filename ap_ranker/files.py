@@ -5,6 +5,9 @@ next write in the same folder knows the drafts of killed processes, and removes 
 place and the draft are exchanged in one step. Where the system cannot do that, the older one is moved into the hidden
 folder just before; if the process is killed between these two renames, `restore` moves it back.
 
+Private files, which only their user can read, are those that may hold what visitors said: their writers say so with
+`private`. What takes the place of a file or folder is never open to more people than that was.
+
 A locked folder is one that one process at a time may use; the system lets go of it when that process ends, however it
 ends.
 """
@@ -20,7 +23,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -98,49 +101,53 @@ def writing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def atomic_directory(folder: Path) -> Iterator[Path]:
-    """A draft of a folder, which replaces `folder` when the block ends and is deleted if the block fails."""
-    with writing(folder), _draft(folder) as (draft, target):
+def atomic_directory(folder: Path, private: Collection[str] = ()) -> Iterator[Path]:
+    """A draft of a folder, which replaces `folder` when the block ends and is deleted if the block fails.
+
+    Only their user can read its files with `private` names.
+    """
+    with writing(folder), _draft(folder, private=bool(private)) as (draft, target):
         draft.mkdir()
         yield draft
         if target.exists() and not target.is_dir():
             raise WriteError(f"{folder}: expected a folder to replace, found a file. Choose another path.")
-        _publish(draft, target)
+        _publish(draft, target, private)
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
-    """A draft of a file, which replaces `path` when the block ends and is deleted if the block fails."""
+def atomic_file(path: Path, *, private: bool = False) -> Iterator[Path]:
+    """A draft of a file, which replaces `path` when the block ends and is deleted if the block fails.
+
+    Only its user can read a `private` one, from before anything is in it.
+    """
     with writing(path):
         if path.exists() and not path.is_file() and not path.is_dir():  # a device or a pipe cannot be replaced
             yield path
             return
-        with _draft(path) as (draft, target):
+        with _draft(path, private=private) as (draft, target):
             yield draft
-            _finish(draft)
+            _finish(draft, target, [target.name] if private else [])
             draft.replace(target)
             sync(target.parent)
 
 
-def write_text_atomically(path: Path, text: str) -> None:
-    """Write a text file atomically."""
-    with atomic_file(path) as draft:
+def write_text_atomically(path: Path, text: str, *, private: bool = False) -> None:
+    """Write a text file atomically; only its user can read a `private` one."""
+    with atomic_file(path, private=private) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
-def write_private_text(path: Path, text: str) -> None:
-    """Write a text file atomically, which only its user can read."""
-    umask = os.umask(0o077)
-    try:
-        write_text_atomically(path, text)
-    finally:
-        os.umask(umask)
+def is_private(path: Path | None) -> bool:
+    """Whether only its user can read a file: what is made of it is private, too."""
+    return path is not None and path.is_file() and not path.stat().st_mode & 0o077
 
 
-def make_folder(folder: Path) -> None:
-    """Create a folder and its parents if they do not exist."""
+def make_folder(folder: Path, *, private: bool = False) -> None:
+    """Create a folder and its parents if they do not exist; only its user can enter a `private` one."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        if private:
+            folder.chmod(0o700)
 
 
 def restore(folder: Path) -> None:
@@ -151,9 +158,9 @@ def restore(folder: Path) -> None:
                 (hidden / _REPLACED).rename(folder)
 
 
-def _publish(draft: Path, folder: Path) -> None:
+def _publish(draft: Path, folder: Path, private: Collection[str]) -> None:
     """Sync a finished draft to disk and rename it to `folder`; what was there before is left in the hidden folder."""
-    _finish(draft)
+    _finish(draft, folder, private)
     if not folder.exists():
         draft.rename(folder)
     elif not _exchange(draft, folder):
@@ -173,8 +180,8 @@ def _exchange(first: Path, second: Path) -> bool:
 
 
 @contextmanager
-def _draft(path: Path) -> Iterator[tuple[Path, Path]]:
-    """A path for a draft, and its target: `path` with links resolved."""
+def _draft(path: Path, *, private: bool = False) -> Iterator[tuple[Path, Path]]:
+    """A path for a draft, and its target: `path` with links resolved. Nobody else can look at a `private` draft."""
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
     restore(target)
@@ -182,7 +189,7 @@ def _draft(path: Path) -> Iterator[tuple[Path, Path]]:
         hidden = None
         while hidden is None:
             new = target.with_name(f".{target.name}.{secrets.token_hex(4)}.draft")
-            new.mkdir()
+            new.mkdir(0o700 if private else 0o777)
             stack.callback(shutil.rmtree, new, ignore_errors=True)
             with suppress(TimeoutError, FileNotFoundError):  # another process took it for a leftover
                 stack.enter_context(locked(new))
@@ -191,12 +198,18 @@ def _draft(path: Path) -> Iterator[tuple[Path, Path]]:
     _remove_leftovers(target.parent)
 
 
-def _finish(draft: Path) -> None:
-    """Set the modes of all files in a draft according to the umask, and sync them to disk."""
+def _finish(draft: Path, target: Path, private: Collection[str]) -> None:
+    """Set the modes of all files in a draft according to the umask and to the target, and sync them to disk.
+
+    Files with `private` names are their user's alone.
+    """
     folder = draft if draft.is_dir() else draft.parent
     mode = folder.stat().st_mode & 0o777  # it follows the umask; some libraries create private files
+    if target.exists():
+        mode &= target.stat().st_mode | 0o700  # whoever closed it to others did so on purpose
     for path in (*draft.rglob("*"), draft):
-        path.chmod(mode if path.is_dir() else mode & 0o666)
+        of_file = 0o600 if path.name in private else mode & 0o666
+        path.chmod(mode if path.is_dir() else of_file)
         sync(path)
 
 

@@ -13,7 +13,7 @@ from rich.markup import escape
 from ap_ranker.cli.console import ProgressBars, console, errors, to_json, write_json
 from ap_ranker.cli.options import Answers, Columns, JsonFile, NamedDocuments, SearchedOptions, argument, option
 from ap_ranker.errors import InputError
-from ap_ranker.files import check_output
+from ap_ranker.files import check_output, is_private
 from ap_ranker.threads import wait_without_spinning
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def check(
         report = look(max_tokens=TrainingConfig().max_tokens, on_progress=bars.update)
     _print(report)
     if json_file:
-        write_json(json_file, report.as_json())
+        quoted = any(map(is_private, (data, dev, test, answers)))
+        write_json(json_file, report.as_json(), private=quoted)
     if fix_file:
         from ap_ranker.data.audit.fix import fix
 

@@ -36,9 +36,9 @@ def to_json(value: Any) -> str:
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as a JSON file."""
-    write_text_atomically(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+def write_json(path: Path, value: Any, *, private: bool = False) -> None:
+    """Write a value as a JSON file; only its user can read a `private` one."""
+    write_text_atomically(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", private=private)
 
 
 class Console(rich.Console):

@@ -13,7 +13,7 @@ from ap_ranker.cli.options import Columns, Database, NamedDocuments, SearchedOpt
 from ap_ranker.cli.serve import require_server
 from ap_ranker.data.faq import read_faq, write_entries
 from ap_ranker.errors import InputError
-from ap_ranker.files import check_output, write_private_text
+from ap_ranker.files import check_output, write_text_atomically
 
 if TYPE_CHECKING:
     from ap_ranker.web.changes import Change
@@ -32,7 +32,8 @@ def gaps(
     folder_or_faq: NamedDocuments = None,
     database: Database = None,
     output: Annotated[
-        Path | None, option("A CSV file for all groups, as rows of a FAQ whose answers are still empty.")
+        Path | None,
+        option("A CSV file, yours alone to read, for all groups: rows of a FAQ whose answers are still empty."),
     ] = None,
 ) -> None:
     """Group the questions without an answer, and those whose answers or maybes helped nobody, most asked first."""
@@ -76,7 +77,8 @@ def changes(
     database: Database = None,
     columns: Columns = None,
     output: Annotated[
-        Path | None, option("A new CSV file for the FAQ with all changes; the FAQ's own file stays as it is.")
+        Path | None,
+        option("A new CSV file, yours alone to read, for the FAQ with all changes; the FAQ's own file stays as it is."),
     ] = None,
     clear: Annotated[
         bool, option("Delete all changes, once the FAQ's own file has them; refused before.", "--clear")
@@ -110,7 +112,7 @@ def changes(
         console.say(f"{len(changed.lapsed):,} changes no longer apply: their entries have changed in {faq}.")
     if output is not None:
         left = changed.left(website)
-        write_entries(left, output)
+        write_entries(left, output, private=True)
         console.say(f"Wrote {len(left):,} entries into {output}.")
 
 
@@ -152,7 +154,7 @@ def report(
         columns = (texts["askedTimes"], texts["before"], texts["names"]["none"])
         console.table([texts["top"], *map(numbers, columns)], rows)
     if output is not None:
-        write_private_text(output, report.page())
+        write_text_atomically(output, report.page(), private=True)
         console.say(f"Wrote {output}.")
 
 

@@ -64,6 +64,7 @@ class Dataset:
         notes: reason -> number of rows left out or merged.
         withheld: texts of questions that were set aside; no question near them may be learnt from.
         answers_file: the file of all answers, the FAQ; empty for judged candidates.
+        has_feedback: whether some questions are visitors' feedback, of which nothing may be kept beyond a run.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Dataset:
     notes: Counter[str] = field(default_factory=Counter)
     withheld: frozenset[str] = frozenset()
     answers_file: str = ""
+    has_feedback: bool = False
 
     @property
     def digest(self) -> str:

@@ -82,11 +82,14 @@ def read_faq(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:
     return [Entry.of(row) for row in table.rows]
 
 
-def write_entries(entries: Sequence[Entry], path: Path) -> None:
-    """Write the entries of a FAQ as a CSV file: their other columns, question, answer and wordings, one per line."""
+def write_entries(entries: Sequence[Entry], path: Path, *, private: bool = False) -> None:
+    """Write the entries of a FAQ as a CSV file: their other columns, question, answer and wordings, one per line.
+
+    Only its user can read a `private` one: wordings may be what visitors said.
+    """
     others = list(dict.fromkeys(name for entry in entries for name in entry.other))
     rows = []
     for entry in entries:
         wordings = "\n".join(" ".join(wording.split()) for wording in entry.wordings)  # no other sign ends its line
         rows.append([*(entry.other.get(name, "") for name in others), entry.question, entry.answer, wordings])
-    write_text_atomically(path, csv_text([*others, "question", "answer", "wordings"], rows))
+    write_text_atomically(path, csv_text([*others, "question", "answer", "wordings"], rows), private=private)

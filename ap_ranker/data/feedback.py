@@ -46,7 +46,7 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
         for question in training.questions
     ]
     new = [Question(f"feedback-{i}", text, tuple(answers)) for i, (text, answers) in enumerate(right.items())]
-    return replace(training, questions=[*extended, *new], notes=training.notes + notes)
+    return replace(training, questions=[*extended, *new], notes=training.notes + notes, has_feedback=True)
 
 
 def read_feedback(path: Path) -> list[Row]:

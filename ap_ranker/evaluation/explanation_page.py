@@ -20,7 +20,7 @@ def write_explanation(
     check_output(output, ".html")
     ranker = Ranker.from_pretrained(checkpoint, device)
     explanation, model = ranker.explain(question, answer), ranker.name
-    write_text_atomically(output, page(explanation, question, answer, model))
+    write_text_atomically(output, page(explanation, question, answer, model), private=True)  # perhaps a visitor's
     return model, explanation
 
 

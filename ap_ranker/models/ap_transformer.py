@@ -147,8 +147,8 @@ class AttentiveTransformer(PooledTransformer):
             {"params": encoder, "lr": encoder_rate},
         ]
 
-    def cache_frozen_states(self) -> AbstractContextManager[None]:
-        return self.encoder.cache_frozen_states()
+    def cache_frozen_states(self, *, outlives: bool = True) -> AbstractContextManager[None]:
+        return self.encoder.cache_frozen_states(outlives=outlives)
 
     def load_pretrained(self, folder: Path, sample: Iterable[TokenBatch]) -> None:
         self.encoder.load_pretrained(folder)

@@ -206,8 +206,11 @@ class AnswerModel(nn.Module, ABC):
         """The trained parameters, as torch's optimisers expect them; a pretrained encoder has a rate of its own."""
         return [{"params": [parameter for parameter in self.parameters() if parameter.requires_grad], "lr": rate}]
 
-    def cache_frozen_states(self) -> AbstractContextManager[None]:
-        """A context in which the model may cache the outputs of its frozen parts, so that it reads no text twice."""
+    def cache_frozen_states(self, *, outlives: bool = True) -> AbstractContextManager[None]:
+        """A context in which the model may cache the outputs of its frozen parts, so that it reads no text twice.
+
+        What it adds may outlive the context, for the next run, only if it `outlives`.
+        """
         return nullcontext()
 
     def forward(self, questions: TokenBatch, answers: TokenBatch) -> Tensor:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import uuid
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -20,7 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import WriteError, atomic_file, cache_folder, file_version
+from ap_ranker.files import WriteError, atomic_file, cache_folder, file_version, make_folder
 from ap_ranker.models.weights import is_finite
 
 logger = logging.getLogger(__name__)
@@ -32,13 +34,28 @@ MOST_BYTES = 8 * 10**9
 
 
 class FrozenStates:
-    """The states of texts by layers with these weights; `reading` tells how they compute."""
+    """The states of texts by layers with these weights; `reading` tells how they compute.
 
-    def __init__(self, weights: Iterable[Tensor], reading: str) -> None:
+    New ones are added to `added_to`, without one to the user's cache.
+    """
+
+    @classmethod
+    @contextmanager
+    def opened(cls, weights: Iterable[Tensor], reading: str, *, outlives: bool) -> Iterator[FrozenStates]:
+        """Those of earlier runs, and what is added; unless that `outlives`, it is removed at the end.
+
+        Who has the states of a text can nearly read it.
+        """
+        with ExitStack() as stack:
+            folder = None if outlives else Path(stack.enter_context(TemporaryDirectory(prefix="ap-ranker-")))
+            yield cls(weights, reading, folder)
+
+    def __init__(self, weights: Iterable[Tensor], reading: str, added_to: Path | None = None) -> None:
         digest = hashlib.sha256(reading.encode())
         for weight in weights:
             digest.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
         self._folder = cache_folder(KIND) / digest.hexdigest()[:32]
+        self._added_to = added_to or self._folder
         self._shards: dict[str, Any] = {}  # of each text; or its states in memory, if they could not be written
         room = MOST_BYTES
         for path in sorted(cache_folder(KIND).rglob("*.safetensors"), key=lambda path: file_version(path)[1:])[::-1]:
@@ -61,9 +78,10 @@ class FrozenStates:
     def add(self, states: Mapping[bytes, Tensor]) -> None:
         """Keep the (T, H) `rounded` states of texts: on disk, or on a full one in memory."""
         kept = {_key(text): each.cpu().contiguous() for text, each in states.items()}
-        path = self._folder / f"{uuid.uuid4().hex}.safetensors"
+        path = self._added_to / f"{uuid.uuid4().hex}.safetensors"
         try:
-            with atomic_file(path) as draft:
+            make_folder(cache_folder(KIND), private=True)
+            with atomic_file(path, private=True) as draft:
                 save_file(kept, draft)
             self._shards |= dict.fromkeys(kept, safe_open(path, "pt"))
         except (OSError, WriteError, SafetensorError) as error:  # it only costs the time again

@@ -137,8 +137,8 @@ class TransformerEncoder(nn.Module):
         return hidden, mask, unit(adapted).to(adapted.dtype)
 
     @contextmanager
-    def cache_frozen_states(self) -> Iterator[None]:
-        """Within, what frozen layers make of a text is kept in the user's cache, and computed once."""
+    def cache_frozen_states(self, *, outlives: bool = True) -> Iterator[None]:
+        """Within, what frozen layers make of a text is computed once; kept in the user's cache if it `outlives`."""
         if not self.frozen:
             yield
             return
@@ -146,11 +146,12 @@ class TransformerEncoder(nn.Module):
             self._last.check()
         frozen = [weight for weight in self._weights if not weight.requires_grad]
         reading = f"{type(self.backbone).__name__} {len(self._weights) - len(frozen)} {multiplies_bfloat16()} rounded"
-        self._store = FrozenStates(frozen, reading)
-        try:
-            yield
-        finally:
-            self._store = None
+        with FrozenStates.opened(frozen, reading, outlives=outlives) as store:
+            self._store = store
+            try:
+                yield
+            finally:
+                self._store = None
 
     def _read(self, batch: TokenBatch, stored: bool, below: Tensor | None = None) -> Tensor:
         """(N, T, H) hidden states; without a gradient, on a CPU, a text's do not depend on the others of the batch.

@@ -6,6 +6,7 @@ import json
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ap_ranker.data.faq import Match
+from ap_ranker.data.split import DEV
 from ap_ranker.errors import InputError, library_errors, one_line, told_at
 from ap_ranker.files import atomic_directory, restore, write_text_atomically
 from ap_ranker.models.base import AnswerModel
@@ -98,6 +100,11 @@ class CheckpointConfig:
     faq: FAQSketch | None = None  # that it was trained or, later, calibrated on; none in older checkpoints
 
 
+def checkpoint_draft(folder: Path) -> AbstractContextManager[Path]:
+    """A draft of a checkpoint, as `atomic_directory`; its dev questions are private: visitors may have asked them."""
+    return atomic_directory(folder, private=[DEV])
+
+
 def save_checkpoint(
     folder: Path,
     config: CheckpointConfig,
@@ -118,7 +125,7 @@ def save_checkpoint(
         weights = {name: value for name, value in weights.items() if not name.startswith(BACKBONE)}
     else:
         weights |= round_as_stored(weights.items())
-    with atomic_directory(folder) as draft:
+    with checkpoint_draft(folder) as draft:
         write_checkpoint_config(draft, config)
         save_file({name: value.contiguous() for name, value in weights.items()}, draft / WEIGHTS)
         tokenizer.save(draft / TOKENIZER)

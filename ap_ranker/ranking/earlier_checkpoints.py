@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import atomic_directory, hash_of_files, kept_alone, make_folder, restore, writing
-from ap_ranker.ranking.checkpoint import CONFIG, WEIGHTS, find_checkpoint, is_checkpoint
+from ap_ranker.files import hash_of_files, kept_alone, make_folder, restore, writing
+from ap_ranker.ranking.checkpoint import CONFIG, WEIGHTS, checkpoint_draft, find_checkpoint, is_checkpoint
 
 KEPT = 3
 """Number of earlier checkpoints that are kept."""
@@ -20,7 +20,7 @@ def alone(folder: Path) -> Iterator[Path]:
     """A folder for drafts beside another one, which one process at a time has; an InputError tells the others."""
     restore(folder)
     work = Path(f"{folder}.retraining")
-    make_folder(work)
+    make_folder(work, private=True)  # what it learns from is what visitors said
     with kept_alone(work, "retraining", "Wait for it."):
         try:
             yield work
@@ -58,7 +58,7 @@ def go_back(folder: Path) -> Path:
 
 
 def _copy(source: Path, target: Path) -> None:
-    with atomic_directory(target) as draft:
+    with checkpoint_draft(target) as draft:
         shutil.copytree(source, draft, dirs_exist_ok=True)
 
 

@@ -274,8 +274,7 @@ class KeptEncodings:
             try:
                 states = QuantizedStates.joined([batch for _, batch in new])
                 self._make_room(states.nbytes)
-                self._root.mkdir(parents=True, exist_ok=True)
-                self._root.chmod(0o700)
+                make_folder(self._root, private=True)
                 encodings = Encodings.begin(self._encodings.folder, self._encodings.manifest)
                 encodings.add([key for keys, _ in new for key in keys], states)
             except (OSError, InputError) as error:

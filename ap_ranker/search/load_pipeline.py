@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import logging
 import re
 import sys
@@ -27,6 +28,9 @@ HIDDEN = "***"
 
 _NAMES = r"[\w.-]*(?:passw|secret|token|auth|credential|api[_-]?key|signature)[\w.-]*"
 _VALUE = r"""(?:\[[^\]]*\]|\([^)]*\)|\{[^}]*\}|'[^']*'|"[^"]*"|[^\s,;&'")\]}]+)"""
+FEW_LETTERS = 3
+"""A question of so many characters at most says nothing of anybody."""
+
 _PATTERNS = [
     # https://user:password@host; a password may contain an @.
     (re.compile(r"(\w://)[^\s'\"<>]*@"), rf"\g<1>{HIDDEN}@"),
@@ -90,8 +94,11 @@ def describe_store(store: Any) -> str:
 
 
 @contextmanager
-def report_store_errors(path: Path, store: str) -> Iterator[None]:
-    """Convert errors of a pipeline's document store, named by `describe_store`, and of its parts to `InputError`."""
+def report_store_errors(path: Path, store: str, asked: str = "") -> Iterator[None]:
+    """Convert errors of a pipeline's document store, named by `describe_store`, and of its parts to `InputError`.
+
+    Its message, which a server logs, does not quote what was `asked`, whatever a store or a component says.
+    """
     try:
         yield
     except InputError:
@@ -100,21 +107,21 @@ def report_store_errors(path: Path, store: str) -> Iterator[None]:
         cause = (error.__cause__ or error) if isinstance(error, PipelineRuntimeError) else error
         if isinstance(cause, InputError):
             raise cause from error
-        if (explanation := _explanation(cause)) is None:
+        if (explanation := _explanation(cause, asked)) is None:
             if isinstance(error, PipelineRuntimeError):
                 logger.debug("%s: a component failed", path, exc_info=error)
-                reason = f"{type(cause).__name__}: {safe_line(cause)}"
+                reason = f"{type(cause).__name__}: {safe_line(cause, asked)}"
                 explanation = f"expected all components to run, but {error.component_name!r} failed ({reason})."
             elif isinstance(error, ValueError | FilterError):
-                explanation = f"expected valid settings, found: {safe_line(error)}"
+                explanation = f"expected valid settings, found: {safe_line(error, asked)}"
             else:
                 raise
         raise InputError(f"{path}: {store}: {explanation}") from error
 
 
-def _explanation(error: BaseException) -> str | None:
+def _explanation(error: BaseException, asked: str) -> str | None:
     if isinstance(error, DocumentStoreError):
-        return f"expected the store to accept all documents, but it refused some. {safe_line(error)}"
+        return f"expected the store to accept all documents, but it refused some. {safe_line(error, asked)}"
     if (client := sys.modules.get("elasticsearch")) is None:  # not loaded: the error has another source
         return None
     advice = {  # subclasses before their base classes
@@ -126,12 +133,24 @@ def _explanation(error: BaseException) -> str | None:
         (client.ApiError, client.TransportError): "",
     }
     matching = (text for kind, text in advice.items() if isinstance(error, kind))
-    return next((f"the Elasticsearch request failed: {safe_line(error)}. {text}".rstrip() for text in matching), None)
+    return next(
+        (f"the Elasticsearch request failed: {safe_line(error, asked)}. {text}".rstrip() for text in matching), None
+    )
 
 
-def safe_line(error: BaseException | str) -> str:
-    """An error's message on one line of limited length, without credentials."""
-    return one_line(without_credentials(" ".join(str(error).split())) or type(error).__name__, 600)
+def safe_line(error: BaseException | str, asked: str = "") -> str:
+    """An error's message on one line of limited length, without credentials and without what was `asked`."""
+    text = _without_question(" ".join(str(error).split()), asked)
+    return one_line(without_credentials(text) or type(error).__name__, 600)
+
+
+def _without_question(text: str, question: str) -> str:
+    """A message in which a question, as libraries write it, is replaced by `***`; one of few letters may be a word."""
+    line = " ".join(question.split())
+    forms = {line, repr(line)[1:-1], json.dumps(line)[1:-1], json.dumps(line, ensure_ascii=False)[1:-1]}
+    for form in sorted(forms, key=len, reverse=True) if len(line) > FEW_LETTERS else ():
+        text = text.replace(form, "***")
+    return text
 
 
 def without_credentials(text: str) -> str:

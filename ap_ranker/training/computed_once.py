@@ -11,7 +11,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from ap_ranker.files import WriteError, atomic_file, cache_folder
+from ap_ranker.files import WriteError, atomic_file, cache_folder, make_folder
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,8 @@ def computed_once(kind: str, depends_on: object, compute: Callable[[], np.ndarra
         return kept
     computed = compute()
     try:
-        with atomic_file(path) as draft:
+        make_folder(cache_folder(kind), private=True)  # hashes and numbers that texts could be guessed by
+        with atomic_file(path, private=True) as draft:
             save_file({"values": computed}, draft)
     except WriteError as error:  # it only costs the time again
         logger.warning("%s", error)

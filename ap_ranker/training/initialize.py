@@ -79,7 +79,8 @@ def initialize_model(
                 f"{config.model} has a pretrained encoder with its own vectors: leave out the word vectors, or name a "
                 "model that reads with them, such as ap-cnn."
             )
-        return _with_encoder(texts, config, options, device, on_progress, judged=data.judged)
+        is_private = data.has_feedback
+        return _with_encoder(texts, config, options, device, on_progress, judged=data.judged, is_private=is_private)
     tokenizer = WordTokenizer.build(
         texts,
         max_tokens=config.max_tokens,
@@ -102,7 +103,9 @@ def _with_encoder(
     options: Mapping[str, Any],
     device: torch.device,
     on_progress: Progress,
+    *,
     judged: bool,
+    is_private: bool,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
     given = {name: options[name] for name in ("question_prompt", "answer_prompt", "dimensions")}
     folder, tokenizer, inputs = read_encoder(options["encoder"], config.max_tokens, **given)
@@ -118,7 +121,7 @@ def _with_encoder(
     def batches() -> Iterator[TokenBatch]:  # the weights are loaded before the first one is wanted
         if not options.get("linked"):
             round_as_stored(model.named_parameters())
-        with model.cache_frozen_states():
+        with model.cache_frozen_states(outlives=not is_private):
             for start in range(0, len(tokens), AT_ONCE):
                 on_progress(doing, start, len(tokens))
                 yield TokenBatch.from_lists(tokens[start : start + AT_ONCE], device)

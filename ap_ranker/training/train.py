@@ -169,7 +169,7 @@ def train(
         known = with_wordings(dev, data)
         dev_set = EvaluationSet(sample_questions(known, config.dev_questions, config.seed), language=config.language)
         best_epoch, scores = 0, None
-        with model.cache_frozen_states():
+        with model.cache_frozen_states(outlives=not data.has_feedback):
             # Also in a resumed run, which may keep the untrained model in the end.
             if start is None or not objective.needs_gradient:  # a trained model's weights are better than fitted ones
                 model.fit(_judged_candidates(ranker, data, config, on_progress))

@@ -23,9 +23,9 @@ from transformers import TrainerCallback
 from ap_ranker.data.dataset import Dataset, answerable, sample_questions
 from ap_ranker.errors import InputError, library_errors
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
-from ap_ranker.files import LOCK, WriteError, atomic_directory, kept_alone, make_folder, write_text_atomically, writing
+from ap_ranker.files import LOCK, WriteError, kept_alone, make_folder, write_text_atomically, writing
 from ap_ranker.models.registry import model_spec
-from ap_ranker.ranking.checkpoint import is_checkpoint
+from ap_ranker.ranking.checkpoint import checkpoint_draft, is_checkpoint
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.training.card import About
 from ap_ranker.training.config import TrainingConfig
@@ -218,7 +218,7 @@ def _keep_best(study: optuna.Study, output: Path, base: TrainingConfig) -> None:
     """
     best = _best(study)
     if best is not None and is_checkpoint(new := output / f"trial-{best.number}"):
-        with atomic_directory(output / CHECKPOINT) as draft:
+        with checkpoint_draft(output / CHECKPOINT) as draft:
             shutil.copytree(new, draft, dirs_exist_ok=True)
         title = f"# The best trial of `ap-ranker tune`, number {best.number + 1}: dev MRR {best.value:.4f}.\n"
         settings = configure(base, best.params).without_defaults()

@@ -70,7 +70,7 @@ class BackgroundStart:
             return self._ranks.answer(question, limits)
         ranker, store = self._search.ranker(), self._store
         assert store is not None, "the start waits for any other"
-        with report_store_errors(self._search.path, self._search.place):
+        with report_store_errors(self._search.path, self._search.place, question):
             found: list[Document] = store.bm25_retrieval(question, top_k=ranker.top_k if ranker else 5)
             return found, Decision(Outcome.MAYBE if found else Outcome.NONE, None, Basis.NOTHING)
 

@@ -152,7 +152,7 @@ def changes_in(connection: Connection) -> list[Change]:
 def clear_changes(database: Database, entries: Sequence[Entry]) -> int:
     """Delete all changes, which the entries of the FAQ's own file have by now; returns how many.
 
-    If they change anything, InputError is raised, so that none is lost.
+    If they change anything, InputError is raised, so that none is lost; also if `Database.erase` has to wait.
     """
     with database.writing("changes") as connection:
         known = changes_in(connection)
@@ -161,6 +161,8 @@ def clear_changes(database: Database, entries: Sequence[Entry]) -> int:
             expected = f"{database.place}: expected changes that the FAQ's file has, found others"
             raise InputError(f"{expected}. Write them with --output, and put that file in place of the FAQ's.")
         connection.execute(delete(changes))
+        database.note_deletion(connection)
+    database.erase()
     return len(known)
 
 

@@ -3,6 +3,9 @@
 One schema serves both. A transaction that changes something begins with `Database.writing(name)`, which counts up the
 revision of that part first: this row is the lock that makes all writers of a part, also of other servers, wait for each
 other, and the number tells readers that something has changed.
+
+What is deleted stays in the files of a database until they are written anew (`erase`). A transaction that deletes what
+visitors said notes that (`note_deletion`), and a server sees to it (`retention`).
 """
 
 from __future__ import annotations
@@ -40,6 +43,14 @@ WAIT_SECONDS = 10
 
 ADVICE = "Mend that, or name another one with --database."
 
+UNTIL_THEN = (
+    "Nobody is shown what was deleted, but files still hold it: a running server tries again each minute; without one, "
+    "run this command once more."
+)
+
+READER_SECONDS = 1.0
+"""That `erase` waits for whoever reads, while writers wait for it; then it is tried again later."""
+
 BRIEF_SECONDS = 1.0
 """Maximum time that a visitor waits for what a request can do without (`Dispensable`)."""
 
@@ -57,7 +68,14 @@ def _key(kind: Any, *names: str) -> list[sa.Column[Any]]:
 
 
 facts = sa.Table("ap_ranker_facts", metadata, *_key(sa.String(40), "name"), *_columns(sa.Text, "value"))
-"""The version of the schema, and the secret that signs answers."""
+"""The version of the schema, the secret that signs answers, and whether files hold what was deleted (`NOT_ERASED`)."""
+
+NOT_ERASED = "not erased"
+"""The name of the fact that is there from a deletion until `Database.erase`; its value differs after each deletion."""
+
+PROBE = "probe"
+PROBE_ROWS, PROBE_BYTES = 60, 1000
+"""Rows of facts that are written and deleted to see if PostgreSQL can forget deleted rows: more than a page of it."""
 
 revisions = sa.Table("ap_ranker_revisions", metadata, *_key(sa.String(40), "name"), *_columns(sa.BigInteger, "value"))
 """How often each part was changed."""
@@ -189,38 +207,90 @@ class Database:
         with self.reading() as connection:
             return bytes.fromhex(connection.scalar(sa.select(facts.c.value).where(facts.c.name == "secret")) or "")
 
-    def compact(self) -> None:
-        """Write the files anew, so that nothing of what was deleted is left in them; InputError if they are in use.
+    def note_deletion(self, connection: sa.Connection) -> None:
+        """Note that what visitors said was deleted, as the last step of the transaction that has done so."""
+        value = secrets.token_hex(8)
+        self.upsert(connection, facts, {"name": NOT_ERASED, "value": value}, ["name"], value=value)
 
-        The log of writes of PostgreSQL, and copies of its files, are its administrator's.
+    @property
+    def is_erased(self) -> bool:
+        """Whether the files hold nothing of what was deleted."""
+        return self._noted() is None
+
+    def erase(self) -> None:
+        """Write the files anew, so that nothing of what was deleted is left in them.
+
+        InputError if that is impossible now, as while somebody reads: it stays noted, and a server tries again. The log
+        of writes of PostgreSQL, and copies of its files, are its administrator's.
         """
-        is_sqlite = self.engine.dialect.name == "sqlite"
-        with self._explained("can be compacted"), self.engine.connect() as connection:
-            alone = connection.execution_options(isolation_level="AUTOCOMMIT")
-            alone.exec_driver_sql("VACUUM" if is_sqlite else f"VACUUM (FULL, ANALYZE) {', '.join(metadata.tables)}")
-            if is_sqlite and alone.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").scalar():
-                advice = "What was deleted may be left in the file beside it (-wal). Delete once more."
-                raise InputError(f"{self.place}: expected that nobody reads for {WAIT_SECONDS} seconds. {advice}")
+        noted = self._noted()
+        write_anew = self._vacuum_sqlite if self.engine.dialect.name == "sqlite" else self._vacuum_postgresql
+        with self._explained("can be written anew", UNTIL_THEN), self.engine.connect() as connection:
+            write_anew(connection.execution_options(isolation_level="AUTOCOMMIT"))
+        if noted is not None:
+            with self.writing() as connection:
+                this = facts.c.name == NOT_ERASED, facts.c.value == noted  # not what was deleted since
+                connection.execute(sa.delete(facts).where(*this))
+
+    def _noted(self) -> str | None:
+        with self.reading() as connection:
+            return connection.scalar(sa.select(facts.c.value).where(facts.c.name == NOT_ERASED))
+
+    def _vacuum_sqlite(self, connection: sa.Connection) -> None:
+        # While somebody reads, nothing is written anew: each try would make the log of writes longer by all there is.
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(1000 * READER_SECONDS)}")
+        try:
+            self._empty_log(connection)
+            connection.exec_driver_sql("VACUUM")  # what moved within a page leaves a copy there, also if overwritten
+            self._empty_log(connection)
+        finally:
+            connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(1000 * WAIT_SECONDS)}")
+
+    def _empty_log(self, connection: sa.Connection) -> None:
+        """Move SQLite's log of writes into the file, and empty it; InputError while somebody reads."""
+        if connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").scalar():
+            raise InputError(f"{self.place}: expected that nobody reads for a moment, found a reader. {UNTIL_THEN}")
+
+    def _vacuum_postgresql(self, connection: sa.Connection) -> None:
+        connection.exec_driver_sql(f"SET lock_timeout = '{READER_SECONDS}s'")  # until another connection sets it
+        try:
+            rows = [{"name": f"{PROBE} {number}", "value": "x" * PROBE_BYTES} for number in range(PROBE_ROWS)]
+            probes = facts.c.name.startswith(PROBE)
+            connection.execute(sa.delete(facts).where(probes))  # of a server that was killed here
+            connection.execute(sa.insert(facts), rows)
+            connection.execute(sa.delete(facts).where(probes))
+            connection.exec_driver_sql(f"VACUUM (FULL) {facts.name}")
+            # Deleted rows stay as long as any transaction of this database may see them, whatever it reads.
+            size = connection.scalar(sa.select(sa.func.pg_relation_size(facts.name)))
+            if size is None or size >= PROBE_ROWS * PROBE_BYTES:
+                found = "expected no transaction that began before what was deleted, found one"
+                raise InputError(f"{self.place}: {found}. {UNTIL_THEN}")
+            connection.exec_driver_sql(f"VACUUM (FULL, ANALYZE) {', '.join(metadata.tables)}")
+        finally:
+            connection.exec_driver_sql(f"SET lock_timeout = '{WAIT_SECONDS}s'")
 
     def close(self) -> None:
         """End all connections."""
         self.engine.dispose()
 
     @contextmanager
-    def _explained(self, expected: str) -> Iterator[None]:
+    def _explained(self, expected: str, advice: str = ADVICE) -> Iterator[None]:
         if self._file != file_version(Path(self.place))[:1]:  # what is written into a removed file is lost
             raise InputError(f"{self.place}: expected the file that was opened, found another or none. Start again.")
         try:
             yield
         except SQLAlchemyError as error:
-            reason = one_line(error.orig if isinstance(error, DBAPIError) else error)
-            raise InputError(f"{self.place}: expected a database that {expected} ({reason}). {ADVICE}") from error
+            reason = one_line(_without_rows(error))
+            raise InputError(f"{self.place}: expected a database that {expected} ({reason}). {advice}") from error
 
     def _prepare(self) -> None:
         """Create what is missing; InputError if the schema is of another version."""
         for attempts_left in reversed(range(5)):
             try:
                 metadata.create_all(self.engine)
+                if self.engine.dialect.name == "postgresql":
+                    with self.engine.begin() as connection:
+                        _take_no_samples(connection)
                 break
             except DBAPIError:  # perhaps another server creates the same at this moment
                 if not attempts_left:
@@ -235,6 +305,31 @@ class Database:
         if found != str(VERSION):
             expected = f"{self.place}: expected a database of version {VERSION}, found version {found}"
             raise InputError(f"{expected}. Update ap-ranker, or name another one with --database.")
+
+
+def _without_rows(error: SQLAlchemyError) -> object:
+    """What went wrong, without what a message quotes of the rows that were written: visitors' words are in no log."""
+    if not isinstance(error, DBAPIError):
+        return type(error).__name__
+    primary = getattr(getattr(error.orig, "diag", None), "message_primary", None)  # of PostgreSQL
+    return primary or error.orig
+
+
+def _take_no_samples(connection: sa.Connection) -> None:
+    """Keep texts out of the statistics of PostgreSQL, which would quote them in a table that no VACUUM of ours cleans.
+
+    A column that had them before loses them with a change of its type, to the same one.
+    """
+    sampled = sa.text(
+        "SELECT attname FROM pg_attribute WHERE attrelid = CAST(:name AS regclass) AND attnum > 0 "
+        "AND NOT attisdropped AND attstattarget IS DISTINCT FROM 0"
+    )
+    for table in metadata.sorted_tables:
+        of_texts = {column.name for column in table.columns if isinstance(column.type, sa.Text)}
+        for name in sorted(of_texts.intersection(connection.scalars(sampled, {"name": table.name}))):
+            column = f'ALTER TABLE {table.name} ALTER COLUMN "{name}"'
+            connection.exec_driver_sql(f"{column} TYPE text")
+            connection.exec_driver_sql(f"{column} SET STATISTICS 0")
 
 
 class Dispensable:
@@ -331,7 +426,9 @@ def _sqlite(path: Path) -> tuple[sa.Engine, str]:
     except OSError as error:
         expected = f"{path}: expected a file for the database that can be written ({error.strerror})"
         raise InputError(f"{expected}. {ADVICE}") from error
-    engine = sa.create_engine(sa.URL.create("sqlite", database=str(path)), connect_args={"timeout": WAIT_SECONDS})
+    url = sa.URL.create("sqlite", database=str(path))
+    # No error, and so no log, quotes what was to be written.
+    engine = sa.create_engine(url, connect_args={"timeout": WAIT_SECONDS}, hide_parameters=True)
     # Readers never wait; a commit is on disk; what is deleted is overwritten.
     return _with(engine, "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA secure_delete=ON"), str(path)
 
@@ -350,6 +447,7 @@ def _postgresql(text: str) -> tuple[sa.Engine, str]:
         engine = sa.create_engine(
             url.set(drivername="postgresql+psycopg"),
             pool_pre_ping=True,  # its server may have been restarted
+            hide_parameters=True,
             connect_args={"connect_timeout": WAIT_SECONDS, "tcp_user_timeout": 1000 * WAIT_SECONDS},
         )
     return _with(engine, f"SET lock_timeout = '{WAIT_SECONDS}s'"), url.render_as_string(hide_password=True)

@@ -90,6 +90,7 @@ class GapFinder:
         """
         if version is None or version != self._version or len(self._nearest) > 2 * MOST:
             self._nearest, self._version = {}, version
+        self._forget_all_but({question.text for question in unanswered}.union(known))
         embed, language = self._model
         kept = partial(self._kept_vectors, embed) if embed else None
         for part in [unanswered[-FIRST:], unanswered] if len(unanswered) > FIRST else [unanswered]:
@@ -98,13 +99,16 @@ class GapFinder:
                 for gap in group(part, kept, known, language=language)[:most]
             ]
 
+    def _forget_all_but(self, texts: Collection[str]) -> None:
+        """Keep nothing of what was deleted, in memory either."""
+        self._vectors = {text: vector for text, vector in self._vectors.items() if text in texts}
+        self._nearest = {text: nearest for text, nearest in self._nearest.items() if text in texts}
+
     @cached_property
     def _model(self) -> tuple[Embed | None, str | None]:
         return embedding_of(self._search)
 
     def _kept_vectors(self, embed: Embed, texts: Sequence[str]) -> np.ndarray:
-        if len(self._vectors) > 3 * MOST:
-            self._vectors = {}
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         for start in range(0, len(new), BATCH):
             begun, batch = time.monotonic(), new[start : start + BATCH]
@@ -206,7 +210,7 @@ def open_questions(
 
 
 def write_gaps(gaps: Collection[Gap], path: Path) -> None:
-    """Write groups as rows of a FAQ whose answers are still empty, into a CSV file.
+    """Write groups as rows of a FAQ whose answers are still empty, into a CSV file that only its user can read.
 
     Questions that are not surely like the first one, or more like another entry than it is, are `similar`, no wordings.
     """
@@ -217,4 +221,4 @@ def write_gaps(gaps: Collection[Gap], path: Path) -> None:
         score = "" if first.score is None else f"{first.score:.3f}"
         texts = first.text, "", "\n".join(wordings), "\n".join(similar)
         rows.append((*texts, gap.asked, first.nearest, score))
-    write_text_atomically(path, csv_text(COLUMNS_WRITTEN, rows))
+    write_text_atomically(path, csv_text(COLUMNS_WRITTEN, rows), private=True)

@@ -91,6 +91,7 @@ class Judgements:
         with self.database.writing("judgements") as connection:
             if not self.visitors.takes(connection, network, "judgement"):
                 raise QuotaError
+            earlier = connection.scalar(select(judgements.c.comment).filter_by(**key))
             if comment and self.visitors.takes(connection, network, "comment"):
                 judged["comment"] = storable(comment)
             counting = [judgements.c.network == network, judgements.c.counts]
@@ -100,7 +101,10 @@ class Judgements:
             too_many = select(judgements.c.id).where(*counting).order_by(judgements.c.id.desc()).offset(MOST_OF_NETWORK)
             connection.execute(no_longer.where(judgements.c.id <= too_many.limit(1).scalar_subquery()))
             newest = select(func.max(judgements.c.id)).scalar_subquery()
-            connection.execute(delete(judgements).where(judgements.c.id <= newest - MOST))
+            too_old = connection.execute(delete(judgements).where(judgements.c.id <= newest - MOST)).rowcount
+            is_replaced = bool(earlier) and judged.get("comment", earlier) != earlier
+            if too_old or is_replaced:
+                self.database.note_deletion(connection)
 
     def take_back(self, *, question: str, answer: str, network: str, visit: str) -> None:
         """Delete a visit's judgement of an answer; QuotaError as `keep`."""
@@ -108,7 +112,8 @@ class Judgements:
         with self.database.writing("judgements") as connection:
             if not self.visitors.takes(connection, network, "judgement"):
                 raise QuotaError
-            connection.execute(delete(judgements).where(*(judgements.c[name] == value for name, value in key.items())))
+            if connection.execute(delete(judgements).filter_by(**key)).rowcount:
+                self.database.note_deletion(connection)
 
     def most_helpful(self, most: int) -> list[str]:
         """The stored questions of the answers that helped most networks, at least `LEAST_NETWORKS`, by what counts."""

@@ -53,7 +53,9 @@ def add_pipeline(app: FastAPI, search: DeclaredPipeline, *, text: Any, columns: 
         for name in request.model_fields_set:
             for component, socket in inputs[name]:
                 data[component][socket] = getattr(request, name)
-        with failing_as(failed, Failure.search), report_store_errors(search.path, search.place):
+        texts = [value for value in request.model_dump(exclude_unset=True).values() if isinstance(value, str)]
+        question = max(texts, key=len, default="")
+        with failing_as(failed, Failure.search), report_store_errors(search.path, search.place, question):
             found = search.pipeline.run(dict(data), include_outputs_from=outputs)
         return JSONResponse(jsonable_encoder({"result": _public(found, shown)}))
 

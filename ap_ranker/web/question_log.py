@@ -96,7 +96,8 @@ class QuestionLog:
                 if rows:
                     connection.execute(insert(questions), rows)
                     newest = select(func.max(questions.c.id)).scalar_subquery()
-                    connection.execute(delete(questions).where(questions.c.id <= newest - MOST))
+                    if connection.execute(delete(questions).where(questions.c.id <= newest - MOST)).rowcount:
+                        self._database.note_deletion(connection)
         except InputError as error:
             self._warn(f"Questions cannot be logged. {error}")
         except Exception:  # a defect of ours: the thread would keep it to itself

@@ -127,7 +127,7 @@ def add_search_routes(
     presenting = WorkThreads(PRESENTING_THREADS, "presenting")
 
     def found_for(question: str) -> tuple[list[Document], Decision]:
-        with failing_as(FAILED, Failure.search), report_store_errors(declared.path, place):
+        with failing_as(FAILED, Failure.search), report_store_errors(declared.path, place, question):
             return search.answer(question, limits)
 
     def ordered(question: str, shown: list[Document], decision: Decision) -> list[Document]:

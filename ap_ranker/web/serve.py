@@ -26,7 +26,7 @@ from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.owner.sessions import owners_keys
 from ap_ranker.web.page.settings import PageSettings, read_page_settings
 from ap_ranker.web.question_log import QuestionLog
-from ap_ranker.web.traces import delete_daily
+from ap_ranker.web.retention import Retention
 from ap_ranker.web.work import unfinished_works
 
 logger = logging.getLogger(__name__)
@@ -64,10 +64,10 @@ def serve(
         ready = stack.enter_context(setup)
         website = open_database(database)
         stack.callback(website.close)  # of SQLite, all is in the one file then
-        if keep_days:
-            closed = Event()
-            stack.callback(closed.set)
-            Thread(target=delete_daily, args=(website, keep_days, closed), name="retention", daemon=True).start()
+        closed = Event()
+        stack.callback(closed.set)
+        retention = Retention(website, keep_days)
+        Thread(target=retention.run, args=(closed,), name="retention", daemon=True).start()
         search, filled = ready.load()
         with status("Reading the answers ..."):
             started = stack.enter_context(closing(BackgroundStart(search, ready, filled, workers)))

@@ -1,28 +1,23 @@
-"""What visitors leave in a database: written into a file for training, deleted on request, deleted in time."""
+"""What visitors leave in a database: written into a file for training, deleted on request."""
 
 from __future__ import annotations
 
 import ipaddress
 import json
-import logging
-import threading
 from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from sqlalchemy import Connection, delete, not_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, delete, not_, select, update
 
 from ap_ranker.errors import InputError
-from ap_ranker.files import check_output, csv_text, write_private_text
-from ap_ranker.web.database import Database, changes, judgements, now, questions, quotas, sessions, storable, wordings
+from ap_ranker.files import check_output, csv_text, write_text_atomically
+from ap_ranker.text.reading import question_key
+from ap_ranker.web.database import Database, changes, judgements, storable, wordings
 from ap_ranker.web.judgements import COLUMNS, Judgements, key_of_question
 from ap_ranker.web.question_log import clean_question
-from ap_ranker.web.visitors import DAY, Visitors
-
-logger = logging.getLogger(__name__)
-
-PARTS = {"judgements": judgements, "questions": questions, "wordings": wordings}
-"""Part of the database -> its table, whose rows hold a visitor's sentence."""
+from ap_ranker.web.retention import PARTS
+from ap_ranker.web.visitors import Visitors
 
 
 def export_judgements(database: Database, path: Path) -> int:
@@ -39,7 +34,7 @@ def export_judgements(database: Database, path: Path) -> int:
     text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     if path.suffix.lower() == ".csv":
         text = csv_text(COLUMNS, [list(record.values()) for record in records])
-    write_private_text(path, text)
+    write_text_atomically(path, text, private=True)
     return len(records)
 
 
@@ -59,7 +54,8 @@ def delete_traces(
     and punctuation do not count.
 
     Returned is what -> how many were deleted; of comments and changes, how many lost the sentence. InputError if not
-    exactly one of the four is given, or the database cannot be written.
+    exactly one of the four is given, the database cannot be written, or (what is deleted stays so) `Database.erase`
+    has to wait.
     """
     given = {"visit": visit, "address": address, "identity": identity, "sentence": sentence}
     if len([value for value in given.values() if value]) != 1:
@@ -76,19 +72,68 @@ def delete_traces(
             keys = {key for text, own_key in said if own_key not in others for key in _keys(text)}
             of_owner = keys.intersection(connection.scalars(select(wordings.c.question_key)))
             deleted["judgements"] = connection.execute(delete(judgements).where(theirs)).rowcount
+        texts = _exact(sentence) if sentence else None
         for part, table in PARTS.items():
-            for key in keys:
-                deleted[part] += connection.execute(delete(table).where(table.c.question_key == key)).rowcount
-        commented = select(judgements.c.id, judgements.c.comment).where(judgements.c.comment != "")
-        for row, comment in connection.execute(commented).all():
-            if key_of_question(comment) in keys:
-                connection.execute(update(judgements).where(judgements.c.id == row).values(comment=""))
-                deleted["comments"] += 1
-        for number, change in _changes_without(connection, of_owner) if of_owner else ():
+            deleted[part] += _delete_from(table, connection, keys=keys, texts=texts)
+        deleted["comments"] += _delete_comments(connection, keys=keys, texts=texts)
+        for number, change in _changes_without(connection, of_owner) if of_owner and texts is None else ():
             connection.execute(update(changes).where(changes.c.number == number).values(**change))
             deleted["changes"] += 1
-    database.compact()
+        if deleted.total():
+            database.note_deletion(connection)
+    database.erase()  # also what an earlier deletion could not
     return deleted
+
+
+def delete_sentence(database: Database, sentence: str) -> Counter[str]:
+    """Delete a visitor's sentence wherever visitors left it; what the owner has made of it stays as it is.
+
+    Returned is as of `delete_traces`. The files hold it until `Database.erase`.
+    """
+    keys, texts = _keys(sentence), _exact(sentence)
+    deleted: Counter[str] = Counter()
+    with database.writing(*PARTS) as connection:
+        for part, table in PARTS.items():
+            accepted = wordings.c.state == "accepted"  # its undoing looks for it
+            where = [~accepted] if table is wordings else []
+            deleted[part] += _delete_from(table, connection, *where, keys=keys, texts=texts)
+        deleted["comments"] += _delete_comments(connection, keys=keys, texts=texts)
+        if deleted.total():
+            database.note_deletion(connection)
+    return deleted
+
+
+def _delete_from(
+    table: Table,
+    connection: Connection,
+    *where: ColumnElement[bool],
+    keys: Collection[str],
+    texts: Collection[str] | None,
+) -> int:
+    """Delete the rows whose question has one of these keys, and is one of `texts` unless that is `None`."""
+    conditions = [*where] if texts is None else [*where, table.c.question.in_(texts)]
+    return sum(
+        connection.execute(delete(table).where(table.c.question_key == key, *conditions)).rowcount for key in keys
+    )
+
+
+def _delete_comments(connection: Connection, *, keys: Collection[str], texts: Collection[str] | None) -> int:
+    """Empty the comments with one of these keys; returns how many."""
+    deleted = 0
+    commented = select(judgements.c.id, judgements.c.comment).where(judgements.c.comment != "")
+    for row, comment in connection.execute(commented).all():
+        if key_of_question(comment) in keys and (texts is None or comment in texts):
+            connection.execute(update(judgements).where(judgements.c.id == row).values(comment=""))
+            deleted += 1
+    return deleted
+
+
+def _exact(sentence: str) -> set[str] | None:
+    """A sentence without words, such as one of emojis, as it may be stored; others are known by their words: `None`.
+
+    The keys of all sentences without words are equal.
+    """
+    return None if question_key(storable(sentence)) else {storable(sentence), storable(clean_question(sentence))}
 
 
 def _changes_without(connection: Connection, keys: Collection[str]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -112,29 +157,6 @@ def _network(visitors: Visitors, address: str, identity: str) -> str:
 def _keys(sentence: str) -> set[str]:
     """Those of a sentence as it was asked, and as the log of questions has it."""
     return {key_of_question(sentence), key_of_question(clean_question(sentence))}
-
-
-def delete_older(database: Database, days: int) -> None:
-    """Delete what visitors said, what was asked, and what the owner decided about it, from before so many days.
-
-    What was used of other days' quotas, and sessions that have ended, go at any age.
-    """
-    with database.writing(*PARTS) as connection:
-        for table in PARTS.values():
-            connection.execute(delete(table).where(table.c.time < now() - days * DAY))
-        connection.execute(delete(quotas).where(quotas.c.day < now() // DAY))
-        connection.execute(delete(sessions).where(sessions.c.ends <= now()))
-
-
-def delete_daily(database: Database, days: int, closed: threading.Event) -> None:
-    """Delete what is older than so many days, at once and then daily, until `closed`; several servers may do so."""
-    while True:
-        try:
-            delete_older(database, days)
-        except InputError as error:
-            logger.warning("%s What is older than %s days is deleted tomorrow.", error, days)
-        if closed.wait(DAY):
-            return
 
 
 def _wordings(text: str) -> list[str]:

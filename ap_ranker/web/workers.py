@@ -267,7 +267,7 @@ def _search(setup: SearchSetup, pipe: Connection) -> None:
 
 def _answer(search: DeclaredPipeline, question: str, more: Any) -> Any:
     try:
-        with report_store_errors(search.path, search.place):
+        with report_store_errors(search.path, search.place, question):
             if not isinstance(more, _Search):
                 return search.explain(question, more)
             documents, decision = search.answer(question, more.limits)

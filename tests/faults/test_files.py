@@ -301,3 +301,44 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(FileNotFoundError), locked(tmp_path / "none"):
         raise AssertionError
+
+
+# What only its user can read.
+
+
+@pytest.mark.parametrize("umask", [0, 0o022, 0o077])
+def test_private_files_are_private_from_the_first_byte(umask: int, tmp_path: Path) -> None:
+    """Whatever the umask is, and whoever could read the file in its place; nobody can look at the draft."""
+    path = tmp_path / "said.csv"
+    path.write_text("older")
+    path.chmod(0o644)
+    before = os.umask(umask)
+    try:
+        with atomic_file(path, private=True) as draft:
+            draft.write_text("said")
+            assert stat.S_IMODE(draft.parent.stat().st_mode) & 0o077 == 0
+        with atomic_directory(tmp_path / "folder", private=["dev.jsonl"]) as folder:
+            assert stat.S_IMODE(folder.parent.stat().st_mode) & 0o077 == 0
+            for name in ("dev.jsonl", "config.json"):
+                (folder / name).write_text("said")
+        assert os.umask(umask) == umask
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "folder" / "dev.jsonl").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "folder" / "config.json").stat().st_mode) == 0o666 & ~umask
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])
+def test_what_is_replaced_was_closed_on_purpose(mode: int, tmp_path: Path) -> None:
+    path, folder = tmp_path / "report.json", tmp_path / "checkpoint"
+    path.write_text("older")
+    folder.mkdir()
+    for place in (path, folder):
+        place.chmod(mode if place == path else mode | 0o100)
+    write_text_atomically(path, "newer")
+    with atomic_directory(folder) as draft:
+        (draft / "weights").write_text("w")
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert stat.S_IMODE(folder.stat().st_mode) == mode | 0o100
+    assert stat.S_IMODE((folder / "weights").stat().st_mode) == mode

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,29 @@ def test_what_was_read_outlives_a_run_even_an_interrupted_one() -> None:
         counts.append([len(call.args[0]) for call in read.call_args_list])
         assert torch.allclose(found[:5, : expected.shape[1]], expected, atol=1e-2) == (model is again)
     assert counts == [[1], [6]]
+
+
+def test_states_of_visitors_words_do_not_outlive_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does any other process's user read them meanwhile; what earlier runs have kept of other texts is used."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with built(size=6, frozen=True).cache_frozen_states():
+        pass
+    known = built(size=6, frozen=True)
+    with known.cache_frozen_states():
+        states(known.encoder, TokenBatch.from_lists(TOKENS[:2]))
+    shards = {*cache_folder(KIND).rglob("*.safetensors")}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (cache_folder(KIND), *shards)} == {0o700, 0o600}
+    model = built(size=6, frozen=True)
+    with (
+        patch.object(model.encoder, "_read_group", wraps=model.encoder._read_group) as read,
+        model.cache_frozen_states(outlives=False),
+    ):
+        for _ in range(2):
+            states(model.encoder, TokenBatch.from_lists(TOKENS[:5]))
+        assert [*tmp_path.rglob("*.safetensors")]
+    assert [len(call.args[0]) for call in read.call_args_list] == [3], "those of before are known, the others read once"
+    assert {*cache_folder(KIND).rglob("*.safetensors")} == shards
+    assert not [*tmp_path.iterdir()]
 
 
 def test_damaged_or_missing_shards_are_read_again() -> None:

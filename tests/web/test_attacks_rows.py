@@ -27,7 +27,8 @@ from ap_ranker.web.owner.routes import OwnersPage
 from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.report import Report
-from ap_ranker.web.traces import delete_older, delete_traces, export_judgements
+from ap_ranker.web.retention import delete_older
+from ap_ranker.web.traces import delete_traces, export_judgements
 from ap_ranker.web.usage import Period, usage_of
 
 from .visiting import visit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -39,7 +40,7 @@ from ap_ranker.web.changes import Action, owners_changes, read_changes
 from ap_ranker.web.database import Database, changes, judgements, open_database, questions, wordings
 from ap_ranker.web.database import sessions as sessions_table
 from ap_ranker.web.gaps import GapFinder
-from ap_ranker.web.judgements import Judgements
+from ap_ranker.web.judgements import Judgements, key_of_question
 from ap_ranker.web.limits import check_key
 from ap_ranker.web.owner import service
 from ap_ranker.web.owner import sessions as sessions_module
@@ -48,7 +49,10 @@ from ap_ranker.web.owner.routes import API, ASSETS, PAGE, ROUTES, TABLE, OwnersP
 from ap_ranker.web.owner.service import OwnerService
 from ap_ranker.web.owner.sessions import COOKIE, FREE, LONGEST, MANY, SECONDS, Sessions
 from ap_ranker.web.question_log import QuestionLog
+from ap_ranker.web.retention import Retention
 from ap_ranker.web.traces import delete_traces
+
+from .bytes_on_disk import bytes_of
 
 KEY = "7c1f6a02d94be853b7a1"
 PATIENCE = 20.0
@@ -610,6 +614,74 @@ def test_a_visitors_sentence_is_accepted_and_taken_back(client: TestClient, plac
     wait_until(lambda: not answers(owner, SENTENCE))
 
 
+def test_sentences_beside_answers_are_shown_and_deleted(owner: TestClient, place: str, database: Database) -> None:
+    """The latest first, as one line of text; deleted wherever visitors left the same one, and nothing else is."""
+    comment = "I am Erika\n  Mustermann,\u202e <b>call</b> me"
+    judged(database, comment=comment)
+    judged(database, "another question", networks=3, comment="thank you")
+    judged(database, comment.lower())
+    with database.writing("questions") as connection:
+        row = {"time": 1, "outcome": "none", "entry": ""}
+        texts = [{"question": each, "question_key": key_of_question(each)} for each in (comment, "where is it")]
+        connection.execute(insert(questions), [row | each for each in texts])
+    *_, last = post(owner, "comments")
+    names = ("comment", "question", "entry", "helped")
+    shown = "I am Erika Mustermann, <b>call</b> me"
+    assert [last[name] for name in names] == [shown, SENTENCE, TEXTS[0], True]
+    assert [row["comment"] for row in post(owner, "comments")] == ["thank you"] * 3 + [shown]
+
+    assert post(owner, "delete_comment", id=last["id"]) == {"erased": True}
+
+    assert [row["comment"] for row in post(owner, "comments")] == ["thank you"] * 3
+    with database.reading() as connection:
+        assert {*connection.scalars(select(judgements.c.question))} == {SENTENCE, "another question"}
+        assert [*connection.scalars(select(questions.c.question))] == ["where is it"]
+    assert b"Mustermann" not in bytes_of(place)
+    assert owner.post("/owner/api/delete_comment", json={"id": last["id"]}).status_code == 409
+    for body in ({}, {"id": "x"}, {"id": -1}, {"id": 2**31}, {"id": last["id"], "more": 1}):
+        assert owner.post("/owner/api/delete_comment", json=body).status_code == 422, body
+
+
+def test_a_judged_sentence_is_deleted(owner: TestClient, place: str, database: Database) -> None:
+    """Also one that is longer than what is shown; what the owner has accepted or written stays."""
+    long = SENTENCE + " and so on" * 90
+    for question in (long, "accepted", "the other"):
+        judged(database, question)
+    rows = {row["question"]: row for row in post(owner, "feedback")}
+    post(owner, "decide", **decision(rows["accepted"], "accepted"))
+    judged(database, "the other", comment="accepted")
+    made = read_changes(database)
+
+    for row in (rows["accepted"], next(row for shown, row in rows.items() if shown.startswith(SENTENCE))):
+        assert post(owner, "delete_question", question_key=row["question_key"]) == {"erased": True}
+
+    assert [record["question"] for record in Judgements(database).records()] == ["the other"]
+    assert [record["comment"] for record in Judgements(database).records()] == [""]
+    assert read_changes(database) == made
+    assert [state for state, *_ in states(database)] == ["accepted"]
+    assert b"and so on" not in bytes_of(place)
+    assert owner.post("/owner/api/delete_question", json={"question_key": "nothing"}).status_code == 409
+    assert owner.post("/owner/api/delete_question", json={"question_key": "q" * 65}).status_code == 422
+
+
+def test_what_is_not_erased_yet_is_said(owner: TestClient, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another program reads the database: the sentence is gone from the page, but not yet from the files."""
+    monkeypatch.setattr("ap_ranker.web.database.READER_SECONDS", 0.1)
+    judged(database, comment="Mustermann")
+    [row] = post(owner, "comments")
+    assert post(owner, "server")["erased"]
+    reader = sqlite3.connect(database.place, isolation_level=None)
+    reader.execute("begin")
+    reader.execute("select * from ap_ranker_judgements").fetchall()
+    assert post(owner, "delete_comment", id=row["id"]) == {"erased": False}
+    assert post(owner, "comments") == []
+    assert not post(owner, "server")["erased"]
+    reader.close()
+    Retention(database, 0).look()
+    assert post(owner, "server")["erased"]
+    assert b"Mustermann" not in bytes_of(database.place)
+
+
 def test_a_visitors_sentence_is_rejected(owner: TestClient, place: str, database: Database) -> None:
     judged(database)
     judged(database, "another sentence", networks=3)
@@ -653,7 +725,7 @@ def test_what_becomes_a_wording_is_what_was_shown(owner: TestClient, database: D
 
 def test_the_page_is_small_whatever_the_tables_hold(owner: TestClient, database: Database) -> None:
     count = 3000
-    said = {"time": 1, "answer": "a", "answer_key": "a", "stored_question": "", "helped": False, "comment": ""}
+    said = {"time": 1, "answer": "a", "answer_key": "a", "stored_question": "", "helped": False, "comment": "c"}
     asked = {"time": 1, "outcome": "answer", "entry": ""}
     made = dict.fromkeys(("owner", "of", "undone", "entry"), "") | {"time": 1, "action": "add entry", "wordings": "[]"}
     with database.writing("judgements", "questions", "changes") as connection:
@@ -667,7 +739,7 @@ def test_the_page_is_small_whatever_the_tables_hold(owner: TestClient, database:
     found = post(owner, "usage", first="1970-01-01", last="1970-01-01")
     assert found["current"]["questions"] == found["current"]["judged"] == count
     assert len(found["top"]) == usage.LISTS["top"][-1]
-    assert {len(post(owner, name)) for name in ("feedback", "history")} == {service.SHOWN}
+    assert {len(post(owner, name)) for name in ("feedback", "comments", "history")} == {service.SHOWN}
     found = post(owner, "entries")
     assert (found["count"], len(found["entries"])) == (count + len(TEXTS) // 2, service.ENTRIES)
 
@@ -747,7 +819,7 @@ def test_a_search_whose_documents_the_page_cannot_change(search: Any, database: 
     client = log_in(TestClient(app, "http://localhost", follow_redirects=False))
     found = post(client, "usage")
     assert found["current"]["questions"] == 0
-    assert post(client, "server") == {"editable": False, "logged": False, "keep_days": 0, "owner": ""}
+    assert post(client, "server") == {"editable": False, "logged": False, "keep_days": 0, "owner": "", "erased": True}
     assert set(found["current"]["shares"].values()) == {None}, "of nothing"
     assert gaps_of(client) == post(client, "history") == []
     response = client.post("/owner/api/change", json={"action": "add entry", "question": "q", "answer": "a"})

@@ -24,6 +24,7 @@ from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 
 from .browsing import axe_faults, opened
+from .bytes_on_disk import bytes_of
 from .visiting import logged_questions
 
 KEY = "7c1f6a02d94be853b7a1"
@@ -148,6 +149,29 @@ def test_a_visitors_sentence_is_read_before_it_is_accepted(browser: Browser, add
         made.get_by_role("button", name="Undo").click()
         expect(card(page, "feedback", "order 4711")).to_have_count(1)
         expect(card(page, "feedback", "hotline")).to_have_count(0)
+
+
+def test_a_sentence_beside_an_answer_is_deleted_by_one_click(browser: Browser, address: str, place: Path) -> None:
+    judged = {"answer": f"{TEXTS[0]}\n{TEXTS[1]}", "stored_question": TEXTS[0], "helped": False}
+    database = open_database(place / "faq.db")
+    for number, comment in enumerate(("too long ago", NASTY, "I am Erika Mustermann")):
+        Judgements(database).keep(question="to judge", network=f"c{number}", comment=comment, **judged)
+    with logged_in(browser, address) as page:
+        expect(page.locator("#comments .list > li")).to_have_count(3)
+        expect(card(page, "comments", NASTY)).to_have_count(1)  # as text
+        first = page.locator("#comments .list > li").first
+        expect(first).to_contain_text("I am Erika Mustermann")
+        expect(first).to_contain_text(f"Did not help, for the question “to judge”: {TEXTS[0]}")
+        assert axe_faults(page) == []
+        first.get_by_role("button", name="Delete").click()
+        expect(page.get_by_role("status")).to_have_text("Deleted, also from the database's files.")
+        expect(page.locator("#comments .list > li")).to_have_count(2)
+        assert b"Mustermann" not in bytes_of(str(place / "faq.db"))
+        expect(page.locator("#kept")).not_to_contain_text("What was deleted is still")
+
+        card(page, "feedback", "to judge").get_by_role("button", name="Delete").click()
+        expect(card(page, "feedback", "to judge")).to_have_count(0)
+        expect(page.locator("#comments .list > li")).to_have_text("Nothing yet.")
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,11 @@ import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from owner_changes import append_change
 from sqlalchemy import create_engine, insert, select
-from waiting import wait_until
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.feedback import add_feedback
@@ -25,7 +22,6 @@ from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.web import database as database_module
-from ap_ranker.web import traces
 from ap_ranker.web.changes import Action, Change, read_changes
 from ap_ranker.web.database import (
     Database,
@@ -40,9 +36,11 @@ from ap_ranker.web.database import (
 )
 from ap_ranker.web.judgements import Judgements, key_of_answer, key_of_question
 from ap_ranker.web.question_log import QuestionLog
-from ap_ranker.web.traces import delete_daily, delete_older, delete_traces, export_judgements
+from ap_ranker.web.retention import delete_older
+from ap_ranker.web.traces import delete_traces, export_judgements
 from ap_ranker.web.visitors import DAY, Visitors
 
+from .bytes_on_disk import bytes_of
 from .visiting import logged_questions
 
 SECRET = "Erika Mustermann, order 4711: where is my parcel"
@@ -79,19 +77,6 @@ def rows_with(website: Database, text: str) -> list[str]:
     """The tables of which a row holds a text."""
     with website.reading() as connection:
         return [name for name, table in metadata.tables.items() if text in str(connection.execute(select(table)).all())]
-
-
-def bytes_of(place: str) -> bytes:
-    """What is in all files of a database, but for PostgreSQL's log of writes."""
-    if "://" not in place:
-        return b"".join(path.read_bytes() for path in Path(place).parent.glob(f"{Path(place).name}*"))
-    import psycopg
-
-    with psycopg.connect(place, autocommit=True) as connection:
-        connection.execute("checkpoint")
-        [folder] = connection.execute("select oid from pg_database where datname = current_database()").fetchone() or ()
-    [home] = parse_qs(urlsplit(place).query)["host"]
-    return b"".join(path.read_bytes() for path in Path(home, "data", "base", str(folder)).iterdir() if path.is_file())
 
 
 # What is exported.
@@ -224,6 +209,17 @@ def test_what_the_owner_wrote_stays_when_a_visitor_goes(website: Database) -> No
     assert read_changes(website) == [made]
 
 
+def test_a_sentence_without_words_is_not_any_other_one(website: Database) -> None:
+    for question, visit in (("\N{THUMBS UP SIGN}", "a"), ("!?", "b")):
+        judge(website, question, visit=visit, comment="\N{PILE OF POO}" if visit == "a" else "...")
+
+    assert delete_traces(website, sentence="...")["comments"] == 1
+    assert +delete_traces(website, sentence="!?") == {"judgements": 1}
+
+    [record] = Judgements(website).records()
+    assert (record["question"], record["comment"]) == ("\N{THUMBS UP SIGN}", "\N{PILE OF POO}")
+
+
 def test_what_is_not_there(website: Database) -> None:
     judge(website)
     assert not +delete_traces(website, sentence="something else")
@@ -234,7 +230,7 @@ def test_what_is_not_there(website: Database) -> None:
 
 def test_who_reads_meanwhile_keeps_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader of SQLite that does not end may need the old log of writes: then that is said, not that all is well."""
-    monkeypatch.setattr(database_module, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(database_module, "READER_SECONDS", 0.2)
     website = open_database(tmp_path / "faq.db")
     judge(website)
     with sqlite3.connect(tmp_path / "faq.db", isolation_level=None) as reader:
@@ -242,9 +238,12 @@ def test_who_reads_meanwhile_keeps_nothing_back(tmp_path: Path, monkeypatch: pyt
         reader.execute("select * from ap_ranker_judgements").fetchall()
         with pytest.raises(InputError, match=r"faq\.db"):
             delete_traces(website, sentence=SECRET)
+        assert not website.is_erased
         reader.execute("commit")
 
-    delete_traces(website, sentence=SECRET)
+    delete_traces(website, sentence=SECRET)  # nothing is left to delete, but to erase
+
+    assert website.is_erased
 
     assert b"Mustermann" not in bytes_of(str(tmp_path / "faq.db"))
 
@@ -307,42 +306,3 @@ def test_several_servers_delete_while_visitors_click(website: Database, monkeypa
     said, asked, decided = left(website)
     assert said == {f"new {number}" for number in range(0, 40, 2)}
     assert asked == decided == set()
-
-
-def test_a_server_does_so_at_once(website: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    aged(website, {"old": 40, "new": 0}, monkeypatch)
-    ended = Event()
-    thread = Thread(target=delete_daily, args=(website, 30, ended))
-    thread.start()
-    wait_until(lambda: left(website) == [{"new"}] * 3)
-    ended.set()
-    thread.join()
-
-
-def test_and_again_until_it_ends(website: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs: list[int] = []
-    monkeypatch.setattr(traces, "delete_older", lambda _, days: runs.append(days))
-    monkeypatch.setattr(traces, "DAY", 0.02)
-    ended = Event()
-    thread = Thread(target=delete_daily, args=(website, 30, ended))
-    thread.start()
-    wait_until(lambda: len(runs) > 3)
-    ended.set()
-    thread.join()
-    assert set(runs) == {30}
-
-
-def test_a_database_that_fails_is_tried_again(
-    website: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(*_: object) -> None:
-        raise InputError("faq.db: the disk is full.")
-
-    monkeypatch.setattr(traces, "delete_older", fail)
-    monkeypatch.setattr(traces, "DAY", 0.02)
-    ended = Event()
-    thread = Thread(target=delete_daily, args=(website, 30, ended))
-    thread.start()
-    wait_until(lambda: caplog.text.count("the disk is full") > 1)
-    ended.set()
-    thread.join()

@@ -12,7 +12,7 @@ from ap_ranker.data.audit.repairs import repaired
 from ap_ranker.data.reader import Layout, find_layout
 from ap_ranker.data.tables import PAIR, read_named_table
 from ap_ranker.errors import InputError
-from ap_ranker.files import atomic_file, check_output, csv_text
+from ap_ranker.files import atomic_file, check_output, csv_text, is_private
 
 
 def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tuple[Counter[str], Path]:
@@ -58,7 +58,8 @@ def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tup
             kept.append({table.written.get(name, name): fields.get(name, "") for name in names})
     if not kept:
         raise InputError(f"{path}: expected rows with a question and an answer, found none that could be kept.")
-    with atomic_file(log) as log_draft, atomic_file(output) as draft:
+    private = is_private(path)
+    with atomic_file(log, private=private) as log_draft, atomic_file(output, private=private) as draft:
         draft.write_text(csv_text([*kept[0]], [[*row.values()] for row in kept]), encoding="utf-8")
         lines = (json.dumps(change, ensure_ascii=False) + "\n" for change in changes)
         log_draft.write_text("".join(lines), encoding="utf-8")

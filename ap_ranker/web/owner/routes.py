@@ -35,8 +35,9 @@ SCRIPTS = ("owner.js", "usage.js", "basics.js", "texts.js")
 ASSETS = {f"/owner/{name}": "text/javascript" for name in SCRIPTS} | {"/owner/owner.css": "text/css"}
 ASSETS |= {f"/owner/texts/{language}.json": "application/json" for language in TEXTS}
 TABLE = "/owner/usage.csv"
-NAMES = ("server", "usage", "gaps", "feedback", "entries", "history", "change", "decide", "undo")
-API = tuple(f"/owner/api/{name}" for name in NAMES)
+SHOWN = ("server", "usage", "gaps", "feedback", "comments", "entries", "history")
+CHANGED = ("change", "decide", "undo", "delete_question", "delete_comment")
+API = tuple(f"/owner/api/{name}" for name in (*SHOWN, *CHANGED))
 ROUTES = (PAGE, LOGIN, LOGOUT, TABLE, *ASSETS, *API)
 
 LARGER = {"/owner/api/change": 256 * 1024}
@@ -87,6 +88,18 @@ class UndoRequest(OwnerRequest):
     change: Key
 
 
+class DeletedQuestionRequest(OwnerRequest):
+    """The key of a visitor's sentence to delete."""
+
+    question_key: Key
+
+
+class DeletedCommentRequest(OwnerRequest):
+    """The id of a visitor's sentence beside an answer, to delete."""
+
+    id: int = Field(ge=0, lt=2**31)
+
+
 class DecisionRequest(OwnerRequest):
     """What becomes of a visitor's sentence, which the keys of its judgements name."""
 
@@ -135,10 +148,15 @@ class OwnersPage:
             content = (_PAGE / path.removeprefix("/owner/")).read_bytes()
             app.add_route(path, PageFile(content, media_type).send)
         service = self._service
-        self._add(app, "server", OwnerRequest, lambda _, owner: service.about | {"owner": owner})
+        self._add(app, "server", OwnerRequest, lambda _, owner: service.server() | {"owner": owner})
         self._add(app, "usage", PeriodRequest, lambda asked, _: usage_of(service.database, asked.period))
         self._add(app, "gaps", OwnerRequest, lambda *_: service.gaps())
         self._add(app, "feedback", OwnerRequest, lambda *_: service.feedback_rows())
+        self._add(app, "comments", OwnerRequest, lambda *_: service.comments())
+        self._add(
+            app, "delete_question", DeletedQuestionRequest, lambda to, _: service.delete_question(to.question_key)
+        )
+        self._add(app, "delete_comment", DeletedCommentRequest, lambda to, _: service.delete_comment(to.id))
         self._add(app, "history", OwnerRequest, lambda *_: service.history())
         self._add(app, "entries", EntriesRequest, lambda asked, _: service.entries(asked.words, asked.skip))
         self._add(app, "change", ChangeRequest, self._change)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,10 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, delete, insert, select
 
 from ap_ranker.data.faq import Match
 from ap_ranker.documents.watched_folder import WatchedFolder
+from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.text.reading import normalized, question_key
@@ -31,7 +33,10 @@ from ap_ranker.web.gaps import BackgroundGroups, GapFinder, find_unanswered, ope
 from ap_ranker.web.grouping import Gap
 from ap_ranker.web.judgements import Judgements, Votes, key_of_answer
 from ap_ranker.web.question_log import clean_question
+from ap_ranker.web.traces import delete_sentence
 from haystack_integrations.common.ap_ranker.entries import to_document
+
+logger = logging.getLogger(__name__)
 
 SHOWN = 50
 """Maximum number of groups, judgements and changes that are shown at once."""
@@ -71,7 +76,7 @@ class OwnerService:
     ) -> None:
         self.database = database
         self._search, self._documents, self._match = search, documents, match
-        self.about = {"logged": logged, "keep_days": keep_days, "editable": documents is not None}
+        self._about = {"logged": logged, "keep_days": keep_days, "editable": documents is not None}
         self._wordings = wordings
         self._judgements = Judgements(database)
         self._lock = threading.Lock()
@@ -79,6 +84,10 @@ class OwnerService:
         self._found = _Found([], {}, {}, {}, set())
         self._finder = GapFinder(search, pause)
         self._groups = BackgroundGroups()
+
+    def server(self) -> dict[str, Any]:
+        """What the page says of the server, and whether the database's files hold nothing of what was deleted."""
+        return self._about | {"erased": self.database.is_erased}
 
     def gaps(self) -> dict[str, Any]:
         """The groups of unanswered questions so far, each with its nearest entry, and whether more come (`grouping`).
@@ -113,8 +122,53 @@ class OwnerService:
         found = self._current()
         return [self._judged(votes, found) for votes in self._judgements.votes(SHOWN, undecided=True)]
 
+    def comments(self) -> list[dict[str, Any]]:
+        """The sentences that visitors wrote beside an answer, the latest first, with what they were asked about."""
+        found = self._current()
+        latest = select(judgements).where(judgements.c.comment != "").order_by(judgements.c.id.desc()).limit(SHOWN)
+        with self.database.reading() as connection:
+            rows = connection.execute(latest).mappings().all()
+        shown = []
+        for row in rows:
+            keyed = _judged_entry(row["answer_key"], row["stored_question"], found)
+            shown.append(
+                {
+                    "id": row["id"],
+                    "time": row["time"],
+                    "comment": clean_question(row["comment"]),
+                    "question": clean_question(row["question"]),
+                    "helped": row["helped"],
+                    "entry": keyed.entry.question or keyed.entry.title if keyed else row["stored_question"],
+                }
+            )
+        return shown
+
+    def delete_comment(self, number: int) -> dict[str, Any]:
+        """Delete a visitor's sentence beside an answer, by the `id` of `comments`, as `delete_question`."""
+        return self._delete(judgements.c.comment, judgements.c.id == number)
+
+    def delete_question(self, key: str) -> dict[str, Any]:
+        """Delete a visitor's sentence, by the `question_key` of `feedback_rows`, wherever visitors have left it.
+
+        Returns whether the database's files hold it no longer; if not, the server tries again (`retention`).
+        ConflictError is raised if it is not there any more.
+        """
+        return self._delete(judgements.c.question, judgements.c.question_key == key)
+
+    def _delete(self, column: ColumnElement[str], this: ColumnElement[bool]) -> dict[str, Any]:
+        with self.database.reading() as connection:
+            sentence = connection.scalar(select(column).where(this, column != "").limit(1))
+        if sentence is None:
+            raise ConflictError("This sentence is not there any more. Load the page again.")
+        delete_sentence(self.database, sentence)
+        try:
+            self.database.erase()
+        except InputError as error:
+            logger.warning("%s", error)
+        return {"erased": self.database.is_erased}
+
     def _judged(self, votes: Votes, found: _Found) -> dict[str, Any]:
-        keyed = found.by_answer.get(votes.answer_key) or found.by_question.get(votes.stored_question)
+        keyed = _judged_entry(votes.answer_key, votes.stored_question, found)
         sentence = clean_question(votes.question)
         known = _is_known(sentence, found.known)
         names = ("question_key", "answer_key", "helped", "did_not_help", "networks")
@@ -183,7 +237,8 @@ class OwnerService:
             if change in {one.undone for one in known}:
                 raise ConflictError("This change is undone already.")
             made = self._keep(connection, known, Change.make(Action.undo, undone=change, owner=owner))
-            connection.execute(delete(wordings).where(wordings.c.change == change))
+            if connection.execute(delete(wordings).where(wordings.c.change == change)).rowcount:
+                self.database.note_deletion(connection)
         return made
 
     def decide(
@@ -257,6 +312,11 @@ class OwnerService:
             yield from self._finder.find(remaining, known, SHOWN, searched)
 
         return self._groups.latest((searched, asked), work)
+
+
+def _judged_entry(answer_key: str, stored_question: str, found: _Found) -> KeyedEntry | None:
+    """The entry that a judgement is about, if it is still there."""
+    return found.by_answer.get(answer_key) or found.by_question.get(stored_question)
 
 
 def _named(key: str, entries: Iterable[KeyedEntry]) -> KeyedEntry:

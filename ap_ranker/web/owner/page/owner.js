@@ -34,7 +34,7 @@ function showServer(server) {
   element("entries").hidden = !editable;
   element("changes").hidden = !editable;
   const kept = server.keep_days ? filled(texts.keptFor, { time: inDays(server.keep_days) }) : texts.keptForever;
-  element("kept").textContent = server.logged ? kept : texts.noLog;
+  element("kept").textContent = [server.logged ? kept : texts.noLog, server.erased ? "" : texts.notErased].join(" ").trim();
   if (!server.logged) say(texts.noLog);
   else if (!editable) say(texts.notEditable);
 }
@@ -125,6 +125,17 @@ function feedbackCard(row) {
   part(".accept").hidden = !entry;
   part(".accept").addEventListener("click", () => decide("accepted"));
   part(".reject").addEventListener("click", () => decide("rejected"));
+  part(".delete").addEventListener("click", () => remove("delete_question", { question_key }));
+  return item;
+}
+
+function commentCard(written) {
+  const [item, part] = clone("comment");
+  part(".what").textContent = written.comment;
+  const { question } = written;
+  const about = filled(written.helped ? texts.saidHelped : texts.saidNot, { question, entry: written.entry || texts.noQuestion });
+  part(".about").textContent = [new Date(1000 * written.time).toLocaleString(language), about].join(" · ");
+  part(".delete").addEventListener("click", () => remove("delete_comment", { id: written.id }));
   return item;
 }
 
@@ -176,6 +187,7 @@ async function showAll(...others) {
     await Promise.all([
       ...changes,
       post("feedback").then((rows) => fill("feedback", rows.map(feedbackCard))),
+      post("comments").then((rows) => fill("comments", rows.map(commentCard))),
       showGaps(),
       ...others.map((show) => show()),
     ]);
@@ -184,17 +196,20 @@ async function showAll(...others) {
   }
 }
 
-async function keep(name, body) {
+async function keep(name, body, outcome = () => texts.kept) {
+  let reply;
   try {
-    await post(name, body);
+    reply = await post(name, body);
   } catch (error) {
     say(error.message);
     return error.message;
   }
   await showAll();
-  say(texts.kept);
+  say(outcome(reply));
   return "";
 }
+
+const remove = (name, body) => keep(name, body, ({ erased }) => (erased ? texts.deleted : texts.notErased));
 
 const change = (body) => keep("change", body);
 const addWordings = (entry, wordings) => change({ action: "add wordings", entry: entry.key, wordings });
