@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import tomllib
-import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
+from ap_ranker.text.normal_form import normal_form
 
+
+
+@lru_cache(maxsize=2**16)  # each name is compared with those of all languages
 def plain(name: str) -> str:
     """A column's name as it is compared: without upper case and marks around it."""
-    folded = unicodedata.normalize("NFKC", name).casefold()
+    folded = normal_form("NFKC", name).casefold()
     return " ".join(folded.strip(" \t\r\n:*?.#\"'“”„«»\u200b\u200e\u200f\u2060\ufeff").split())
 
 

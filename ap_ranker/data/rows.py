@@ -135,11 +135,13 @@ def named_rows(records: Iterable[Record], file: str, unit: str, mark: str = "") 
 
 def check_columns(names: Sequence[str], place: object) -> None:
     """Raise an `InputError` that begins with `place` if a column has no name, or that of another one."""
+    earlier: set[str] = set()
     for i, name in enumerate(names):
-        if not name.strip() or name in names[:i]:
+        if not name.strip() or name in earlier:
             found = f"{one_line(repr(name))} again" if name.strip() else "none"
             advice = "Name it, or leave it out (with pandas: to_csv(..., index=False))."
             raise InputError(f"{place}: expected a name for each column, found {found} for column {i + 1}. {advice}")
+        earlier.add(name)
 
 
 _NO_TEXT = re.compile(r"[\0\ud800-\udfff]")

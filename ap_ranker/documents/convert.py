@@ -18,7 +18,8 @@ from ap_ranker.child_process import ChildProcess
 from ap_ranker.documents.exports import convert_export
 from ap_ranker.documents.html import Converted, read_page, slugs
 from ap_ranker.errors import InputError, extra_for, library_errors
-from ap_ranker.safe_open import check_growth, check_zip, decode, open_file, parse_yaml, require_file, save_as
+from ap_ranker.safe_open import MAX_YAML, check_growth, check_zip, decode, open_file, parse_yaml, require_file, save_as
+from ap_ranker.text.markdown_tables import lacks_cells
 
 _KINDS = {
     ".docx": "a Word document (.docx) without a password",
@@ -79,8 +80,8 @@ def _html(content: bytes, path: Path) -> Converted:
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 """Settings in YAML before the text, as site generators have them."""
 
-_OWN_ID = re.compile(r"<(h[1-6])>(.*?)\s*\{:?\s*#([\w-]+)[^{}\n]*\}<(?=/\1>)")
-"""A heading with an id as many programs write it: `## Returns {#returns}`."""
+_OWN_ID = re.compile(r"<(?P<begun>h[1-6])>|\{:?\s*#(?P<id>[\w-]++)[^{}\n]*+\}(?=</(?P<ended>h[1-6])>)")
+"""Where a heading begins, and the id at its end as many programs write it: `## Returns {#returns}`."""
 
 
 def _markdown(content: bytes, path: Path) -> Converted:
@@ -89,14 +90,35 @@ def _markdown(content: bytes, path: Path) -> Converted:
 
     text = decode(content, path)
     title = ""
-    if front := _FRONT_MATTER.match(text):
+    front = _FRONT_MATTER.match(text)
+    if front and len(front[1]) <= MAX_YAML:
         text = text[front.end() :]
         with suppress(InputError):  # not settings, or for another program
             settings = parse_yaml(front[1], path)
             title = str(settings.get("title") or "") if isinstance(settings, dict) else ""
-    html = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table").render(text)
-    page = read_page(_OWN_ID.sub(r'<\1 id="\3">\2<', html), slugs())
+    reader = MarkdownIt("commonmark", {"maxNesting": 100})
+    if not lacks_cells(text):
+        reader.enable("table")
+    page = read_page(_with_own_ids(reader.render(text)), slugs())
     return replace(page, title=title, url="")
+
+
+def _with_own_ids(html: str) -> str:
+    """HTML whose headings have the ids at their ends as an attribute."""
+    parts: list[str] = []
+    last = 0
+    heading: re.Match[str] | None = None
+    for match in _OWN_ID.finditer(html):
+        if match["begun"]:
+            heading = match
+            continue
+        if heading is not None and heading["begun"] == match["ended"]:
+            text = html[heading.end() : match.start()].rstrip()
+            if "\n" not in text:
+                parts += [html[last : heading.start()], f'<{match["ended"]} id="{match["id"]}">', text]
+                last = match.end()
+        heading = None
+    return "".join([*parts, html[last:]])
 
 
 _HEADING = re.compile(r"heading ([1-6])|title", re.IGNORECASE)

@@ -145,6 +145,17 @@ def _remove_what_is_no_text(soup: BeautifulSoup) -> None:
             tag.decompose()
 
 
+MOST_SPANNED = 20
+"""Maximum number of columns that a cell of a table spans."""
+
+_LONG_SPACE = re.compile(r"[\t \r\n]{64,}+")
+"""Of which the converter leaves one character, in a time that grows with the square of its length."""
+
+
+def _one_space(space: re.Match[str]) -> str:
+    return "\n" if "\n" in space[0] or "\r" in space[0] else " "
+
+
 _BLOCKS = ("p", "div", "details", "dl", "dt", "dd")
 
 
@@ -154,8 +165,15 @@ def _to_text(tag: Tag) -> str:
 
     for each in tag(["summary", "dt"]):  # else nothing separates it from what follows
         each.name = "p"
+    for cell in tag(["td", "th"]):  # the converter adds a cell for each column that one spans
+        if str(cell.get("colspan", "")).isdigit():
+            cell["colspan"] = str(min(int(cell["colspan"]), MOST_SPANNED))
     full: set[int] = set()  # elements with text; each is visited once, however deep the texts are
-    strings: Iterable[Any] = tag.strings
+    strings: list[Any] = list(tag.strings)
+    for i, string in enumerate(strings):
+        if _LONG_SPACE.search(string) and string.find_parent("pre") is None:
+            strings[i] = type(string)(_LONG_SPACE.sub(_one_space, string))
+            string.replace_with(strings[i])
     for string in filter(str.strip, strings):
         full.update(
             id(each) for each in takewhile(lambda each: each is not tag and id(each) not in full, string.parents)

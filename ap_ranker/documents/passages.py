@@ -23,6 +23,9 @@ read, also where words are long. Passages end with sentences and do not overlap:
 DENSE_LENGTH = 170
 """The same for Chinese, Japanese and Korean, where a character is a token."""
 
+MAX_TITLE = 300
+"""Maximum number of characters of a title, which stands above each passage below it."""
+
 _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 _ENDS = ["\n\n", ".\n", ". ", "? ", "! ", "。", "！", "？", "；", "\n", " "]
@@ -50,7 +53,8 @@ def passages_of(
             source["url"] = f"{url.partition('#')[0]}#{anchor}" if anchor else url
         if page:
             source["page_number"] = str(page)
-        title = " > ".join(" ".join(each.split()) for each in titles if each)
+        lines = (" ".join(each.split()) for each in titles if each)
+        title = " > ".join(line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…" for line in lines)
         title = title or re.sub(r"[-_\s]+", " ", Path(file).stem).strip()
         return [Entry(answer=piece, other=source, place=place or file, title=title, **fields) for piece in pieces(text)]
 

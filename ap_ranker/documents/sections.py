@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,8 +16,8 @@ from ap_ranker.text.reading import question_key
 HEADING = "heading"
 """The kind of a question that is a heading."""
 
-_CODE = r"^(?P<fence>`{3,}+|~{3,}+)[^\n]*\n.*?^(?P=fence)[ \t]*$"  # its lines are no headings
-_HEADING = re.compile(rf"(?s:{_CODE})|^(?P<level>#{{1,6}}) (?P<title>.+)$", re.MULTILINE)
+_FENCE = re.compile(r"^(?P<fence>`{3,}+|~{3,}+)(?P<rest>.*)$", re.MULTILINE)
+_HEADING = re.compile(r"^(?P<level>#{1,6}) (?P<title>.+)$", re.MULTILINE)
 
 _UNUSABLE = re.compile(r"[\0\ud800-\udfff\ue000-\uf8ff]")
 """Characters of damaged fonts that UTF-8 text cannot or should not hold, and signs of symbol fonts, such as bullets."""
@@ -38,7 +40,11 @@ def sections(converted: Converted) -> list[Section]:
     A heading that asks a question asks for the text up to the next heading of any level: what stands below another
     one is about another matter as often as not.
     """
-    anchors = [(letters(heading), anchor) for heading, anchor in converted.anchors]
+    anchors = [anchor for _, anchor in converted.anchors]
+    places: defaultdict[str, list[int]] = defaultdict(list)  # of the headings with the same letters, in order
+    for place, (heading, _) in enumerate(converted.anchors):
+        places[letters(heading)].append(place)
+    next_place = 0
     found: list[Section] = []
     text = re.sub(r"\r\n?", "\n", _UNUSABLE.sub("", converted.text))
     pages = text.split("\f") if converted.by == "pages" else [text]
@@ -46,9 +52,10 @@ def sections(converted: Converted) -> list[Section]:
     for number, (path, part) in enumerate(parts, start=1):
         lines = "\n".join(line.rstrip() for line in part.replace("\f", "\n").split("\n"))
         anchor = ""
-        if path and (at := next((i for i, (text, _) in enumerate(anchors) if text == letters(path[-1])), -1)) >= 0:
-            anchor = anchors[at][1]
-            del anchors[: at + 1]  # headings without text have none either
+        same = places[letters(path[-1])] if path else []
+        if (at := bisect_left(same, next_place)) < len(same):
+            anchor = anchors[same[at]]
+            next_place = same[at] + 1  # headings without text have none either
         if not (text := re.sub(r"\n{3,}", "\n\n", lines).strip()):
             continue
         is_asked = bool(path) and (asks(path[-1]) or letters(path[-1]) in converted.articles)
@@ -61,7 +68,7 @@ def sections(converted: Converted) -> list[Section]:
 
 def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """What stands below each heading; one without text that is not above the next text is a part of that."""
-    headings = [each for each in _HEADING.finditer(text) if each["level"]]
+    headings = list(_headings(text))
     ends = [*(each.start() for each in headings), len(text)]
     yield (), text[: ends[0]]
     above: dict[int, str] = {}
@@ -75,6 +82,31 @@ def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
             yield path, "\n".join([*(each for each in waiting if each not in path), re.sub(r"\A\s*\n", "", part)])
             waiting = []
     yield (), "\n".join(waiting)
+
+
+def _headings(text: str) -> Iterator[re.Match[str]]:
+    """The headings of a text, but for lines of code that look like one.
+
+    Code begins with a line of three backticks or more, and ends with one of as many alone; else it is none.
+    """
+    fences = list(_FENCE.finditer(text))
+    ends: defaultdict[str, list[int]] = defaultdict(list)  # of what may end code, by its marks
+    for fence in fences:
+        if not fence["rest"].strip(" \t"):
+            ends[fence["fence"]].append(fence.start())
+    inside: list[tuple[int, int]] = []
+    end = 0
+    for fence in fences:
+        closing = ends[fence["fence"]]
+        at = bisect_right(closing, fence.start())
+        if fence.start() >= end and at < len(closing):
+            end = closing[at] + len(fence["fence"])
+            inside.append((fence.start(), end))
+    starts = [start for start, _ in inside]
+    for heading in _HEADING.finditer(text):
+        before = bisect_right(starts, heading.start()) - 1
+        if before < 0 or heading.start() >= inside[before][1]:
+            yield heading
 
 
 def marked_up(converted: Converted, parts: Sequence[Section]) -> list[MarkupQuestion]:

@@ -7,7 +7,7 @@ import sys
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain, islice
 from numbers import Real
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ap_ranker.errors import InputError
+from ap_ranker.text.kept_results import keep
 from ap_ranker.text.languages import THAI, check_language
 from ap_ranker.text.reading import Form, Word, joined_words, read_words, surface_words, without_repetition
 
@@ -53,6 +54,9 @@ COMPOUNDING = frozenset({"german", "dutch", "danish", "norwegian", "swedish", "f
 
 SHORTEST_PART = 4
 """Minimum number of letters of a known word that a compound begins or ends with."""
+
+LONGEST_COMPOUND = 100
+"""Maximum number of letters of a compound: all its beginnings are looked up. The longest ones of German have 80."""
 
 
 _DOTTED = str.maketrans("ıI", "ii")
@@ -108,7 +112,8 @@ class BM25:
         if self._index is None or not known:
             return np.zeros(self._size, dtype=np.float32)
         several = [ways for ways in known if len(ways) > 1 or len(ways[0]) > 1]
-        scores = self._sum(term for ways in known if ways not in several for term in ways[0][0])
+        single = [ways for ways in known if len(ways) == len(ways[0]) == 1]
+        scores = self._sum(term for ways in single for term in ways[0][0])
         for ways in several:
             best = np.stack([np.maximum.reduce([self._sum(form) for form in way]) for way in ways])
             scores = scores + (1 - TIE_BREAKER) * best.max(axis=0) + TIE_BREAKER * best.sum(axis=0)
@@ -133,7 +138,8 @@ class BM25:
             if known := tuple(term for term in form if term in vocabulary):
                 ways[len(form)][known] = None
         if not ways and self.language in COMPOUNDING:
-            compounds = (form[0] for form in word if len(form) == 1 and form[0].isalpha())
+            whole = (form[0] for form in word if len(form) == 1)
+            compounds = (part for part in whole if len(part) <= LONGEST_COMPOUND and part.isalpha())
             ends = dict.fromkeys(tuple(_ends_of(compound, vocabulary)) for compound in compounds)
             ends.pop((), None)
             return [[*ends]] if ends else []
@@ -185,11 +191,11 @@ def _load_bm25s() -> Any:
 def shared_words(question: str, text: str, language: str | None = None) -> list[str]:
     """The words of a text, in lower case as they are written, that count for a question; but no function words."""
     words = _by_form(text, language)
-    asked = (form for word in read_words(question, language) for form in word)
+    asked = {form for word in read_words(question, language) for form in word}
     return [word for _, word in sorted({word for form in asked for word in words.get(form, ())})]
 
 
-@lru_cache(maxsize=1_000)  # answers are found again and again
+@keep(1_000_000)  # characters, as answers are found again and again; the forms of each take some 200 bytes
 def _by_form(text: str, language: str | None) -> Mapping[Form, list[tuple[int, str]]]:
     """The different words of a text, each with its number, that have each form."""
     words: defaultdict[Form, list[tuple[int, str]]] = defaultdict(list)

@@ -26,18 +26,27 @@ logger = logging.getLogger(__name__)
 
 HIDDEN = "***"
 
-_NAMES = r"[\w.-]*(?:passw|secret|token|auth|credential|api[_-]?key|signature)[\w.-]*"
-_VALUE = r"""(?:\[[^\]]*\]|\([^)]*\)|\{[^}]*\}|'[^']*'|"[^"]*"|[^\s,;&'")\]}]+)"""
 FEW_LETTERS = 3
 """A question of so many characters at most says nothing of anybody."""
 
+
+def _without_user(address: re.Match[str]) -> str:
+    _, at, host = address[0].rpartition("@")
+    return f"{address[1]}{HIDDEN}@{host}" if at else address[0]
+
+
+_SECRET = r"(?=[\w.-]*?(?:passw|secret|token|auth|credential|api[_-]?key|signature))"
+_NAME = rf"(?<![\w.-]){_SECRET}[\w.-]++"
+# What is not closed ends with the text.
+_CLOSED = r"""\[[^\]]*(?:\]|\Z)|\([^)]*(?:\)|\Z)|\{[^}]*(?:\}|\Z)|'[^']*(?:'|\Z)|"[^"]*(?:"|\Z)"""
+_VALUE = rf"""(?:{_CLOSED}|[^\s,;&'")\]}}]+)"""
 _PATTERNS = [
-    # https://user:password@host; a password may contain an @.
-    (re.compile(r"(\w://)[^\s'\"<>]*@"), rf"\g<1>{HIDDEN}@"),
+    # https://user:password@host; a password may contain an @. A text without one is not looked through again.
+    (re.compile(r"(\w://)[^\s'\"<>]*+"), _without_user),
     # Authorization: Basic dXNlcjpwYXNz
     (re.compile(r"\b(Basic|Bearer|ApiKey)\s+[\w+/=.~-]{6,}", re.IGNORECASE), rf"\g<1> {HIDDEN}"),
     # ?api_key=..., 'basic_auth': ['user', 'password'], password: ...
-    (re.compile(rf"""(\b{_NAMES}["']?\s*[=:]\s*){_VALUE}""", re.IGNORECASE), rf"\g<1>{HIDDEN}"),
+    (re.compile(rf"""({_NAME}["']?\s*[=:]\s*){_VALUE}""", re.IGNORECASE), rf"\g<1>{HIDDEN}"),
 ]
 
 

@@ -8,7 +8,8 @@ Two sets that are so similar share at least one of their rarest members: the pre
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,47 +20,165 @@ with extra_for("Training and measuring need", "train"):
     from scipy import sparse
     from scipy.sparse.csgraph import connected_components
 
-_BATCH = 512
+_ROWS, _WORK = 512, 2_000_000
+"""Maximum number of texts, and of members of their sets, that are compared at once: more would take gigabytes."""
+
+_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class _Sets:
+    """The 5-grams of texts that have any, the smallest set first.
+
+    `grams` (N, grams) has a 1 for each member, from rare to frequent; `prefixes` the rarest members of each set, of
+    which two sets that are near share one, and `last` the last of these; `order` the positions of the texts.
+    """
+
+    grams: sparse.csr_matrix
+    sizes: np.ndarray
+    prefixes: sparse.csr_matrix
+    lengths: np.ndarray  # of the prefixes
+    last: np.ndarray
+    order: np.ndarray
+    threshold: float
+
+    @classmethod
+    def of(cls, texts: Sequence[str], threshold: float) -> _Sets:
+        grams = _grams([bare(text) for text in texts])
+        sizes = np.diff(grams.indptr)
+        order = np.argsort(sizes, kind="stable")[np.count_nonzero(sizes == 0) :]  # without empty sets
+        grams, sizes = grams[order], sizes[order]
+        # Half as long again as needed: fewer pairs that are not near pass the bound, which halves the time.
+        needed = sizes - np.ceil(threshold * sizes - 1e-9).astype(np.int64) + 1
+        lengths = np.minimum(sizes, needed * 3 // 2)
+        last = grams.indices[grams.indptr[:-1] + lengths - 1] if len(order) else lengths
+        return cls(grams, sizes, _prefixes(grams, lengths), lengths, last, order, threshold)
+
+    def selected(self, rows: np.ndarray) -> _Sets:
+        """Some of the sets, in their order."""
+        parts = (each[rows] for each in (self.grams, self.sizes, self.prefixes, self.lengths, self.last, self.order))
+        return _Sets(*parts, self.threshold)
+
+    def needed(self, some: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """(P,) the number of members that each of P pairs must share to be near."""
+        return np.ceil(self.threshold / (1 + self.threshold) * (self.sizes[some] + self.sizes[others]) - 1e-9)
+
+    def candidates(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Pairs that may be near, in parts: the rows of the larger set and of the smaller one."""
+        frequency = np.bincount(self.prefixes.indices, minlength=self.prefixes.shape[1])
+        for start, end in _parts(self.prefixes @ frequency):
+            low = int(np.searchsorted(self.sizes, self.threshold * self.sizes[start] - 1e-9))
+            common = (self.prefixes[start:end] @ self.prefixes[low:end].T).tocoo()
+            longer, shorter, count = common.row + start, common.col + low, common.data
+            first = np.where(self.last[longer] < self.last[shorter], longer, shorter)  # the one whose prefix ends first
+            enough = count + self.sizes[first] - self.lengths[first] >= self.needed(longer, shorter)
+            kept = (shorter < longer) & enough
+            yield longer[kept], shorter[kept]
+
+    def are_near(self, some: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """(P,) whether the sets of each of P pairs are near."""
+        near = np.zeros(len(some), dtype=bool)
+        for start, end in _parts(self.sizes[some] + self.sizes[others]):
+            shared = self.grams[some[start:end]].multiply(self.grams[others[start:end]]).sum(axis=1)
+            near[start:end] = np.asarray(shared).ravel() >= self.needed(some[start:end], others[start:end])
+        return near
+
+
+def _parts(work: np.ndarray) -> Iterator[tuple[int, int]]:
+    """The starts and ends of parts of (N,) rows, each with as much work as is done at once."""
+    total = np.cumsum(work)
+    start = 0
+    while start < len(work):
+        before = total[start - 1] if start else 0
+        end = int(np.searchsorted(total, before + _WORK, side="right"))
+        end = min(max(end, start + 1), start + _ROWS)
+        yield start, end
+        start = end
+
+
+def _near(texts: Sequence[str], threshold: float = NEAR) -> Iterator[np.ndarray]:
+    """All pairs of positions of texts that are near, the smaller position first, in parts."""
+    sets = _Sets.of(texts, threshold)
+    for longer, shorter in sets.candidates():
+        near = sets.are_near(longer, shorter)
+        yield np.sort(np.stack([sets.order[longer[near]], sets.order[shorter[near]]], axis=1), axis=1)
 
 
 def near_pairs(texts: Sequence[str], threshold: float = NEAR) -> np.ndarray:
     """(pairs, 2) positions of all texts that are near, the smaller one first, sorted."""
-    grams = _grams([bare(text) for text in texts])
-    sizes = np.diff(grams.indptr)
-    order = np.argsort(sizes, kind="stable")[np.count_nonzero(sizes == 0) :]  # shortest first, without empty sets
-    grams, sizes = grams[order], sizes[order]
-    # Prefixes half as long again as needed: fewer pairs that are not near pass the bound, which halves the time.
-    lengths = np.minimum(sizes, (sizes - np.ceil(threshold * sizes - 1e-9).astype(np.int64) + 1) * 3 // 2)
-    last = grams.indices[grams.indptr[:-1] + lengths - 1] if len(order) else lengths
-    prefixes = _prefixes(grams, lengths)
-    batches = []
-    for start in range(0, len(order), _BATCH):
-        end = min(start + _BATCH, len(order))
-        low = int(np.searchsorted(sizes, threshold * sizes[start] - 1e-9))
-        common = (prefixes[start:end] @ prefixes[low:end].T).tocoo()
-        longer, shorter, count = common.row + start, common.col + low, common.data
-        needed = np.ceil(threshold / (1 + threshold) * (sizes[longer] + sizes[shorter]) - 1e-9)
-        first = np.where(last[longer] < last[shorter], longer, shorter)  # the one whose prefix ends first
-        kept = (shorter < longer) & (count + sizes[first] - lengths[first] >= needed)
-        longer, shorter, needed = longer[kept], shorter[kept], needed[kept]
-        for part in range(0, len(longer), _BATCH):
-            rows = slice(part, part + _BATCH)
-            both = np.asarray(grams[longer[rows]].multiply(grams[shorter[rows]]).sum(axis=1)).ravel()
-            near = both >= needed[rows]
-            batches.append(np.stack([order[longer[rows][near]], order[shorter[rows][near]]], axis=1))
-    pairs = np.sort(np.concatenate(batches), axis=1) if batches else np.empty((0, 2), dtype=np.int64)
+    pairs = np.concatenate([np.empty((0, 2), dtype=np.int64), *_near(texts, threshold)])
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
 
 def near_groups(texts: Sequence[str]) -> np.ndarray:
-    """(N,) the group of each of N texts: the connected components of equal and near texts."""
+    """(N,) the group of each of N texts: the connected components of equal and near texts.
+
+    Of thousands of texts that are all near, not all pairs are compared: neighbours in the alphabet are joined first,
+    and then only texts that may be near one of another group.
+    """
     keys = [near_key(text) for text in texts]
     distinct = list(dict.fromkeys(keys))
     row_of = {key: row for row, key in enumerate(distinct)}
-    pairs = near_pairs(distinct)
-    links = sparse.coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(distinct),) * 2)
-    group_of = connected_components(links, directed=False)[1]
-    return np.array([group_of[row_of[key]] for key in keys], dtype=np.int64)
+    sets = _Sets.of(distinct, NEAR)
+    groups = _Groups(len(sets.order))
+    for ordered in (_sorted_rows(sets, distinct), _sorted_rows(sets, [key[::-1] for key in distinct])):
+        groups.join_near(sets, ordered[1:], ordered[:-1])
+    open_rows = np.flatnonzero(_meets_others(sets, groups.labels()))
+    rest = sets.selected(open_rows)
+    for longer, shorter in rest.candidates():
+        groups.join_near(sets, open_rows[longer], open_rows[shorter])
+    group_of = np.arange(len(distinct)) + len(sets.order)  # a text without 5-grams is alone
+    group_of[sets.order] = groups.labels()
+    number: dict[int, int] = {}
+    in_order = (int(group_of[row_of[key]]) for key in keys)
+    return np.array([number.setdefault(group, len(number)) for group in in_order], dtype=np.int64)
+
+
+class _Groups:
+    """Groups of N rows, at first of one each."""
+
+    def __init__(self, size: int) -> None:
+        self._labels = np.arange(size)
+
+    def labels(self) -> np.ndarray:
+        """(N,) the group of each row."""
+        return self._labels
+
+    def join_near(self, sets: _Sets, some: np.ndarray, others: np.ndarray) -> None:
+        """Join the groups of those of (P,) pairs of rows that are near; pairs within a group are not compared."""
+        for _ in range(_ROUNDS):
+            apart = self._labels[some] != self._labels[others]
+            some, others = some[apart], others[apart]
+            # Of a row and another group, one pair at a time: if it is near, the others need not be compared.
+            _, first = np.unique(some * len(self._labels) + self._labels[others], return_index=True)
+            near = sets.are_near(some[first], others[first])
+            self._join(some[first][near], others[first][near])
+            some, others = np.delete(some, first), np.delete(others, first)
+        near = sets.are_near(some, others)
+        self._join(some[near], others[near])
+
+    def _join(self, some: np.ndarray, others: np.ndarray) -> None:
+        size = len(self._labels)
+        ends = self._labels[some], self._labels[others]
+        links = sparse.coo_matrix((np.ones(len(some)), ends), shape=(size, size))
+        self._labels = connected_components(links, directed=False)[1][self._labels]
+
+
+def _sorted_rows(sets: _Sets, keys: Sequence[str]) -> np.ndarray:
+    """The rows in the order of their texts' keys."""
+    return np.array(sorted(range(len(sets.order)), key=lambda row: keys[sets.order[row]]), dtype=np.int64)
+
+
+def _meets_others(sets: _Sets, labels: np.ndarray) -> np.ndarray:
+    """(N,) whether a row shares a member of its prefix with a row of another group."""
+    groups, label = np.unique(labels, return_inverse=True)
+    if len(groups) * 2 > len(labels):  # it would take as long as to compare all
+        return np.ones(len(labels), dtype=bool)
+    ones = np.ones(len(labels), dtype=np.int32)
+    members = sparse.csr_matrix((ones, (np.arange(len(labels)), label)), shape=(len(labels), len(groups)))
+    of_group = sets.prefixes.T @ members  # (grams, groups)
+    n_groups = np.diff(of_group.tocsr().indptr)
+    return sets.prefixes @ (n_groups > 1).astype(np.int32) > 0
 
 
 def near_any(texts: Collection[str], others: Collection[str]) -> set[str]:
@@ -68,9 +187,10 @@ def near_any(texts: Collection[str], others: Collection[str]) -> set[str]:
     other_keys = {keys[other] for other in others}
     distinct = list(dict.fromkeys(keys.values()))
     near = set(other_keys)
-    for i, j in near_pairs(distinct):
-        if not other_keys.isdisjoint(pair := {distinct[i], distinct[j]}):
-            near |= pair
+    is_other = np.array([key in other_keys for key in distinct], dtype=bool)
+    for pairs in _near(distinct):
+        touched = pairs[is_other[pairs].any(axis=1)]
+        near.update(distinct[row] for row in np.unique(touched))
     return {text for text in texts if keys[text] in near}
 
 

@@ -35,7 +35,9 @@ from itertools import chain
 
 import regex
 
-from ap_ranker.text.languages import CHARACTER, UNSPACED, pairs, stem, unspaced_words
+from ap_ranker.text.kept_results import keep
+from ap_ranker.text.languages import CHARACTER, LONGEST_KEPT, UNSPACED, pairs, stem, unspaced_words
+from ap_ranker.text.normal_form import normal_form
 
 READING_VERSION = 3  # version of how a text becomes words: a saved index or vocabulary must not outlive a change
 
@@ -95,14 +97,14 @@ _table = _Table()
 def plain(text: str) -> str:
     """The text with plain characters; most texts are returned as they are."""
     text = softly_plain(text)
-    return unicodedata.normalize("NFKC", text.replace(SOFT, "")) if SOFT in text else text
+    return normal_form("NFKC", text.replace(SOFT, "")) if SOFT in text else text
 
 
 def softly_plain(text: str) -> str:
     """As `plain`, but `SOFT` stays where a word may be broken."""
     if text.isascii() and not _ASCII_TO_CHANGE.search(text):
         return text
-    return unicodedata.normalize("NFKC", text.translate(_table))
+    return normal_form("NFKC", text.translate(_table))
 
 
 _LOOK_ALIKE = str.maketrans(
@@ -142,23 +144,31 @@ def lower(text: str, language: str | None = None) -> str:
     return text.replace("İ", "i").lower()
 
 
-@lru_cache(maxsize=2**16)
 def look_alike(text: str) -> str:
     """A lower-cased plain text with one spelling of each letter."""
     if text.isascii():
         return text
-    text = unicodedata.normalize("NFD", text)
-    text = _NASALS.sub("ं", _STRESS.sub("", _VOWEL_SIGNS.sub("", text)))
-    return unicodedata.normalize("NFC", text).translate(_LOOK_ALIKE)
+    return _look_alike(text) if len(text) <= LONGEST_KEPT else _look_alike.__wrapped__(text)
 
 
 @lru_cache(maxsize=2**16)
-def fold(word: str) -> str:
-    """A lower-cased word without accents; letters that have none of their own are written as in ASCII ("ø": "o")."""
-    if word.isascii():
-        return word
-    word = _ACCENTS.sub("", unicodedata.normalize("NFD", look_alike(word)))
-    return unicodedata.normalize("NFC", word).translate(_LETTERS)
+def _look_alike(text: str) -> str:
+    text = normal_form("NFD", text)
+    text = _NASALS.sub("ं", _STRESS.sub("", _VOWEL_SIGNS.sub("", text)))
+    return normal_form("NFC", text).translate(_LOOK_ALIKE)
+
+
+def fold(text: str) -> str:
+    """A lower-cased text without accents; letters that have none of their own are written as in ASCII ("ø": "o")."""
+    if text.isascii():
+        return text
+    return _fold_letters(text) if len(text) <= LONGEST_KEPT else _fold_letters.__wrapped__(text)
+
+
+@lru_cache(maxsize=2**16)
+def _fold_letters(text: str) -> str:
+    text = _ACCENTS.sub("", normal_form("NFD", look_alike(text)))
+    return normal_form("NFC", text).translate(_LETTERS)
 
 
 Form = tuple[str, ...]  # terms that together stand for a word
@@ -175,7 +185,8 @@ DIGITS_JOINED = 6
 
 _JOINTS = rf"\-'`._&{SOFT}"
 _SIGNS = rf"[+#]++(?!(?![{UNSPACED}\p{{Hangul}}])\p{{L}})"  # of "c++", not of "a+b"
-_GROUPING = r"(?<=(?<![\p{L}\p{N}\p{M}.,])\d{1,3}(?: \d{3})*) (?=\d{3}(?!\d))"  # the space in "10 000"
+# The space in "10 000". Only the group before it is looked at: that of "1 000 000" follows a space itself.
+_GROUPING = r"(?<=(?<![\p{L}\p{N}\p{M}.,])\d{1,3}) (?=\d{3}(?!\d))"
 _TOKEN = regex.compile(
     rf"[\p{{L}}\p{{N}}](?:[\p{{L}}\p{{N}}\p{{M}}]|[{_JOINTS}(](?=[\p{{L}}\p{{N}}])|(?<=\d),(?=\d)|{_GROUPING})*"
     rf"(?:{_SIGNS})?"
@@ -187,7 +198,8 @@ _RUN = regex.compile(
     rf"(?P<unspaced>[{UNSPACED}][{UNSPACED}\p{{M}}]*)|(?P<korean>\p{{Hangul}}+)|[^{UNSPACED}\p{{Hangul}}]+"
 )
 _OTHER_SCRIPTS = regex.compile(rf"[{UNSPACED}\p{{Hangul}}]")
-_THOUSANDS = regex.compile(r"(?<![\d.,])\d{1,3}([.,' ])\d{3}(?:\1\d{3})*(?!\1?\d)")
+# Groups to their end, and whether more digits follow, by which they are none: then no part of them is tried again.
+_THOUSANDS = regex.compile(r"(?<![\d.,])\d{1,3}([.,' ])\d{3}(?:\1\d{3})*+(?=(?P<more>\1?\d)?)")
 # An article before a word, which is not one word: l'eau, dell'ordine; but o'clock is.
 _ELISION = regex.compile(r"(?!o')\p{L}+'\p{L}{3}", regex.IGNORECASE)
 _DECIMAL = regex.compile(r"(\p{L}*)(\d+)[.,](\d+)(\p{L}*)")  # 1.5kg, v2.0
@@ -196,8 +208,11 @@ _ARABIC_PREFIX = regex.compile("^(?:وال|بال|كال|فال|لل|ال|و)(?=
 
 def read_words(text: str, language: str | None = None) -> list[Word]:
     """The words of a text with their forms, in order; `language` is one that passes `check_language`."""
-    tokens = _TOKEN.findall(softly_plain(text))
-    return [word for token in tokens for word in _words_of(token, language)]
+    words: list[Word] = []
+    for token in _TOKEN.findall(softly_plain(text)):
+        read = _words_of if len(token) <= LONGEST_KEPT else _words_of.__wrapped__
+        words += read(token, language)
+    return words
 
 
 def surface_words(text: str) -> list[str]:
@@ -234,7 +249,7 @@ def _words_of(token: str, language: str | None) -> tuple[Word, ...]:
 def _spaced(token: str, language: str | None) -> Word:
     """The forms of a word of a script with spaces. Signs are a part of "c++", and may be one of "ID#"."""
     letters = token.rstrip("+#")
-    valued = _THOUSANDS.sub(lambda number: _JOINT.sub("", number[0]), letters)  # 1,000-2,000 is 1000-2000
+    valued = _THOUSANDS.sub(_without_grouping, letters)  # 1,000-2,000 is 1000-2000
     ways = [way for written in dict.fromkeys((letters, valued)) for way in _ways(written)]
     parts = ways[0]
     if len(parts) == 3:
@@ -247,6 +262,10 @@ def _spaced(token: str, language: str | None) -> Word:
         return forms
     signed = (lower(token, language),)
     return (signed,) if len(letters) == 1 else (signed, *forms)
+
+
+def _without_grouping(number: regex.Match[str]) -> str:
+    return number[0] if number["more"] else _JOINT.sub("", number[0])
 
 
 def _ways(letters: str) -> Iterator[list[str]]:
@@ -299,10 +318,11 @@ _KEPT = regex.compile(
     regex.V1,
 )
 _RAISED = regex.compile(r"(?<=\d)(?=[²³¹⁰-⁹])")
-_DOTLESS = regex.compile(r"\w*ı\w*")
+_LETTERS_OF_WORD = regex.compile(r"\w+")
 _SAID = regex.compile(
     rf"[{UNSPACED}]\p{{M}}*"
-    r"|\d+(?:[.,:/\-]\d+){1,3}|(?<![\w\-])(\p{L}+)-\1(?![\w\-])"  # 8.8.8.8, 50/50, Baden-Baden: no repetition
+    rf"|[\d--[{UNSPACED}]]+(?:[.,:/\-][\d--[{UNSPACED}]]+){{1,3}}"  # 8.8.8.8, 50/50: no repetition
+    r"|(?<![\w\-])(\p{L}+)-\1(?![\w\-])"  # nor is Baden-Baden
     rf"|[\p{{L}}\p{{N}}\p{{M}}--[{UNSPACED}]]+[+#]*",
     regex.V1 | regex.IGNORECASE,
 )
@@ -317,9 +337,14 @@ def question_key(text: str) -> str:
     """
     apart = _RAISED.sub(" ", text)
     lowered = look_alike(lower(softly_plain(apart)).casefold())
-    # A capital I may have been either letter; in a word with other letters of Turkish ("IŞIK") it is ı.
-    lowered = _DOTLESS.sub(lambda word: word[0].replace("ı", "i") if TURKISH & set(word[0]) else word[0], lowered)
+    if "ı" in lowered:
+        lowered = _LETTERS_OF_WORD.sub(_dotted, lowered)
     return " ".join(_KEPT.findall(_JOINED_IN_KEYS.sub("", lowered).replace(SOFT, ""))) or " ".join(lowered.split())
+
+
+def _dotted(word: regex.Match[str]) -> str:
+    """A capital I may have been either letter; in a word with other letters of Turkish ("IŞIK") it is ı."""
+    return word[0].replace("ı", "i") if TURKISH & set(word[0]) else word[0]
 
 
 def normalized(text: str) -> str:
@@ -381,7 +406,7 @@ def nearly_equal(one: str, other: str) -> bool:
     return len(grams & others) >= NEAR * len(grams | others) - 1e-9
 
 
-@lru_cache(maxsize=1_000)  # of a long answer 25 KB
+@keep(1_000_000)  # characters: each becomes a 5-gram, of some 100 bytes
 def _grams(text: str) -> frozenset[int]:
     """The 5-grams of a text, as hashes; a shorter text is one."""
     key = near_key(text)

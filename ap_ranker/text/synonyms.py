@@ -27,11 +27,11 @@ Words = tuple[str, ...]
 class Synonyms:
     """The synonyms of a file, for the stemmer of a language: words as they are compared -> `others`, searched, too.
 
-    `longest` is the largest number of words of a synonym.
+    `lengths` are the numbers of words of synonyms, the largest first.
     """
 
     others: dict[Words, tuple[Words, ...]]
-    longest: int
+    lengths: tuple[int, ...]
     language: str | None
 
     def forms(self, question: str) -> list[str]:
@@ -41,8 +41,8 @@ class Synonyms:
         places: list[tuple[int, int, tuple[Words, ...]]] = []
         i = 0
         while i < len(words):
-            lengths = range(min(self.longest, len(words) - i), 0, -1)  # the longest first
-            length = next((length for length in lengths if keys[i : i + length] in self.others), 0)
+            fitting = (length for length in self.lengths if i + length <= len(words))
+            length = next((length for length in fitting if keys[i : i + length] in self.others), 0)
             if length:
                 places.append((i, length, self.others[keys[i : i + length]]))
             i += length or 1
@@ -75,21 +75,22 @@ def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:
         text = line.strip()
         if not text or text.startswith("#"):
             continue
-        for asked, searched in _pairs(text, f"{path}, line {number}"):
-            key = _keys(asked, language)
-            if key != _keys(searched, language):
-                others.setdefault(key, {})[searched] = None
-    longest = max(map(len, others), default=0)
-    return Synonyms({key: tuple(each) for key, each in others.items()}, longest, language)
+        for key, searched in _pairs(text, language, f"{path}, line {number}"):
+            others.setdefault(key, {}).update(dict.fromkeys(searched))
+    lengths = tuple(sorted({len(key) for key in others}, reverse=True))
+    return Synonyms({key: tuple(each) for key, each in others.items()}, lengths, language)
 
 
-def _pairs(text: str, place: str) -> Iterator[tuple[Words, Words]]:
-    """What is asked, and what is searched in its place, of one line."""
+def _pairs(text: str, language: str | None, place: str) -> Iterator[tuple[Words, list[Words]]]:
+    """What is asked, as it is compared, and what is searched in its place, of one line: of many words the first."""
     one_way = "=>" in text
     parts = [tuple(surface_words(part)) for part in re.split("=>" if one_way else "=", text)]
     if len(parts) < 2 or (one_way and len(parts) > 2) or not all(parts):
         raise InputError(
             f"{place}: expected words = other words, or words => other words; found {one_line(repr(text), 80)}."
         )
-    for asked in parts[:1] if one_way else parts:
-        yield from ((asked, searched) for searched in parts if searched != asked)
+    keys = [_keys(part, language) for part in parts]
+    for key in dict.fromkeys(keys[:1] if one_way else keys):
+        others = (part for part, other in zip(parts, keys, strict=True) if other != key)
+        if searched := list(islice(others, MOST)):
+            yield key, searched

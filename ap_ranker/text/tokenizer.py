@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ap_ranker.errors import InputError, library_errors
 from ap_ranker.text.languages import UNSPACED
-from ap_ranker.text.nearest_word import KEPT, NearestWords
+from ap_ranker.text.nearest_word import KEPT, LONGEST, NearestWords
 from ap_ranker.text.reading import plain
 
 PAD = 0  # the id of the padding token in every vocabulary; its vector is zero
@@ -302,6 +302,7 @@ class WordsOfTexts:
         rows = [row for row in sorted(range(len(frequency)), key=lambda row: -frequency[row]) if frequency[row]]
         words = dict.fromkeys(word.lower() for word in tokenizer.whole_words(rows) if _LETTERS.fullmatch(word))
         self._order = {word: place for place, word in enumerate(words)}
+        self._longest = max(map(len, words), default=0)
         self._nearest = NearestWords(words)
         self._found = lru_cache(KEPT)(self._find)
 
@@ -325,7 +326,9 @@ class WordsOfTexts:
         return [(origins[start][0], origins[end - 1][1] if end > start else origins[start][0]) for start, end in spans]
 
     def _read(self, word: str) -> str:
-        return word if len(word) < SHORTEST or word.lower() in self._order else self._found(word)
+        if len(word) < SHORTEST or len(word) > max(self._longest, LONGEST) or word.lower() in self._order:
+            return word
+        return self._found(word)
 
     def _find(self, word: str) -> str:
         rows, letters = self._tokenizer.subwords(word), word.lower()

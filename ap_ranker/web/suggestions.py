@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, pairwise
 
@@ -50,7 +50,9 @@ class Suggestions:
             if len(by_key) >= MAX_TEXTS:
                 break
         self._keys, self._texts = list(by_key), list(by_key.values())
-        self._words = sorted({(word, row) for row, key in enumerate(self._keys) for word in key.split()})
+        self._words_of = [sorted(set(key.split())) for key in self._keys]
+        self._longest = max(map(len, self._keys), default=0)
+        self._words = sorted((word, row) for row, words in enumerate(self._words_of) for word in words)
 
     def find(self, typed: str, count: int = COUNT) -> list[str]:
         """The texts that begin with what was typed, then those with words that begin with its words."""
@@ -59,6 +61,8 @@ class Suggestions:
             return []
         # Repeated words, and beginnings of others, say nothing more: 500 of them would take seconds.
         needed = [one for one, following in pairwise([*sorted(set(words)), ""]) if not following.startswith(one)]
+        if sum(map(len, needed)) > self._longest:  # each must begin another word
+            return []
         spans = [(self._first(word), self._first(word + chr(0x10FFFF))) for word in needed]
         start, end = min(spans, key=lambda span: span[1] - span[0])
         candidates = {row for _, row in self._words[start : min(end, start + MAX_ROWS)]}
@@ -67,12 +71,18 @@ class Suggestions:
             (not key.startswith(begun), row)
             for row in candidates
             for key in [self._keys[row]]
-            if all(any(each.startswith(word) for each in key.split()) for word in needed)
+            if all(_has_beginning(self._words_of[row], word) for word in needed)
         ]
         return [self._texts[row] for _, row in sorted(found)[:count]]
 
     def _first(self, word: str) -> int:
         return bisect_left(self._words, (word,))
+
+
+def _has_beginning(words: Sequence[str], beginning: str) -> bool:
+    """Whether one of sorted words begins so: it would be the first that is not before it."""
+    at = bisect_left(words, beginning)
+    return at < len(words) and words[at].startswith(beginning)
 
 
 class LiveSuggestions:

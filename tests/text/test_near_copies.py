@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from itertools import combinations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.text.near_copies import near_pairs
+from ap_ranker.text import near_copies
+from ap_ranker.text.near_copies import near_any, near_groups, near_pairs
 from ap_ranker.text.reading import NEAR, bare
 
 
@@ -46,6 +48,65 @@ def test_against_all_pairs(threshold: float) -> None:
 @given(st.lists(st.text(alphabet="ab é中.", max_size=14), max_size=12))
 def test_any_texts(texts: list[str]) -> None:
     assert [tuple(pair) for pair in near_pairs(texts, 0.5).tolist()] == naive(texts, 0.5)
+
+
+def groups_of(texts: list[str]) -> list[int]:
+    """The number of each text's group, by first occurrence, from all pairs one by one."""
+    numbers = list(range(len(texts)))
+    pairs = [*naive(texts, NEAR), *((i, j) for i, j in combinations(range(len(texts)), 2) if key(texts, i) == key(texts, j))]
+    for one, other in pairs:
+        old, new = sorted([numbers[one], numbers[other]])[::-1]
+        numbers = [new if number == old else number for number in numbers]
+    return [list(dict.fromkeys(numbers)).index(number) for number in numbers]
+
+
+def key(texts: list[str], place: int) -> str:
+    return bare(texts[place]) or texts[place].casefold()
+
+
+def some_texts(seed: int) -> list[str]:
+    """Templates filled in, chains of small changes, equal texts, and texts without 5-grams."""
+    draw = random.Random(seed)
+    words = ["".join(draw.choices("abcdefghij", k=draw.randint(1, 9))) for _ in range(30)]
+    texts = ["", "ab", "AB", "!", "?"]
+    for _ in range(4):
+        template = draw.choices(words, k=draw.randint(3, 20))
+        texts += [" ".join([*template, str(draw.randint(0, 30))]) for _ in range(draw.randint(1, 15))]
+        for _ in range(draw.randint(1, 15)):
+            template[draw.randrange(len(template))] = draw.choice(words)
+            texts.append(" ".join(template))
+    draw.shuffle(texts)
+    return texts
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_groups_against_all_pairs(seed: int) -> None:
+    texts = some_texts(seed)
+    assert near_groups(texts).tolist() == groups_of(texts)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_texts_near_others_against_all_pairs(seed: int) -> None:
+    texts = some_texts(seed)
+    ours, others = texts[::2], texts[1::2]
+    near = {text for text in ours for other in others if key([text, other], 0) == key([text, other], 1)}
+    near |= {text for text in ours for other in others if naive([text, other], NEAR)}
+    assert near_any(ours, others) == near
+
+
+def test_thousands_of_texts_from_one_template_are_not_all_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    plainly = near_copies._Sets.are_near
+
+    def counted(sets: near_copies._Sets, some: np.ndarray, others: np.ndarray) -> np.ndarray:
+        nonlocal compared
+        compared += len(some)
+        return plainly(sets, some, others)
+
+    monkeypatch.setattr(near_copies._Sets, "are_near", counted)
+    texts = [f"Order {number} is delivered to you by our carrier within three working days." for number in range(3000)]
+    assert set(near_groups(texts).tolist()) == {0}
+    assert compared < 5 * len(texts)
 
 
 def test_case_and_punctuation_do_not_count() -> None:

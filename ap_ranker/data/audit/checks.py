@@ -26,7 +26,8 @@ CHECKS = {kind: Finding(kind, severity, 0, **told) for severity in Severity for 
 """Kind of fault -> what it means, in the order of the report, without any found."""
 
 _NOTHING = re.compile(
-    r"[\W_]*(?:n\W?a|none|null|nan|tbd|tba|todo|to do|xxx+|test|lorem ipsum\b.*|#ref!?|#value!?|#name\??)?[\W_]*",
+    r"[\W_]*+(?:n\W?a|none|null|nan|tbd|tba|todo|to do|xxx+|test|lorem ipsum\b.*|(?<=#)(?:ref!?|value!?|name\??))?"
+    r"[\W_]*+",
     re.IGNORECASE | re.DOTALL,
 )
 

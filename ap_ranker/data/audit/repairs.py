@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import html
 import re
-import unicodedata
 from collections.abc import Callable
 from functools import partial
+
+from ap_ranker.text.normal_form import normal_form
 
 # UTF-8 read as Windows-1252 or Latin-1: the first of 2, 3 or 4 bytes, then bytes 80 to BF, where that is common:
 # letters with accents, Greek and Cyrillic; dashes, quotation marks and symbols; emoji.
@@ -17,10 +18,9 @@ _BLOCKS = (
     "address article blockquote body br button div figure footer form h1 h2 h3 h4 h5 h6 head header hr html iframe img "
     "input label li link meta nav ol option p pre script section select style svg table tbody td th thead tr ul video"
 )
-_TAG = re.compile(
-    rf"</?(?:(?P<inline>{'|'.join(_INLINE.split())})|{'|'.join(_BLOCKS.split())})(?:\s[^<>]*)?/?>|<!--.*?-->",
-    re.IGNORECASE | re.DOTALL,
-)
+_ELEMENT = rf"</?(?:(?P<inline>{'|'.join(_INLINE.split())})|{'|'.join(_BLOCKS.split())})(?:\s[^<>]*)?/?>"
+_TAG = re.compile(_ELEMENT, re.IGNORECASE)
+_TAG_OR_COMMENT = re.compile(rf"{_ELEMENT}|<!--.*?-->", re.IGNORECASE | re.DOTALL)
 _ENTITY = re.compile(r"&(?:#\d+|#x[0-9a-f]+|[a-z][a-z0-9]*);", re.IGNORECASE)
 _LINE_CONTROL = re.compile("[\x0b\x0c\x1c-\x1f\x85]")  # other programs' line ends
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
@@ -39,9 +39,12 @@ def _decoded(match: re.Match[str]) -> str:
 def _strip_html(text: str) -> str:
     """Unescape entities, and replace HTML tags by nothing or a space; other words in angle brackets stay."""
     text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text) if "&" in text else text
-    if "<" not in text or not _TAG.search(text):
+    if "<" not in text:
         return text
-    return re.sub(" {2,}", " ", _TAG.sub(lambda tag: "" if tag["inline"] else " ", text)).strip()
+    end = text.rfind("-->") + 3 if "-->" in text else 0  # no comment ends behind it, where none need be looked for
+    parts = ((_TAG_OR_COMMENT, text[:end]), (_TAG, text[end:]))
+    stripped = "".join(tags.sub(lambda tag: "" if tag["inline"] else " ", part) for tags, part in parts)
+    return text if stripped == text else re.sub(" {2,}", " ", stripped).strip()
 
 
 REPAIRS: dict[str, Callable[[str], str]] = {
@@ -49,23 +52,28 @@ REPAIRS: dict[str, Callable[[str], str]] = {
     "html": _strip_html,
     "control-character": lambda text: _CONTROL.sub("", _LINE_CONTROL.sub(" ", text)),
     "invisible-character": lambda text: _INVISIBLE.sub("", text),
-    "decomposed-accent": partial(unicodedata.normalize, "NFC"),
+    "decomposed-accent": partial(normal_form, "NFC"),
 }
 """Kind of fault -> its repair, in the order in which they are made."""
+
+
+MOST_ROUNDS = 10
+"""Maximum number of times that all repairs are made: each may take away one `amp;` of thousands."""
 
 
 def repaired(text: str) -> tuple[str, list[str]]:
     """Make all repairs; returns the text and the distinct kinds of fault that it had.
 
-    A repair is repeated if another one has uncovered its fault (an entity that was escaped twice).
+    A repair is repeated if another one has uncovered its fault (an entity that was escaped twice), `MOST_ROUNDS` times.
     """
     kinds: dict[str, None] = {}
-    before = None
-    while before != text:
+    for _ in range(MOST_ROUNDS):
         before = text
         for kind, repair in REPAIRS.items():
             changed = repair(text).strip()
             if changed != text:
                 kinds[kind] = None
             text = changed
+        if text == before:
+            break
     return text, list(kinds)

@@ -49,7 +49,7 @@ def convert_export(content: bytes, path: Path) -> Converted:
         title, body = (each if isinstance(each, str) else "" for each in texts)
         title = " ".join(title.split())
         is_hidden = any(str(record.get(name)).casefold() in values for name, values in system["hidden"].items())
-        is_empty = not (title and _NO_TEXT.sub("", body))
+        is_empty = not (title and _has_text(body))
         if (title, body) in seen or (is_hidden and is_empty):  # Intercom has the first language twice, others as drafts
             continue
         seen.add((title, body))
@@ -69,6 +69,12 @@ def convert_export(content: bytes, path: Path) -> Converted:
 
 
 _NO_TEXT = re.compile(r"<[^>]*>|&nbsp;|\s")
+
+
+def _has_text(body: str) -> bool:
+    """Whether anything is left without elements and spaces. What follows the last `>` holds no element."""
+    before, end, rest = body.rpartition(">")
+    return bool(_NO_TEXT.sub("", before + end) or rest.replace("&nbsp;", "").strip())
 
 
 def _system(records: Iterator[Record] | list[Record]) -> dict[str, Any] | None:

@@ -8,39 +8,58 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from html import escape
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from ap_ranker.text.kept_results import keep
+from ap_ranker.text.markdown_tables import lacks_cells
+
 MAX_CHARACTERS = 20_000
 """Maximum length of a text that is read as Markdown, which takes at worst some 0.3 s; a longer one is shown as text."""
 
-KEPT = 4096
-"""Number of texts whose HTML is kept: reading one of 500 characters takes 0.2 ms, and answers are shown again."""
+KEPT_CHARACTERS = 2_000_000
+"""Characters of texts whose HTML is kept: reading one of 500 takes 0.2 ms, and answers are shown again."""
+
+MOST_TIMES = 15
+"""Maximum number of characters of HTML for each of a text, such as of addresses, which become links."""
 
 SCHEMES = ("http", "https", "mailto")
 """Of addresses that links lead to: any other could be a program."""
 
-_BULLET = re.compile(r"^(\s*)•(?=\s)", re.MULTILINE)  # as word processors write lists
+_BULLET = re.compile(r"^([^\S\n]*)•(?=\s)", re.MULTILINE)  # as word processors write lists
 
 # Each part is bounded, so that no text takes long.
 _ADDRESS = re.compile(
     r"""https?://(?:[^\s<>"()]|\([^\s<>"()]{0,200}\)){1,2000}|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}"""
 )
 
-_reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable("table")
-_reader.disable(["code", "reference", "lheading", "hr", "blockquote", "entity", "autolink"])
 
 
-@lru_cache(KEPT)
+def _reader(*further: str) -> MarkdownIt:
+    reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable(further)
+    return reader.disable(["code", "reference", "lheading", "hr", "blockquote", "entity", "autolink"])
+
+
+_with_tables, _without_tables = _reader("table"), _reader()
+
+
 def to_html(text: str) -> str:
-    """A text as HTML without programs, styles, pictures, or links to other places than the web and mailboxes."""
+    """A text as HTML without programs, styles, pictures, or links to other places than the web and mailboxes.
+
+    It has at most `MOST_TIMES` as many characters as the text, and the elements around it.
+    """
     if len(text) > MAX_CHARACTERS:
         return f"<p>{escape(text)}</p>"
-    tokens = _reader.parse(_BULLET.sub(r"\1-", text))
+    return _rendered(text)
+
+
+@keep(KEPT_CHARACTERS)
+def _rendered(text: str) -> str:
+    reader = _without_tables if lacks_cells(text) else _with_tables
+    tokens = reader.parse(_BULLET.sub(r"\1-", text))
     for token in tokens:
         token.attrs.pop("style", None)  # of a column's alignment, which the page's policy refuses
         if token.type in ("heading_open", "heading_close"):  # the page has headings of its own
@@ -48,7 +67,7 @@ def to_html(text: str) -> str:
             token.attrs |= {"class": "heading"} if token.nesting == 1 else {}
         if token.children:
             token.children = list(_with_links(token.children))
-    html: str = _reader.renderer.render(tokens, _reader.options, {})
+    html: str = reader.renderer.render(tokens, reader.options, {})
     # Wide tables are scrolled, also by the keyboard.
     return html.replace("<table>", '<div class="table" tabindex="0"><table>').replace("</table>", "</table></div>")
 
