@@ -150,7 +150,11 @@ def refuse_code(config: Any, path: Path) -> None:
     """Raise InputError if a file's configuration names code of its own, at any depth; such code is never run."""
     for key, value in config.items() if isinstance(config, Mapping) else ():
         # An attention's implementation with a slash is a repository on the hub.
-        if (key in _CODE and value) or (key.endswith("attn_implementation") and "/" in json.dumps(value)):
+        is_fetched = key.endswith("attn_implementation") and "/" in json.dumps(value)
+        # A function with dots in its name is one of any module, for sentence-transformers.
+        names_function = "activation" in key and isinstance(value, str) and "." in value
+        is_called = names_function and not value.startswith("torch.nn.")
+        if (key in _CODE and value) or is_fetched or is_called:
             raise InputError(
                 f"{path}: expected an encoder that transformers has the code of, found {key!r}, which names code to be "
                 "run. Such code is never run: choose another encoder."

@@ -30,7 +30,7 @@ SPARSE = 2**20
 
 
 def check_weights_file(path: Path) -> None:
-    """Refuse what is no file, or has holes in the place of numbers (InputError), or too many tensors (SafetensorError)."""
+    """Refuse what is no file, or has holes in the place of numbers (InputError); SafetensorError for many tensors."""
     require_file(path)
     status = path.stat()
     with path.open("rb") as file:

@@ -66,6 +66,9 @@ So few bits do not give a question away: they only tell that a text is probably 
 one of N with probability N / 2**32.
 """
 
+MAX_TRAINED = 32 * 2**20
+"""Maximum size of this file in bytes: of 3.7 million questions."""
+
 Size = Annotated[int, Field(ge=0, le=LARGEST)]
 Weight = Annotated[float, Field(ge=0)]
 
@@ -330,7 +333,12 @@ def find_trained(folder: Path, questions: Sequence[str]) -> list[bool] | None:
 
 def _trained(folder: Path) -> set[str] | None:
     path = folder / TRAINED_QUESTIONS
-    return set(path.read_text(encoding="utf-8", errors="replace").split()) if path.is_file() else None
+    if not path.is_file():
+        return None
+    if path.stat().st_size > MAX_TRAINED:
+        found = f"found {path.stat().st_size:,}. Remove it: nothing but a warning needs it."
+        raise InputError(f"{path}: expected at most {MAX_TRAINED:,} bytes, {found}")
+    return set(path.read_text(encoding="utf-8", errors="replace").split())
 
 
 def _hash(question: str) -> str:
@@ -346,6 +354,10 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
     if not folder.is_dir():
         raise InputError(f"Expected a checkpoint folder on this machine, found none at {str(folder)!r}.")
     read_checkpoint_config(find_checkpoint(folder))
+    for name in HUB_FILES:
+        if (folder / name).is_symlink():  # of a stranger's checkpoint, it may lead to a file that is nobody's business
+            found = f"found a link to {(folder / name).readlink()}. Put a copy in its place (cp -L)."
+            raise InputError(f"{folder / name}: expected a file to be uploaded, {found}")
     if not (folder / CARD).is_file():
         raise InputError(f"{folder}: expected a card, {CARD}, that describes the model; found none. Write one.")
 

@@ -12,6 +12,7 @@ import binascii
 import json
 import math
 import re
+import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from string import punctuation
@@ -51,6 +52,9 @@ MAX_REPLACEMENT_BYTES = 64
 
 MAX_SPECIAL_TOKENS = 16
 """Of those around a text."""
+
+_SHORTENED = reprlib.Repr()  # of a million values, too
+_SHORTENED.maxstring = 80
 
 ADVICE = "Choose an encoder of a known kind: docs/encoders.md lists what its tokenizer may have."
 
@@ -352,7 +356,7 @@ def checked_tokenizer(content: Any, place: object) -> dict[str, Any]:
 
 
 def _refusal(place: object, expected: str, found: Any) -> InputError:
-    return InputError(f"{place}: expected {expected}, found {one_line(repr(found), 80)}. {ADVICE}")
+    return InputError(f"{place}: expected {expected}, found {one_line(_SHORTENED.repr(found), 80)}. {ADVICE}")
 
 
 def _check_steps(step: Any, part: str, name: str, kinds: Mapping[str, Fields], place: object) -> None:
@@ -399,7 +403,7 @@ def _check_fields(step: Mapping[str, Any], known: Fields, place: str) -> None:
         if key == "type":
             continue
         if key not in known:
-            raise _refusal(place, f"the fields {', '.join(known) or 'of no name'}", key)
+            raise _refusal(place, f"no other fields than {', '.join(known) or 'its type'}", key)
         if not known[key](value):
             raise _refusal(place, f"a value of {key} that known encoders have", value)
 
@@ -413,6 +417,9 @@ def _check_added(added: Any, place: object) -> None:
         if not isinstance(token, dict) or not _is_token(token.get("content")):
             raise _refusal(f"{place}: added_tokens", f"texts of 1 to {MAX_TOKEN_CHARACTERS} characters", token)
         _check_fields(token, ADDED_TOKEN, f"{place}: added_tokens")
+        if (token.get("lstrip") or token.get("rstrip")) and token["content"].isspace():
+            # Each one looks for the end of the spaces that it stands in.
+            raise _refusal(f"{place}: added_tokens", "letters or signs in what takes the spaces beside it", token)
         characters += len(token["content"])
     if characters > MAX_ADDED_CHARACTERS:
         raise _refusal(f"{place}: added_tokens", f"up to {MAX_ADDED_CHARACTERS:,} characters in all", characters)
