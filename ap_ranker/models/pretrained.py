@@ -20,7 +20,15 @@ from ap_ranker.models.encoder_tokenizer import read_encoder_tokenizer
 from ap_ranker.models.sentence_modules import KEY, SentenceFiles, modules_of, prompts_by_name
 from ap_ranker.models.spec import LARGEST, Inputs
 from ap_ranker.models.transformers_library import transformers_errors
-from ap_ranker.models.weights import Shapes, Unfilled, check_finite, load_weights, number_of_weights, read_shapes
+from ap_ranker.models.weights import (
+    Shapes,
+    Unfilled,
+    check_finite,
+    check_kinds,
+    load_weights,
+    number_of_weights,
+    read_shapes,
+)
 from ap_ranker.safe_open import read_json_file, require_file
 from ap_ranker.text.tokenizer import SubwordTokenizer
 
@@ -183,6 +191,7 @@ def read_weights(folder: Path, expected: Mapping[str, Tensor]) -> dict[str, Tens
         for path in weight_files(folder) if fit else ():
             weights |= {name: value for name, value in load_weights(path).items() if name in expected}
     weights = weights or _converted_weights(folder, expected, problem)
+    check_kinds(folder, weights, expected)
     check_finite(folder, weights)
     return weights
 

@@ -92,6 +92,16 @@ def check_finite(path: Path, weights: Mapping[str, Tensor]) -> None:
             )
 
 
+def check_kinds(path: Path, weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """Raise InputError if whole or complex numbers are stored for fractions: nothing good would be made of them."""
+    for name, value in weights.items():
+        if name in expected and expected[name].is_floating_point() and not value.is_floating_point():
+            found = f"in {one_line(name)} found {str(value.dtype).removeprefix('torch.')}"
+            raise InputError(
+                f"{path}: expected numbers in floating point, {found}. Take the weights as they were saved."
+            )
+
+
 RANDOM = {"normal_", "uniform_", "trunc_normal_", "orthogonal_", "kaiming_uniform_", "xavier_uniform_"}
 """Functions of torch that fill a tensor with random numbers: 22 million take longer than reading as many weights does,
 and on the meta device they import torch's compiler."""

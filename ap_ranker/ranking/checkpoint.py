@@ -39,6 +39,7 @@ from ap_ranker.models.weights import (
     Shapes,
     Unfilled,
     check_finite,
+    check_kinds,
     difference,
     is_finite,
     load_weights,
@@ -278,6 +279,7 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
         with Unfilled():
             model = build_model(config.model, inputs, config.options)
         stored = load_weights(weights)
+        check_kinds(weights, stored, model.state_dict())
         check_finite(weights, stored)
         if encoder is not None:
             own = _backbone(model.state_dict())
