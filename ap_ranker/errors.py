@@ -48,6 +48,11 @@ def extra_for(who: str, extra: str) -> Iterator[None]:
         raise InputError(f"{who} an extra, found no {error.name or 'such package'}: {install}") from error
 
 
+def is_panic(error: BaseException) -> bool:
+    """Whether a library in Rust gave up: what it then raises is no `Exception`, and its class is in no module."""
+    return type(error).__name__ == "PanicException"
+
+
 @contextmanager
 def library_errors(
     expected: str, kinds: tuple[type[Exception], ...] = (Exception,), advice: str = ""
@@ -57,7 +62,9 @@ def library_errors(
         yield
     except InputError:
         raise
-    except kinds as error:
+    except BaseException as error:
+        if not isinstance(error, kinds) and not is_panic(error):
+            raise
         reason = "nested too deeply" if isinstance(error, RecursionError) else one_line(error)
         raise InputError(f"{expected} ({reason}).{advice}") from error
 

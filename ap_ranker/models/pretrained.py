@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from safetensors.torch import load_file
-from tokenizers import Tokenizer, normalizers
+import torch
 from torch import Tensor
 
-from ap_ranker.errors import InputError, library_errors
+from ap_ranker.errors import InputError, library_errors, one_line
 from ap_ranker.files import hash_of_files
+from ap_ranker.models.encoder_tokenizer import read_encoder_tokenizer
 from ap_ranker.models.sentence_modules import KEY, SentenceFiles, modules_of, prompts_by_name
-from ap_ranker.models.spec import Inputs
-from ap_ranker.models.weights import check_finite, read_shapes
-from ap_ranker.text.tokenizer import SubwordTokenizer, read_tokenizer
+from ap_ranker.models.spec import LARGEST, Inputs
+from ap_ranker.models.transformers_library import transformers_errors
+from ap_ranker.models.weights import (
+    Shapes,
+    Unfilled,
+    check_finite,
+    check_kinds,
+    load_weights,
+    number_of_weights,
+    read_shapes,
+)
+from ap_ranker.safe_open import read_json_file, require_file
+from ap_ranker.text.tokenizer import SubwordTokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -41,10 +50,6 @@ IRRELEVANT = ("dtype", "torch_dtype", "id2label", "label2id", "num_labels", KEY)
 
 LEFT_OUT = ("_name_or_path", "transformers_version", "dtype")
 """Without its dtype: weights stored in half precision are trained in float32 like all others."""
-
-_lock = threading.Lock()
-"""Held wherever transformers is asked for a class: its modules replace themselves while they are imported, and threads
-that import them at once find half of them."""
 
 
 def find_encoder(name: str) -> Path:
@@ -75,28 +80,20 @@ def download(kind: str, name: str, patterns: Sequence[str], advice: str, token: 
 # --- its architecture and its weights, as transformers stores them ---
 
 
-@contextmanager
-def _transformers(expected: str) -> Iterator[None]:
-    """Where transformers is asked: one thread at a time, without its progress bar, and its errors are InputErrors."""
-    with _lock, library_errors(expected):
-        from transformers.utils import logging
-
-        was_enabled = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()
-        try:
-            yield
-        finally:
-            if was_enabled:
-                logging.enable_progress_bar()
-
-
 def read_encoder_config(folder: Path) -> dict[str, Any]:
     """The encoder's architecture as basic types, for checkpoints; InputError if transformers does not know it."""
-    with _transformers(f"{folder}: expected a pretrained encoder of a known architecture"):
-        refuse_code(json.loads((folder / CONFIG).read_text(encoding="utf-8")), folder / CONFIG)
+    path = folder / CONFIG
+    stored = read_json_file(path)
+    refuse_code(stored, path)
+    check_numbers(stored, stored_shapes(folder), path)
+    problem = f"{folder}: expected a pretrained encoder of a known architecture"
+    with TemporaryDirectory(prefix="ap-ranker-") as copy, transformers_errors(problem):
+        # Of what was checked; and without the number of classes, of which transformers makes a list.
+        checked = {name: value for name, value in stored.items() if name != "num_labels"}
+        (Path(copy) / CONFIG).write_text(json.dumps(checked), encoding="utf-8")
         from transformers import AutoConfig
 
-        known = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        known = AutoConfig.from_pretrained(copy, trust_remote_code=False)
         config: dict[str, Any] = json.loads(json.dumps(known.to_dict()))
     for key, found in ("is_encoder_decoder", "both in one, as T5"), ("quantization_config", "weights of few bits"):
         if config.get(key):
@@ -104,11 +101,68 @@ def read_encoder_config(folder: Path) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in LEFT_OUT}
 
 
+FEW_LAYERS = 1_000
+"""Layers that an encoder may have however few tensors are stored."""
+
+
+def check_numbers(config: Any, shapes: Shapes, path: Path) -> None:
+    """Raise InputError for a whole number in an encoder's configuration that its stored weights rule out.
+
+    A layer has a tensor, and a width or a vocabulary has a weight for each of its numbers.
+    """
+    most = max(LARGEST, number_of_weights(shapes))
+    most_layers = max(FEW_LAYERS, len(shapes))
+    waiting = [("", config)]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += value.items()
+        elif isinstance(value, list):
+            waiting += [(name, each) for each in value]
+        elif type(value) is int:
+            what, limit = ("layers", most_layers) if "layer" in name else ("numbers", most)
+            if abs(value) > limit:
+                found = f"found {one_line(value, 40)} of {one_line(name, 40)}"
+                raise InputError(f"{path}: encoder: expected {what} up to {limit:,}, as its weights allow, {found}.")
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files of an encoder's weights: one, or all of several; beside one may lie other forms of it."""
+    whole = folder / WEIGHTS
+    return [whole] if whole.is_file() else sorted(folder.glob("*.safetensors"))
+
+
+def stored_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """The shapes of an encoder's stored weights by name; InputError for a damaged file."""
+    with library_errors(f"{folder}: expected an encoder's weights in safetensors"):
+        return {name: shape for path in weight_files(folder) for name, shape in read_shapes(path).items()}
+
+
+def check_size(config: Mapping[str, Any], folder: Path) -> None:
+    """Raise InputError, before memory is taken, unless an architecture is about as large as its stored weights."""
+    shapes = stored_shapes(folder)
+    if not shapes:
+        raise InputError(f"{folder}: expected an encoder's weights in safetensors, found none.")
+    with torch.device("meta"), Unfilled(len(shapes)):
+        own = build_backbone(config).state_dict()
+    size, stored = sum(value.numel() for value in own.values()), number_of_weights(shapes)
+    if size > 2 * stored + LARGEST:  # a part, such as the first token's pooler, may not be stored
+        raise InputError(f"{folder}: expected weights for {CONFIG}'s {size:,} numbers, found {stored:,}. Take both.")
+
+
+_CODE = ("auto_map", "use_pretrained_backbone", "use_timm_backbone")
+"""Names by which a configuration has code run, or another model fetched."""
+
+
 def refuse_code(config: Any, path: Path) -> None:
     """Raise InputError if a file's configuration names code of its own, at any depth; such code is never run."""
     for key, value in config.items() if isinstance(config, Mapping) else ():
         # An attention's implementation with a slash is a repository on the hub.
-        if key == "auto_map" or (key.endswith("attn_implementation") and "/" in json.dumps(value)):
+        is_fetched = key.endswith("attn_implementation") and "/" in json.dumps(value)
+        # A function with dots in its name is one of any module, for sentence-transformers.
+        names_function = "activation" in key and isinstance(value, str) and "." in value
+        is_called = names_function and not value.startswith("torch.nn.")
+        if (key in _CODE and value) or is_fetched or is_called:
             raise InputError(
                 f"{path}: expected an encoder that transformers has the code of, found {key!r}, which names code to be "
                 "run. Such code is never run: choose another encoder."
@@ -119,7 +173,7 @@ def refuse_code(config: Any, path: Path) -> None:
 def build_backbone(config: Mapping[str, Any]) -> Any:
     """A transformer with random weights; InputError if transformers cannot build it."""
     relevant = {name: value for name, value in config.items() if name not in IRRELEVANT}
-    with _transformers("Expected an encoder's architecture that transformers can build, found one that it cannot"):
+    with transformers_errors("Expected an encoder's architecture that transformers can build, found another"):
         from transformers import AutoConfig, AutoModel
 
         return AutoModel.from_config(AutoConfig.for_model(**relevant), trust_remote_code=False)
@@ -128,20 +182,22 @@ def build_backbone(config: Mapping[str, Any]) -> Any:
 def read_weights(folder: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights of a pretrained encoder; InputError unless all `expected` ones are there, in safetensors, finite."""
     folder = SentenceFiles.read(folder).transformer
-    problem, whole = f"{folder}: expected an encoder's weights in safetensors", folder / WEIGHTS
-    files = [whole] if whole.is_file() else sorted(folder.glob("*.safetensors"))  # beside it may lie other forms of it
+    problem = f"{folder}: expected an encoder's weights in safetensors"
+    shapes = stored_shapes(folder)
+    # By these names, if they are in the files: transformers would first build the whole encoder once more.
+    fit = all(shapes.get(name) == tuple(value.shape) for name, value in expected.items())
+    weights: dict[str, Tensor] = {}
     with library_errors(problem):
-        shapes = {name: shape for path in files for name, shape in read_shapes(path).items()}
-        # By these names, if they are in the files: transformers would first build the whole encoder once more.
-        fit = all(shapes.get(name) == tuple(value.shape) for name, value in expected.items())
-        weights = {name: each for path in files if fit for name, each in load_file(path).items() if name in expected}
+        for path in weight_files(folder) if fit else ():
+            weights |= {name: value for name, value in load_weights(path).items() if name in expected}
     weights = weights or _converted_weights(folder, expected, problem)
+    check_kinds(folder, weights, expected)
     check_finite(folder, weights)
     return weights
 
 
 def _converted_weights(folder: Path, expected: Mapping[str, Tensor], problem: str) -> dict[str, Tensor]:
-    with _transformers(problem):
+    with transformers_errors(problem):
         from transformers import AutoModel
 
         pretrained, loading = AutoModel.from_pretrained(
@@ -155,35 +211,15 @@ def _converted_weights(folder: Path, expected: Mapping[str, Tensor], problem: st
     return pretrained.state_dict()
 
 
-def _read_tokenizer(path: Path, lower_case: bool, size: int | None) -> Tokenizer:
-    """An encoder's tokenizer as transformers makes it, for which `tokenizer_config.json` counts more than its own.
-
-    What was added to it without one of the encoder's `size` vectors is no token, as Gemma's of an image.
-    """
-    if not path.is_file() or not path.with_name("tokenizer_config.json").is_file():
-        tokenizer = read_tokenizer(path)
-    else:
-        with _transformers(f"{path}: expected a tokenizer of the tokenizers library"):
-            from transformers import AutoTokenizer
-
-            reader = AutoTokenizer.from_pretrained(path.parent, trust_remote_code=False)
-            tokenizer = reader.backend_tokenizer
-        if reader.truncation_side != "right":
-            raise InputError(f"{path.parent}: expected texts that are cut at their end, found truncation_side 'left'.")
-    if size is not None and max(tokenizer.get_added_tokens_decoder(), default=0) >= size:
-        stored = json.loads(tokenizer.to_str())
-        stored["added_tokens"] = [token for token in stored["added_tokens"] if token["id"] < size]
-        tokenizer = Tokenizer.from_str(json.dumps(stored))
-    if lower_case:
-        steps = filter(None, [normalizers.Lowercase(), tokenizer.normalizer])
-        tokenizer.normalizer = normalizers.Sequence(list(steps))
-    return tokenizer
-
-
 def encoder_hash(folder: Path) -> str:
     """The SHA-256 of an encoder's weights and tokenizer, those of its first module, in hexadecimal digits."""
     place = next((place for _, place in modules_of(folder)), folder)
-    return hash_of_files(sorted([*place.glob("*.safetensors"), *place.glob(TOKENIZER)]))
+    files = sorted([*place.glob("*.safetensors"), *place.glob(TOKENIZER)])
+    for path in files:
+        require_file(path)
+    if not files:  # nothing has a hash, too
+        raise InputError(f"{folder}: expected an encoder with weights in safetensors, found none.")
+    return hash_of_files(files)
 
 
 # --- all of it ---
@@ -202,6 +238,7 @@ def read_encoder(
     folder = find_encoder(name)
     files = SentenceFiles.read(folder)
     architecture = read_encoder_config(files.transformer)
+    check_size(architecture, files.transformer)
     positions = architecture.get("max_position_embeddings") or max_tokens or MOST_TOKENS
     if architecture["model_type"] in AFTER_PADDING:
         positions -= (architecture.get("pad_token_id") or 0) + 1
@@ -219,7 +256,7 @@ def read_encoder(
     files = replace(files, question_prompt=prompts[0], answer_prompt=prompts[1], settings=settings)
     length = min(max_tokens, files.max_tokens or max_tokens)
     place = files.transformer / TOKENIZER
-    read = _read_tokenizer(place, files.lower_case, architecture.get("vocab_size"))
+    read = read_encoder_tokenizer(place, architecture.get("vocab_size"), lower_case=files.lower_case)
     tokenizer = SubwordTokenizer.load(place, length, found=read)
     if files.compared in ("dot", "euclidean", "manhattan"):
         logger.warning("%s: its files compare vectors by %s, here their cosine counts.", name, files.compared)

@@ -34,8 +34,6 @@ MODELS = {
     if isinstance(spec, ModelSpec)
 }
 
-LARGEST = 10**6  # of options and other sizes: a hundred times the largest value of any paper
-
 
 def model_spec(name: str) -> ModelSpec:
     """Look up a model; InputError, which lists the known ones, if the name is unknown."""

@@ -10,15 +10,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ap_ranker.errors import InputError, library_errors, told_at
+from ap_ranker.errors import InputError, library_errors, one_line, told_at
 from ap_ranker.models.operations import exact, unit
+from ap_ranker.safe_open import read_json_file
 from ap_ranker.settings import read_fields, settings
 from ap_ranker.text.tokenizer import SubwordTokenizer
 
@@ -200,18 +201,27 @@ class SentenceFiles:
 def modules_of(folder: Path) -> Iterator[tuple[str, Path]]:
     """The kind and the folder of each module; of a `Router`, the modules that questions and answers share."""
     for module in read_json(folder / "modules.json", []):
-        kind, place = _kind(module["type"]), folder / str(module["path"])
+        kind, place = _kind(module["type"]), _within(folder, module["path"])
         routes = read_json(place / "router_config.json", {}) if kind == "Router" else {}
         shared, *others = [*routes.get("structure", {}).values()] or [None]
         if shared is None or any(other != shared for other in others):
             yield kind, place
         else:
-            yield from ((_kind(routes["types"][name]), place / name) for name in shared)
+            yield from ((_kind(routes["types"][name]), _within(place, name)) for name in shared)
+
+
+def _within(folder: Path, name: Any) -> Path:
+    """The folder of a module in an encoder's; InputError for one that is elsewhere."""
+    path = PurePath(str(name))
+    if path.is_absolute() or ".." in path.parts:
+        found = f"found {one_line(repr(str(name)), 80)}. Choose another encoder."
+        raise InputError(f"{folder}: expected modules in this folder, {found}")
+    return folder / path
 
 
 def read_json(path: Path, default: Any) -> Any:
     """The content of a file of JSON; `default` if there is none."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else default
+    return read_json_file(path) if path.is_file() else default
 
 
 def _last_name(dotted: Any) -> str:

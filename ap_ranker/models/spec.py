@@ -13,6 +13,8 @@ Schedule = Literal["linear", "constant", "inverse"]
 Family = Literal["attentive-pooling", "global-local", "abcnn", "survey", "baseline"]
 AttentionOver = Literal["", "question", "answer", "both"]
 
+LARGEST = 10**6  # of options and other sizes: a hundred times the largest value of any paper
+
 Options = SimpleNamespace
 """The values of a model's options, complete and within their bounds."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, field, replace
@@ -16,7 +15,7 @@ from typing import Annotated, Any
 import torch
 from pydantic import Field
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from ap_ranker.data.faq import Match
@@ -27,18 +26,30 @@ from ap_ranker.models.base import AnswerModel
 from ap_ranker.models.pretrained import (
     BACKBONE,
     WEIGHTS,
+    check_numbers,
     download,
     encoder_hash,
     find_encoder,
     read_weights,
     refuse_code,
+    stored_shapes,
 )
-from ap_ranker.models.registry import LARGEST, MODELS, build_model
-from ap_ranker.models.sentence_modules import SentenceSettings
-from ap_ranker.models.spec import Inputs
-from ap_ranker.models.weights import Shapes, Unfilled, check_finite, difference, is_finite, read_shapes
+from ap_ranker.models.registry import MODELS, build_model
+from ap_ranker.models.sentence_modules import SentenceFiles, SentenceSettings
+from ap_ranker.models.spec import LARGEST, Inputs
+from ap_ranker.models.weights import (
+    Shapes,
+    Unfilled,
+    check_finite,
+    check_kinds,
+    difference,
+    is_finite,
+    load_weights,
+    read_shapes,
+)
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration
+from ap_ranker.safe_open import read_json_file
 from ap_ranker.settings import checked, read_fields, settings
 from ap_ranker.text.languages import is_language
 from ap_ranker.text.reading import READING_VERSION, question_key
@@ -57,6 +68,9 @@ TRAINED_QUESTIONS = "trained_questions.txt"
 So few bits do not give a question away: they only tell that a text is probably one of them. A new question is taken for
 one of N with probability N / 2**32.
 """
+
+MAX_TRAINED = 32 * 2**20
+"""Maximum size of this file in bytes: of 3.7 million questions."""
 
 Size = Annotated[int, Field(ge=0, le=LARGEST)]
 Weight = Annotated[float, Field(ge=0)]
@@ -214,11 +228,10 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
 def read_checkpoint_config(folder: Path) -> CheckpointConfig:
     """Read only a checkpoint's `config.json`; an InputError if it is damaged, or its encoder needs custom code."""
     path = folder / CONFIG
-    kinds = (OSError, ValueError, RecursionError)  # also of bad UTF-8 and of too large numbers
-    with library_errors(f"{path}: not the configuration of an ap-ranker checkpoint", kinds):
-        values = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(values, dict):
-            raise ValueError(f"expected an object, found {one_line(repr(values), 80)}")
+    values = read_json_file(path)
+    if not isinstance(values, dict):
+        found = f"found {one_line(repr(values), 80)}"
+        raise InputError(f"{path}: expected the configuration of an ap-ranker checkpoint, {found}.")
     if "model_type" in values:  # transformers' own
         raise InputError(
             f"{path}: expected a checkpoint of ap-ranker, found an encoder. To make a checkpoint of it: "
@@ -272,7 +285,8 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
         _check_sizes(config, inputs, tokenizer.largest_id, shapes, folder, encoder)
         with Unfilled():
             model = build_model(config.model, inputs, config.options)
-        stored = load_file(weights)
+        stored = load_weights(weights)
+        check_kinds(weights, stored, model.state_dict())
         check_finite(weights, stored)
         if encoder is not None:
             own = _backbone(model.state_dict())
@@ -286,17 +300,12 @@ def _check_sizes(
     config: CheckpointConfig, inputs: Inputs, largest_id: int, shapes: Shapes, folder: Path, linked: Path | None
 ) -> None:
     """Check that the weights fit the configured model, before memory is allocated for it."""
-    others = [read_shapes(path) for path in linked.rglob("*.safetensors")] if linked else []
+    others = stored_shapes(SentenceFiles.read(linked).transformer) if linked else {}
     path = folder / CONFIG
     if (config.encoder is not None) != MODELS[config.model].pretrained:
         expected, found = ("an encoder", "none") if config.encoder is None else ("no encoder", "one")
         raise InputError(f"{path}: expected {expected} for the model {config.model}, found {found}.")
-    limit = max(LARGEST, *(sum(map(math.prod, each.values())) for each in [shapes, *others]))
-    numbers = [0]
-    json.loads(json.dumps(config.encoder), parse_int=lambda digits: numbers.append(int(digits)))
-    if abs(largest := max(numbers, key=abs)) > limit:
-        found = one_line(largest, 40)
-        raise InputError(f"{path}: encoder: expected numbers up to {limit:,}, its number of weights, found {found}.")
+    check_numbers(config.encoder, {**shapes, **others}, path)
     encoder, places = config.encoder or {}, {"max_tokens": "max_position_embeddings", "token ids": "vocab_size"}
     for (what, name), needed in zip(places.items(), (config.max_tokens, largest_id + 1), strict=True):
         if isinstance(maximum := encoder.get(name), int) and needed > maximum:
@@ -304,7 +313,7 @@ def _check_sizes(
                 f"{path}: expected {what} up to the encoder's {name}, {one_line(maximum, 40)}, found {needed}."
             )
     try:
-        with torch.device("meta"), Unfilled(sum(map(len, [shapes, *others]))):
+        with torch.device("meta"), Unfilled(len(shapes) + len(others)):
             model = build_model(config.model, inputs, config.options)
     except Exception as error:  # impossible sizes can raise anything
         raise InputError(f"{path}: expected a model that can be built, found: {one_line(error)}.") from error
@@ -333,7 +342,12 @@ def find_trained(folder: Path, questions: Sequence[str]) -> list[bool] | None:
 
 def _trained(folder: Path) -> set[str] | None:
     path = folder / TRAINED_QUESTIONS
-    return set(path.read_text(encoding="utf-8", errors="replace").split()) if path.is_file() else None
+    if not path.is_file():
+        return None
+    if path.stat().st_size > MAX_TRAINED:
+        found = f"found {path.stat().st_size:,}. Remove it: nothing but a warning needs it."
+        raise InputError(f"{path}: expected at most {MAX_TRAINED:,} bytes, {found}")
+    return set(path.read_text(encoding="utf-8", errors="replace").split())
 
 
 def _hash(question: str) -> str:
@@ -349,6 +363,10 @@ def push(folder: Path, repo: str, *, private: bool = False) -> str:
     if not folder.is_dir():
         raise InputError(f"Expected a checkpoint folder on this machine, found none at {str(folder)!r}.")
     read_checkpoint_config(find_checkpoint(folder))
+    for name in HUB_FILES:
+        if (folder / name).is_symlink():  # of a stranger's checkpoint, it may lead to a file that is nobody's business
+            found = f"found a link to {(folder / name).readlink()}. Put a copy in its place (cp -L)."
+            raise InputError(f"{folder / name}: expected a file to be uploaded, {found}")
     if not (folder / CARD).is_file():
         raise InputError(f"{folder}: expected a card, {CARD}, that describes the model; found none. Write one.")
 

@@ -58,6 +58,7 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
         declared = parse_yaml(text, path.name)
         if not isinstance(declared, dict):
             raise InputError(f"expected components and connections, found {type(declared).__name__}")
+        _refuse_code(declared)
         return Pipeline.loads(text), declared
     except Exception as error:  # Haystack and the components' constructors raise any type
         if ".elasticsearch." in text and importlib.util.find_spec("elasticsearch") is None:
@@ -68,6 +69,21 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
             cause = cause.__cause__
         place = f", {told[1]}" if told else ""
         raise InputError(f"{path}{place}: expected a Haystack pipeline ({safe_line(cause)}).") from error
+
+
+def _refuse_code(declared: Mapping[str, Any]) -> None:
+    """Raise InputError for what Haystack may run as code: its first versions have no objection."""
+    waiting: list[tuple[str, Any]] = [("", declared)]
+    while waiting:
+        place, part = waiting.pop()
+        if isinstance(part, Mapping):
+            for name in ("unsafe", "custom_filters"):
+                if part.get(name):
+                    where = f"{place}.{name}".removeprefix(".")
+                    raise InputError(f"found {safe_line(where)}, which runs code. Such code is never run: leave it out")
+            waiting += [(f"{place}.{name}", value) for name, value in part.items()]
+        elif isinstance(part, list):
+            waiting += [(place, value) for value in part]
 
 
 def components_of(part: Any) -> Iterator[Any]:

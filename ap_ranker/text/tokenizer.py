@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import regex
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Encoding, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor
 
 from ap_ranker.errors import InputError, library_errors
 from ap_ranker.text.languages import UNSPACED
 from ap_ranker.text.nearest_word import KEPT, LONGEST, NearestWords
 from ap_ranker.text.reading import plain
+from ap_ranker.text.tokenizer_file import read_tokenizer
 
 PAD = 0  # the id of the padding token in every vocabulary; its vector is zero
 UNKNOWN = 1  # the id of `[UNK]` in every vocabulary: a word that is not in it
@@ -56,6 +57,8 @@ _normalizer = normalizers.BertNormalizer(handle_chinese_chars=False, strip_accen
 _pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
 TRIAL = ["", "qzx 9 ŵ 龘 \U0001fabf"]  # of unknown characters, for which a damaged tokenizer may have no `[UNK]`
+
+FAILED = " Its tokenizer.json is damaged: bring a whole copy of the encoder or the checkpoint."
 
 FIRST_WORD = "How"  # of a text, to find how it is read after a prompt
 
@@ -113,6 +116,12 @@ class Vocabulary:
         """Write `tokenizer.json`."""
         self._tokenizer.save(str(path))
 
+    def _encodings(self, texts: Sequence[str], *, spans: bool = False, special: bool = True) -> list[Encoding]:
+        """What the tokenizer makes of texts, with special tokens or without; without `spans` it is faster."""
+        encode = self._tokenizer.encode_batch if spans else self._tokenizer.encode_batch_fast
+        with library_errors("Expected a tokenizer that reads any text, found one that failed", advice=FAILED):
+            return list(encode(list(texts), add_special_tokens=special))
+
 
 class WordTokenizer(Vocabulary):
     """Converts texts to token ids with a fixed vocabulary; an unknown word is read as the known one nearest to it.
@@ -122,7 +131,6 @@ class WordTokenizer(Vocabulary):
     """
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
-        tokenizer.normalizer = _normalizer  # older files have one that also splits Chinese, which `_spaced` does
         self._tokenizer = tokenizer
         self.max_tokens = max_tokens
         self._nearest = NearestWords(self.words)
@@ -148,7 +156,7 @@ class WordTokenizer(Vocabulary):
         Those of `questions` are no others than those of answers.
         """
         texts = [_spaced(_plain(text)) for text in texts]
-        found = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
+        found = [encoding.ids for encoding in self._encodings(texts)]
         encoded = [
             [*chain.from_iterable(self._by_word(text, ids))] if UNKNOWN in ids else ids
             for text, ids in zip(texts, found, strict=True)
@@ -160,7 +168,7 @@ class WordTokenizer(Vocabulary):
         """The spans, in the original text, of the tokens that `encode` returns; (0, 0) for a text without any token."""
         characters = _plain(text)
         segmented = _spaced(characters)
-        [encoding] = self._tokenizer.encode_batch([segmented])
+        [encoding] = self._encodings([segmented], spans=True)
         place = read_spans(text, characters, segmented)
         by_word = self._by_word(segmented, encoding.ids)
         spans_of = (
@@ -202,7 +210,8 @@ class WordTokenizer(Vocabulary):
             raise InputError(
                 f"{path}: expected the vocabulary of words that was written with the weights, found another tokenizer."
             )
-        return cls(tokenizer, max_tokens)
+        # Only the vocabulary is the file's: older ones have a normalizer that splits Chinese, which `_spaced` does.
+        return cls(_word_level(vocabulary), max_tokens)
 
 
 class SubwordTokenizer(Vocabulary):
@@ -227,7 +236,7 @@ class SubwordTokenizer(Vocabulary):
     def encode(self, texts: Sequence[str], *, questions: bool = False) -> tuple[list[list[int]], int]:
         """Token ids of each text, and the number of texts that were cut after `max_tokens` tokens."""
         gap = self._gaps[questions]
-        encoded = self._tokenizer.encode_batch_fast([gap + symbols_apart(plain(text)) for text in texts])
+        encoded = self._encodings([gap + symbols_apart(plain(text)) for text in texts])
         cut = sum(bool(encoding.overflowing) for encoding in encoded)
         return [encoding.ids or [UNKNOWN] for encoding in encoded], cut
 
@@ -236,12 +245,14 @@ class SubwordTokenizer(Vocabulary):
         return self._ids(f" {word}")
 
     def _ids(self, text: str) -> list[int]:
-        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        [encoding] = self._encodings([text], special=False)
+        return list(encoding.ids)
 
     def whole_words(self, rows: Sequence[int]) -> list[str]:
         """Those of the subwords with these ids that are whole words."""
-        words = [self._tokenizer.decode([row]).strip() for row in rows]
-        read = self._tokenizer.encode_batch_fast([f" {word}" for word in words], add_special_tokens=False)
+        with library_errors("Expected a tokenizer that writes any token, found one that failed", advice=FAILED):
+            words = [self._tokenizer.decode([row]).strip() for row in rows]
+        read = self._encodings([f" {word}" for word in words], special=False)
         return [word for word, row, each in zip(words, rows, read, strict=True) if each.ids == [row]]
 
     def prompt(self, text: str) -> tuple[tuple[int, ...], str]:
@@ -260,13 +271,17 @@ class SubwordTokenizer(Vocabulary):
     @property
     def leading(self) -> int:
         """Number of special tokens before a text, such as [CLS]."""
-        return self._tokenizer.encode("0").special_tokens_mask.index(0)
+        [encoding] = self._encodings(["0"])
+        if 0 not in encoding.special_tokens_mask:
+            raise InputError("Expected a tokenizer that knows some characters, found none for '0'." + FAILED)
+        return encoding.special_tokens_mask.index(0)
 
     def spans(self, text: str, *, questions: bool = False) -> list[Span]:
         """The spans, in the original text, of the tokens that `encode` returns; those of special tokens are empty."""
         characters, gap = plain(text), self._gaps[questions]
         read = symbols_apart(characters)
-        encoding, place = self._tokenizer.encode(gap + read), read_spans(text, characters, read)
+        [encoding] = self._encodings([gap + read], spans=True)
+        place = read_spans(text, characters, read)
         spans, last = [], 0
         for offsets, special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
             start, end = (max(offset - len(gap), 0) for offset in offsets)
@@ -338,12 +353,6 @@ class WordsOfTexts:
         if known := [each for each in exchanged if each in self._order]:
             return min(known, key=self._order.__getitem__)
         return word if all(self._frequency[row] for row in rows) else " ".join(self._nearest.read(letters)) or word
-
-
-def read_tokenizer(path: Path) -> Tokenizer:
-    """Read any `tokenizer.json`; InputError if it is damaged."""
-    with library_errors(f"{path}: expected a tokenizer of the tokenizers library"):
-        return Tokenizer.from_file(str(path))
 
 
 def _word_level(vocabulary: dict[str, int]) -> Tokenizer:

@@ -12,9 +12,10 @@ from jinja2 import Environment, PackageLoader
 from pydantic import Field
 
 from ap_ranker.data.audit.report import AuditReport, Severity
+from ap_ranker.errors import InputError
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.checkpoint import CARD, CheckpointConfig
-from ap_ranker.safe_open import decode
+from ap_ranker.safe_open import decode, open_file
 from ap_ranker.settings import settings
 
 if TYPE_CHECKING:  # an untrained checkpoint, which a search may begin with, has a card, too
@@ -27,6 +28,9 @@ HUB_METRICS = {"P@1": "precision", "MRR": "mrr", "MAP": "map", "nDCG@10": "ndcg"
 TEMPLATES = Environment(
     loader=PackageLoader("ap_ranker.training", ""), trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
 )
+
+MAX_CARD = 2**20
+"""Maximum size of a card in bytes; one that `train` writes has 5,000."""
 
 BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
 """HTML comments around the calibration section."""
@@ -106,11 +110,16 @@ def card_with_calibration(folder: Path, section: str) -> str | None:
     """The folder's card with a new calibration section; `None` if there is no card.
 
     If the marks are missing, as in a card that a user has rewritten, the section is added at the end.
-    InputError if it is not UTF-8.
+    InputError if it is not UTF-8, or too long.
     """
     path = folder / CARD
     if not path.is_file():
         return None
-    card = decode(path.read_bytes(), path)  # read_text would change the line ends
-    renewed, found = re.subn(f"{BEGIN}.*?{END}", lambda _: section, card, count=1, flags=re.DOTALL)
-    return renewed if found else f"{card.rstrip()}\n\n{section}\n"
+    with open_file(path) as file:
+        content = file.read(MAX_CARD + 1)
+    if len(content) > MAX_CARD:
+        raise InputError(f"{path}: expected a card of at most {MAX_CARD:,} bytes, found a longer one. Shorten it.")
+    card = decode(content, path)  # read_text would change the line ends
+    before, begin, rest = card.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    return f"{before}{section}{after}" if begin and end else f"{card.rstrip()}\n\n{section}\n"

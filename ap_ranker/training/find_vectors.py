@@ -20,13 +20,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 
 from ap_ranker.errors import InputError, library_errors
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, MOST_TOKENS, WEIGHTS, encoder_hash, find_encoder, read_encoder
 from ap_ranker.models.sentence_modules import modules_of, read_json
 from ap_ranker.models.transformer_encoder import TransformerEncoder
-from ap_ranker.models.weights import check_finite
+from ap_ranker.models.weights import check_finite, load_weights
 from ap_ranker.ranking.checkpoint import TOKENIZER, is_checkpoint
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, SubwordTokenizer, TokenBatch, split_words
@@ -103,7 +102,7 @@ def _static_vectors(name: str, folder: Path, size: int | None, on_progress: Prog
         if "StaticEmbedding" not in kinds and read_json(folder / "config.json", {}).get("model_type") != "model2vec":
             return None
         place = kinds.get("StaticEmbedding", folder)
-        stored, tokenizer = load_file(place / WEIGHTS), SubwordTokenizer.load(place / TOKENIZER, MOST_TOKENS)
+        stored, tokenizer = load_weights(place / WEIGHTS), SubwordTokenizer.load(place / TOKENIZER, MOST_TOKENS)
         check_finite(place, stored)
         table = (stored["embedding.weight"] if "embedding.weight" in stored else stored["embeddings"]).float()
         if "mapping" in stored:  # of token ids to rows that several of them share

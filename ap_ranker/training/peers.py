@@ -24,9 +24,12 @@ from ap_ranker.errors import InputError, check_known, extra_for, library_errors
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.files import atomic_directory, hash_of_files
-from ap_ranker.models.pretrained import encoder_hash, find_encoder, refuse_code
+from ap_ranker.models.pretrained import check_numbers, encoder_hash, find_encoder, refuse_code, stored_shapes
+from ap_ranker.models.sentence_modules import modules_of
 from ap_ranker.models.transformer_encoder import multiplies_bfloat16
+from ap_ranker.safe_open import read_json_file
 from ap_ranker.text.reading import question_key
+from ap_ranker.text.tokenizer_file import read_tokenizer
 from ap_ranker.training.distributed import OnOneDevice
 
 Settings = Mapping[str, Any]
@@ -192,15 +195,23 @@ def ready_peer(text: str, device: torch.device) -> Peer:
 def fingerprint(text: str) -> str:
     """A hash of all that KIND:NAME scores by."""
     kind, _, name = text.partition(":")
-    read = (path for path in find_encoder(name).rglob("*") if path.suffix in (".json", ".safetensors", ".txt"))
+    paths = (path for path in find_encoder(name).rglob("*") if path.suffix in (".json", ".safetensors", ".txt"))
+    read = [path for path in paths if path.is_file()]
     return hash_of_files(sorted(read), kind.encode())
 
 
 def _options(folder: Path) -> dict[str, Any]:
     """What the library is told of each model; InputError if its folder has code to run or weights that are pickled."""
+    list(modules_of(folder))  # which are all in the folder
+    for path in folder.rglob("tokenizer.json"):
+        read_tokenizer(path)
     for path in (path for name in ("config", "tokenizer_config", "modules") for path in folder.rglob(f"{name}.json")):
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json_file(path)
         refuse_code(content, path)
+        if path.name == "config.json":
+            check_numbers(content, stored_shapes(path.parent), path)
+        if isinstance(content, dict) and "fast_tokenizer_files" in content:
+            raise InputError(f"{path}: expected a tokenizer in tokenizer.json, found 'fast_tokenizer_files'.")
         for kind in (str(module.get("type")) for module in content if isinstance(content, list)):
             if not kind.startswith("sentence_transformers."):
                 raise InputError(f"{path}: expected modules of sentence_transformers, found {kind!r}, code to be run.")

@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 from conftest import ROOT, settings_of, write_checkpoint
 from haystack import Document
+from hostile_tokenizers import hostile
 from starlette.types import Message
 
 from ap_ranker.data.faq import Entry, Match
@@ -73,6 +74,31 @@ def expect_ranking(ranker: Ranker) -> None:
     expect(all(a.score >= b.score for a, b in pairwise(first)), "a worse answer above a better one")
     for one, other in zip(first, second, strict=True):
         expect(math.isclose(one.score, other.score, abs_tol=1e-3), f"first {one.score}, then {other.score}")
+
+
+LONG_TEXTS = ("a" * 20_000, "a " * 10_000 + "b", "! " * 10_000, " " * 20_000 + "x")
+
+
+def write_tokenizer(folder: Path) -> None:
+    """A checkpoint that reads with an encoder, whose tokenizer is of any kind."""
+    write_checkpoint("ap-transformer", folder / "checkpoint")
+
+
+def mutate_tokenizer(folder: Path, rng: Random) -> None:
+    """A part of another kind, as a stranger may write it, or damage."""
+    path = folder / "checkpoint" / "tokenizer.json"
+    if rng.random() < 0.7:
+        valid = json.loads(path.read_text())
+        cases = dict(hostile(valid))
+        path.write_text(json.dumps(cases[rng.choice(sorted(cases))]))
+    if rng.random() < 0.5:
+        mutate_folder(folder, rng, only="**/tokenizer.json")
+
+
+def use_tokenizer(folder: Path) -> None:
+    """Texts that are hard to read."""
+    ranker = Ranker.from_pretrained(folder / "checkpoint", "cpu")
+    expect_finite(*ranker.score(QUESTION, LONG_TEXTS).tolist())
 
 
 def write_store(folder: Path) -> None:
@@ -250,6 +276,7 @@ async def _ask(head: dict[str, Any], body: bytes) -> tuple[int, bytes]:
 
 TARGETS = [
     Target("checkpoint", {name: partial(write_calibrated, name) for name in CHECKPOINTS}, use_checkpoint, weight=6),
+    Target("tokenizer", {"": write_tokenizer}, use_tokenizer, mutate_tokenizer, weight=3),
     Target("store", {"": write_store}, use_store, weight=3),
     Target(
         "pipeline",
