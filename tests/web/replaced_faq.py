@@ -42,6 +42,7 @@ class Seen:
         asked: number of answered questions.
         faults: what must not be, in words.
         versions: those of which an answer came.
+        switches: number of versions that the server switched to.
         longest: seconds that the oldest entry shown had been gone for.
         measures: name -> its values, in order of time: what must not grow without end.
     """
@@ -49,6 +50,7 @@ class Seen:
     asked: int = 0
     faults: list[str] = field(default_factory=list)
     versions: set[int] = field(default_factory=set)
+    switches: int = 0
     longest: float = 0.0
     measures: dict[str, list[int]] = field(default_factory=dict)
 
@@ -133,7 +135,7 @@ def replace_and_ask(folder: Path, checkpoint: Path, seconds: float, tell: Callab
         while time.monotonic() - started < seconds:
             time.sleep(1)
             faq.replace()
-            _measure(process, folder, seen)
+            _measure(process, folder, address, seen)
             if faq.version % 30 == 0:
                 latest = {name: values[-1] for name, values in seen.measures.items()}
                 tell(f"{faq.version} versions, {len(seen.versions)} of them seen, {seen.asked} answers, {latest}")
@@ -141,6 +143,7 @@ def replace_and_ask(folder: Path, checkpoint: Path, seconds: float, tell: Callab
         ended.set()
         for visitor in visitors:
             visitor.join()
+    seen.switches = (folder / "server.log").read_text().count("has changed")
     return seen
 
 
@@ -155,9 +158,12 @@ def _wait_for_the_last(address: str, faq: Faq, seen: Seen) -> None:
         time.sleep(0.2)
 
 
-def _measure(process: psutil.Process, folder: Path, seen: Seen) -> None:
+def _measure(process: psutil.Process, folder: Path, address: str, seen: Seen) -> None:
+    told = httpx.get(f"{address}/metrics", timeout=60).text
+    of_cache = re.search(r"^ap_ranker_cache_bytes (\S+)$", told, flags=re.MULTILINE)
+    assert of_cache is not None, told
     measures = {
-        "megabytes": process.memory_info().rss // 2**20,
+        "megabytes beside the cache": round((process.memory_info().rss - float(of_cache[1])) / 2**20),
         "threads": process.num_threads(),
         "open files": process.num_fds(),
         "temporary files": sum(len(files) for _, _, files in os.walk(folder / "tmp")),
@@ -191,13 +197,11 @@ def _serving(folder: Path, checkpoint: Path) -> Iterator[tuple[str, psutil.Proce
 
 def report(seen: Seen, versions: int) -> str:
     """One line for each thing that was watched."""
-    lines = [f"{seen.asked} answers; {len(seen.versions)} of {versions} versions seen"]
+    lines = [f"{seen.asked} answers; {versions} versions, {seen.switches} switched to, {len(seen.versions)} seen"]
     lines += [f"an entry was shown at most {seen.longest:.1f} s after it was gone"]
-    lines += [
-        f"{name}: at most {before}, at the end {after}"
-        for name in seen.measures
-        for before, after in [seen.grown(name)]
-    ]
+    for name in seen.measures:
+        before, after = seen.grown(name)
+        lines.append(f"{name}: at most {before} in the second quarter, {after} in the last")
     return "\n".join([*lines, *(f"FAULT: {fault}" for fault in seen.faults[:20]), f"{len(seen.faults)} faults"])
 
 
@@ -210,7 +214,7 @@ def main() -> int:
         folder = Path(name) / "site"
         folder.mkdir()
         seen = replace_and_ask(folder, checkpoint, wanted.seconds, lambda line: print(line, flush=True))
-        print(report(seen, len(seen.measures["megabytes"]) + 1))
+        print(report(seen, len(seen.measures["threads"]) + 1))
         print((folder / "server.log").read_text()[-3000:])
     return 1 if seen.faults else 0
 
