@@ -6,16 +6,13 @@ python -m web.large_site [--entries 50000] [--questions 20000]
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import re
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,8 +27,7 @@ from ap_ranker.web.changes import Action, Change, insert_change
 from ap_ranker.web.database import judgements, now, open_database, questions
 from ap_ranker.web.judgements import key_of_answer, key_of_question
 from ap_ranker.web.visitors import DAY
-
-OWNER_KEY = "ae5b0f6d9c1847e2b7"
+from web.own_server import OWNER, serving
 
 MOST_SECONDS, MOST_MEGABYTES = 20.0, 2048.0
 """What no route and no command may take; the server has the second one in all."""
@@ -102,30 +98,6 @@ def write_site(folder: Path, checkpoint: Path, entries: int, asked: int) -> None
     database.close()
 
 
-@contextmanager
-def _serving(folder: Path) -> Iterator[tuple[httpx.Client, psutil.Process]]:
-    command = [sys.executable, "-m", "ap_ranker", "serve", "FAQ.csv", "--pipeline", "search.yaml", "--port", "0"]
-    log = folder / "server.log"
-    with log.open("w") as output:
-        environment = os.environ | {"AP_RANKER_OWNER_KEY": OWNER_KEY, "PYTHONUNBUFFERED": "1"}
-        process = psutil.Popen(
-            [*command, "--rate", "0", "--log-questions"], cwd=folder, env=environment, stdout=output, stderr=output
-        )
-        try:
-            while not (found := re.search(r"http://\S+?:\d+", log.read_text())):
-                assert process.poll() is None, log.read_text()
-                time.sleep(0.2)
-            while "are encoded" not in log.read_text():
-                assert process.poll() is None, log.read_text()
-                time.sleep(0.2)
-            key = {"Authorization": f"Bearer {OWNER_KEY}"}
-            with httpx.Client(base_url=found[0], timeout=600, headers=key) as client:
-                yield client, process
-        finally:
-            process.terminate()
-            process.wait(90)
-
-
 class Watch:
     """The most memory that a process had, looked at all the time."""
 
@@ -182,8 +154,10 @@ def routes_of(client: httpx.Client) -> list[tuple[str, dict[str, object]]]:
 
 def cost_of_routes(folder: Path) -> Iterator[Cost]:
     """What each route takes; of the gaps, until all groups are there."""
-    with _serving(folder) as (client, process):
-        watch = Watch(process)
+    with serving(folder, "--rate", "0") as server, httpx.Client(base_url=server.address, timeout=600) as client:
+        client.headers.update(OWNER)
+        server.wait_until_it_says("are encoded", seconds=600)
+        watch = Watch(server.process)
 
         def ask(name: str, work: object) -> Cost:
             started = time.perf_counter()
@@ -223,9 +197,7 @@ def cost_of_command(folder: Path, name: str) -> Cost:
         output.unlink()
     started = time.perf_counter()
     with (folder / "command.log").open("w") as log:
-        process = psutil.Popen(
-            [sys.executable, "-m", "ap_ranker", *COMMANDS[name]], cwd=folder, stdout=log, stderr=log
-        )
+        process = psutil.Popen([sys.executable, "-m", "ap_ranker", *COMMANDS[name]], cwd=folder, stdout=log, stderr=log)
         watch = Watch(process)
         try:
             assert process.wait(300) == 0, (folder / "command.log").read_text()[-2000:]

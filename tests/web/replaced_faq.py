@@ -13,8 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +21,8 @@ import httpx
 import psutil
 from conftest import write_checkpoint
 from searches import write_pipeline
+
+from web.own_server import serving
 
 LASTING, CHANGING = 100, 20
 """Number of entries that all versions have, and of those that one version alone has."""
@@ -111,7 +112,10 @@ def look_at(answers: list[dict[str, str]], faq: Faq, asked_at: float, seen: Seen
 def replace_and_ask(folder: Path, checkpoint: Path, seconds: float, tell: Callable[[str], None] = print) -> Seen:
     """Serve a FAQ, replace it every second for so long, and ask meanwhile."""
     seen, faq, ended = Seen(), Faq(folder / "FAQ.csv"), threading.Event()
-    with _serving(folder, checkpoint) as (address, process):
+    write_pipeline(folder, checkpoint)
+    (folder / "tmp").mkdir()
+    with serving(folder, "--rate", "0", environment={"TMPDIR": str(folder / "tmp")}) as server:
+        address, process = server.address, server.process
 
         def ask(seed: int) -> None:
             rng = random.Random(seed)
@@ -143,7 +147,7 @@ def replace_and_ask(folder: Path, checkpoint: Path, seconds: float, tell: Callab
         ended.set()
         for visitor in visitors:
             visitor.join()
-    seen.switches = (folder / "server.log").read_text().count("has changed")
+    seen.switches = server.said().count("has changed")
     return seen
 
 
@@ -171,28 +175,6 @@ def _measure(process: psutil.Process, folder: Path, address: str, seen: Seen) ->
     }
     for name, value in measures.items():
         seen.measures.setdefault(name, []).append(value)
-
-
-@contextmanager
-def _serving(folder: Path, checkpoint: Path) -> Iterator[tuple[str, psutil.Process]]:
-    pipeline = write_pipeline(folder, checkpoint)
-    (folder / "tmp").mkdir()
-    command = [sys.executable, "-m", "ap_ranker", "serve", "FAQ.csv", "--pipeline", pipeline.name]
-    command += ["--port", "0", "--rate", "0", "--log-questions"]
-    environment = os.environ | {"TMPDIR": str(folder / "tmp"), "AP_RANKER_OWNER_KEY": "ae5b0f6d9c1847e2b7"}
-    environment |= {"PYTHONUNBUFFERED": "1"}
-    with (folder / "server.log").open("w+") as log:
-        process = psutil.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
-        try:
-            end = time.monotonic() + 120
-            while not (found := re.search(r"http://\S+?:\d+", (folder / "server.log").read_text())):
-                assert process.poll() is None, (folder / "server.log").read_text()
-                assert time.monotonic() < end, (folder / "server.log").read_text()
-                time.sleep(0.1)
-            yield found[0], process
-        finally:
-            process.terminate()
-            process.wait(60)
 
 
 def report(seen: Seen, versions: int) -> str:
