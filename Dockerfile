@@ -2,31 +2,34 @@
 #
 #   docker build --tag ap-ranker .                                                      for machines without a GPU
 #   docker build --tag ap-ranker:gpu --build-arg TORCH_INDEX=https://pypi.org/simple .  with torch's CUDA build
-ARG PYTHON=3.12
+#
+# Python's image is named by its digest, so that nobody can put another one in its place; so are libraries, by hashes.
+# The latest digest:     docker buildx imagetools inspect python:3.12-slim --format '{{.Manifest.Digest}}'
+# The latest libraries:  make lock
+ARG PYTHON=python:3.12-slim@sha256:78387bc3881b8273120a12ebe6c1ab22b018ccc2c9adf565ae1ac9b536e184ea
 
-FROM python:${PYTHON}-slim AS build
+FROM ${PYTHON} AS build
 ARG TORCH=torch==2.13.0
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
-ARG EXTRAS=minilm,serve,train,postgres,documents,parquet,thai,elasticsearch
-# Where a library has no wheel for this processor, such as ARM, it is compiled; the compiler stays in this stage.
-# hadolint ignore=DL3008
-RUN apt-get update \
-    && apt-get install --yes --no-install-recommends build-essential \
-    && rm -rf /var/lib/apt/lists/*
-RUN python -m venv /opt/ap-ranker
-ENV PATH=/opt/ap-ranker/bin:$PATH
-# The versions are those of pyproject.toml. Before the code, so that a change of the code does not install torch again.
-# hadolint ignore=DL3013
-RUN pip install --no-cache-dir --index-url "${TORCH_INDEX}" "${TORCH}"
 WORKDIR /source
+# What builds ap-ranker is in an environment of its own, which stays in this stage.
+RUN python -m venv /opt/build && python -m venv /opt/ap-ranker
+# Before the code, so that a change of the code does not install all libraries again.
+COPY deploy/build.txt deploy/requirements.txt deploy/
+RUN /opt/build/bin/pip install --no-cache-dir --require-hashes --no-deps --only-binary :all: --requirement deploy/build.txt
+ENV PATH=/opt/ap-ranker/bin:$PATH
+RUN pip install --no-cache-dir --require-hashes --no-deps --only-binary :all: --requirement deploy/requirements.txt
+# By its version alone, as each of its indexes has builds of its own. A build for CPUs needs nothing that is not there by now.
+RUN pip install --no-cache-dir --index-url "${TORCH_INDEX}" "${TORCH}"
 COPY pyproject.toml README.md LICENSE ./
 COPY ap_ranker ap_ranker
 COPY haystack_integrations haystack_integrations
 COPY pipelines pipelines
-# hadolint ignore=DL3013
-RUN pip install --no-cache-dir ".[${EXTRAS}]"
+RUN /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
+    && pip install --no-cache-dir --no-deps /wheels/*.whl \
+    && pip check
 
-FROM python:${PYTHON}-slim
+FROM ${PYTHON}
 RUN useradd --system --uid 10001 --no-create-home ap-ranker \
     && install --directory --owner=ap-ranker --group=ap-ranker /data /state
 COPY --from=build /opt/ap-ranker /opt/ap-ranker

@@ -26,7 +26,13 @@ INSURANCEQA ?= insuranceqa
 SEMEVAL ?=
 VECTORS ?=
 
-.PHONY: install demo benchmark gpu test test-slow test-oldest fuzz crash docs lint clean
+# What the image has (Dockerfile), and how its libraries are found: by uv, as deploy/uv.toml says.
+IMAGE_EXTRAS := minilm serve train postgres documents parquet thai elasticsearch
+LOCK := .venv-lock
+LOCKED := $(LOCK)/bin/uv pip compile --quiet --config-file deploy/uv.toml --default-index https://pypi.org/simple \
+  --python-version 3.12 --universal --generate-hashes --no-annotate --custom-compile-command "make lock"
+
+.PHONY: install demo benchmark gpu test test-slow test-oldest fuzz crash lock docs lint clean
 
 install: $(INSTALLED)
 
@@ -77,6 +83,15 @@ $(OLDEST)/installed: pyproject.toml tests/oldest.py
 	$(OLDEST_PIP) --editable ".[$(EXTRAS)]"
 	touch $@
 
+lock: $(LOCK)/installed  ## the image's libraries anew: the latest versions that pyproject.toml allows, with hashes
+	$(LOCKED) --upgrade --output-file deploy/build.txt deploy/build.in
+	$(LOCKED) --upgrade $(addprefix --extra ,$(IMAGE_EXTRAS)) --no-emit-package torch --output-file deploy/requirements.txt pyproject.toml
+
+$(LOCK)/installed:
+	$(PYTHON) -m venv --clear $(LOCK)
+	$(LOCK)/bin/pip install --quiet --disable-pip-version-check "uv>=0.13,<1"
+	touch $@
+
 docs: $(INSTALLED)  ## the site, into site/; a broken link fails
 	$(BIN)/mkdocs build --strict --quiet
 
@@ -86,4 +101,4 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) $(OLDEST) checkpoints site
+	rm -rf $(VENV) $(OLDEST) $(LOCK) checkpoints site

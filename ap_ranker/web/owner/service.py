@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select
 
@@ -22,6 +22,7 @@ from ap_ranker.web.changes import (
     Action,
     Change,
     ChangedEntries,
+    FileEntries,
     KeyedEntry,
     apply_changes,
     changes_in,
@@ -50,10 +51,33 @@ class ConflictError(Exception):
 
 
 @dataclass(frozen=True, eq=False)
+class _Facts:
+    """What is computed of an entry once, however often others change: of 50,000 it takes seconds."""
+
+    keyed: KeyedEntry
+    id: str  # of its document
+    answer_key: str
+    question_keys: frozenset[str]
+    words: str  # all its texts, normalized
+
+    @classmethod
+    def of(cls, keyed: KeyedEntry, match: Match) -> Self:
+        entry = keyed.entry
+        return cls(
+            keyed,
+            id=to_document(entry, match).id,
+            answer_key=key_of_answer(entry.text(match)),
+            question_keys=frozenset(map(question_key, entry.questions)),
+            words=normalized(" ".join((entry.text(Match.both), *entry.wordings))),
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class _Found:
     """The entries as they are now, by what judgements and groups of questions know of them."""
 
     entries: list[KeyedEntry]
+    words: list[str]  # of each entry: all its texts, normalized
     by_id: dict[str, KeyedEntry]  # of the document
     by_answer: dict[str, KeyedEntry]  # by the hash of the text that is matched
     by_question: dict[str, KeyedEntry]  # of questions that one entry alone has
@@ -81,7 +105,9 @@ class OwnerService:
         self._judgements = Judgements(database)
         self._lock = threading.Lock()
         self._found_at: tuple[object, int] = (None, -1)
-        self._found = _Found([], {}, {}, {}, set())
+        self._found = _Found([], [], {}, {}, {}, set())
+        self._facts: dict[int, _Facts] = {}  # by the identity of an entry, which they keep
+        self._in_file: tuple[object, FileEntries] = (None, FileEntries(()))
         self._finder = GapFinder(search, pause)
         self._groups = BackgroundGroups()
 
@@ -180,12 +206,9 @@ class OwnerService:
 
     def entries(self, text: str, skip: int = 0) -> dict[str, Any]:
         """How many entries contain all words of a text, and the page of them with the one after `skip`, or the last."""
-
-        def has_all(keyed: KeyedEntry) -> bool:
-            whole = normalized(" ".join((keyed.entry.text(Match.both), *keyed.entry.wordings)))
-            return all(word in whole for word in normalized(text).split())
-
-        found = list(filter(has_all, self._current().entries))
+        wanted, current = normalized(text).split(), self._current()
+        both = zip(current.entries, current.words, strict=True)
+        found = [keyed for keyed, words in both if all(word in words for word in wanted)]
         first = min(skip, max(0, len(found) - 1)) // ENTRIES * ENTRIES
         return {"count": len(found), "first": first, "entries": list(map(_shown, found[first : first + ENTRIES]))}
 
@@ -267,7 +290,7 @@ class OwnerService:
             if accepted:
                 entries = self._changed(changes_in(connection)).entries
                 of = _named(entry, entries).entry.question
-                if _is_known(wording, _known(entries)):
+                if _is_known(wording, _known(self._facts_of(entries))):
                     raise ConflictError("An entry knows this sentence already. Load the page again.")
                 change = Change.make(Action.add_wordings, owner=owner, entry=entry, of=of, wordings=(wording,))
                 insert_change(connection, change)
@@ -280,26 +303,42 @@ class OwnerService:
             raise ConflictError("This search reads a store that its own program fills; change the entries there.")
 
     def _changed(self, known: Sequence[Change]) -> ChangedEntries:
-        return apply_changes(self._documents.unchanged if self._documents else (), known)
+        return apply_changes(self._file_entries(), known)
+
+    def _file_entries(self) -> FileEntries:
+        """The entries of the file as it was last read; threads that see a new one at once may each lay it out."""
+        of, laid_out = self._in_file
+        unchanged = self._documents.unchanged if self._documents else of
+        if of is not unchanged:
+            laid_out = FileEntries(unchanged)
+            self._in_file = unchanged, laid_out
+        return laid_out
 
     def _current(self) -> _Found:
         """The entries as they are now, laid out anew if the documents or the changes are others."""
-        unchanged = self._documents.unchanged if self._documents else []
         with self._lock:
+            in_file = self._file_entries()
             revision = self.database.revision("changes")
-            if self._found_at[0] is not unchanged or self._found_at[1] != revision:
+            if self._found_at[0] is not in_file or self._found_at[1] != revision:
                 known = [] if self._documents is None else read_changes(self.database)
-                entries = apply_changes(unchanged, known).entries
+                entries = apply_changes(in_file, known).entries
+                facts = self._facts_of(entries)
+                self._facts = {id(one.keyed): one for one in facts}
                 counts = Counter(keyed.entry.question for keyed in entries)
                 self._found = _Found(
                     entries,
-                    {to_document(keyed.entry, self._match).id: keyed for keyed in entries},
-                    {key_of_answer(keyed.entry.text(self._match)): keyed for keyed in entries},
+                    [one.words for one in facts],
+                    {one.id: one.keyed for one in facts},
+                    {one.answer_key: one.keyed for one in facts},
                     {text: keyed for keyed in entries if (text := keyed.entry.question) and counts[text] == 1},
-                    _known(entries),
+                    _known(facts),
                 )
-                self._found_at = unchanged, revision
+                self._found_at = in_file, revision
             return self._found
+
+    def _facts_of(self, entries: Iterable[KeyedEntry]) -> list[_Facts]:
+        known = self._facts  # another thread may put another dictionary in its place
+        return [known.get(id(keyed)) or _Facts.of(keyed, self._match) for keyed in entries]
 
     def _gaps(self, found: _Found) -> tuple[list[Gap], bool]:
         """The first groups found so far, and whether more come; they are found again if anything has changed."""
@@ -326,9 +365,9 @@ def _named(key: str, entries: Iterable[KeyedEntry]) -> KeyedEntry:
     return keyed
 
 
-def _known(entries: Iterable[KeyedEntry]) -> set[str]:
+def _known(facts: Iterable[_Facts]) -> set[str]:
     """The keys of all questions that entries know, and that of a sentence without words."""
-    return {"", *(question_key(text) for keyed in entries for text in keyed.entry.questions)}
+    return {""}.union(*(one.question_keys for one in facts))
 
 
 def _is_known(sentence: str, keys: set[str]) -> bool:
