@@ -75,7 +75,8 @@ def delete_traces(
         texts = _exact(sentence) if sentence else None
         for part, table in PARTS.items():
             deleted[part] += _delete_from(table, connection, keys=keys, texts=texts)
-        deleted["comments"] += _delete_comments(connection, keys=keys, texts=texts)
+        if comments := _delete_comments(connection, keys=keys, texts=texts):
+            deleted["comments"] = comments
         for number, change in _changes_without(connection, of_owner) if of_owner and texts is None else ():
             connection.execute(update(changes).where(changes.c.number == number).values(**change))
             deleted["changes"] += 1
@@ -97,7 +98,8 @@ def delete_sentence(database: Database, sentence: str) -> Counter[str]:
             accepted = wordings.c.state == "accepted"  # its undoing looks for it
             where = [~accepted] if table is wordings else []
             deleted[part] += _delete_from(table, connection, *where, keys=keys, texts=texts)
-        deleted["comments"] += _delete_comments(connection, keys=keys, texts=texts)
+        if comments := _delete_comments(connection, keys=keys, texts=texts):
+            deleted["comments"] = comments
         if deleted.total():
             database.note_deletion(connection)
     return deleted
