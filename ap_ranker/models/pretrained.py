@@ -147,7 +147,8 @@ def check_size(config: Mapping[str, Any], folder: Path) -> None:
         own = build_backbone(config).state_dict()
     size, stored = sum(value.numel() for value in own.values()), number_of_weights(shapes)
     if size > 2 * stored + LARGEST:  # a part, such as the first token's pooler, may not be stored
-        raise InputError(f"{folder}: expected weights for {CONFIG}'s {size:,} numbers, found {stored:,}. Take both.")
+        found = f"found {stored:,}. Take both files of one encoder."
+        raise InputError(f"{folder}: expected weights for {CONFIG}'s {size:,} numbers, {found}")
 
 
 _CODE = ("auto_map", "use_pretrained_backbone", "use_timm_backbone")

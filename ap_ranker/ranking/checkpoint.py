@@ -69,6 +69,9 @@ So few bits do not give a question away: they only tell that a text is probably 
 one of N with probability N / 2**32.
 """
 
+MAX_TOKENS = 10_000
+"""Of a text, for any model: what an encoder does with each pair of tokens takes their square."""
+
 MAX_TRAINED = 32 * 2**20
 """Maximum size of this file in bytes: of 3.7 million questions."""
 
@@ -92,7 +95,7 @@ class CheckpointConfig:
     model: Annotated[str, checked(MODELS.__contains__, f"one of {', '.join(sorted(MODELS))}")]  # its name
     options: Mapping[str, Any]  # all of its hyper-parameters
     embedding_size: Size  # dimensions of the word vectors; 0 for a model with a pretrained encoder
-    max_tokens: Annotated[Size, Field(ge=1)]  # of a text; longer texts are cut
+    max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)]  # of a text; longer texts are cut
     # The data and the settings of the training, for information; only `match` is used.
     training: Annotated[Mapping[str, Any], checked(_names_match, f"match to be one of {', '.join(Match)}")]
     segmenter: None = None  # of older checkpoints, whose models of words had other words of Chinese, Thai and so on

@@ -105,7 +105,9 @@ class Calibration:
     score: Annotated[float, Field(ge=0)]
     margin: Annotated[float, Field(ge=0)]
     bias: float
-    thresholds: Mapping[str, Annotated[float, Field(ge=0, le=1)]]
+    thresholds: Annotated[
+        Mapping[Annotated[str, Field(max_length=30)], Annotated[float, Field(ge=0, le=1)]], Field(max_length=100)
+    ]
     floor: float | None = None
     basis: Annotated[Basis, Field(strict=False)] = Basis.QUESTIONS
 

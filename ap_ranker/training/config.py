@@ -14,6 +14,7 @@ from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError, check_known
 from ap_ranker.models.registry import complete_options, model_spec
 from ap_ranker.models.spec import Optimizer, Recipe, Schedule
+from ap_ranker.ranking.checkpoint import MAX_TOKENS
 from ap_ranker.safe_open import parse_yaml, read_yaml_text
 from ap_ranker.settings import read_fields, settings
 from ap_ranker.text.languages import check_language
@@ -119,7 +120,7 @@ class TrainingConfig:
     vocabulary_from_vectors: Annotated[int, Field(ge=0, le=10_000_000)] = 50_000  # the largest file has 5 million
     freeze_embeddings: bool = False
     language: str | None = None
-    max_tokens: Annotated[int, Field(gt=0, le=10_000)] = 200  # some models have weights for each position
+    max_tokens: Annotated[int, Field(gt=0, le=MAX_TOKENS)] = 200  # some models have weights for each position
     match: Annotated[Match, Field(strict=False)] = DEFAULT_MATCH
     dev_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
     dev_questions: Annotated[int, Field(gt=0, le=1_000_000)] = 500
