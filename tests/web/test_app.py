@@ -359,7 +359,7 @@ def test_a_search_that_fails(client: TestClient, search: DeclaredPipeline, monke
     assert (response.status_code, list(response.json())) == (500, ["error"])
     assert "secret" not in response.text
     with monkeypatch.context() as patch:
-        patch.setattr(search.pipeline, "run_async", fail)
+        patch.setattr(search.pipeline, "run", fail)
         response = client.post("/search/run", json={"query": "x"})
     assert (response.status_code, list(response.json())) == (500, ["error"])
     assert "secret" not in response.text
