@@ -90,10 +90,21 @@ def padded_table(length: int) -> str:
     return head + "|a|\n" * ((length - len(head)) // 4)
 
 
+PROSE = """the parcel has not arrived yet, so where is my refund? Ask e-mail@shop.example or 0800 123 456.
+On 12/11/2026 I paid 1,000.50 € for it."""
+
+
 def prose(length: int) -> str:
     """What people write, made of words of several lengths."""
-    words = "the parcel has not arrived yet, so where is my refund? Ask e-mail@shop.example or 0800 123 456.\n".split(" ")
-    return (" ".join(random.Random(1).choices(words, k=length // 4 + 1)))[:length]
+    return (" ".join(random.Random(1).choices(PROSE.split(" "), k=length // 4 + 1)))[:length]
+
+
+def fibonacci(length: int) -> str:
+    """A text that almost repeats itself everywhere."""
+    shorter, longer = "a ", "b a "
+    while len(longer) < length:
+        shorter, longer = longer, longer + shorter
+    return longer[:length]
 
 
 SHAPES: dict[str, Shape] = {
@@ -125,7 +136,7 @@ SHAPES: dict[str, Shape] = {
     "one word": repeated("help "),
     "one word, then another": repeated("help ", after="me"),
     "two words in turn, then the first": repeated("to be ", after="to"),
-    "Fibonacci's word": lambda length: fibonacci(length),
+    "Fibonacci's word": fibonacci,
     "words that all differ": numbered("word{} "),
     "compounds that all differ": numbered("donau{}dampfschiff "),
     "letters at random": drawn("abcdefghijklmnopqrstuvwxyz     "),
@@ -341,7 +352,9 @@ SHAPES: dict[str, Shape] = {
     "one entity without end": repeated("a", before="&"),
     "definition list": repeated("<dl><dt>a<dd>b</dl>"),
     "definition lists opened": repeated("<dl><dt>a<dd>"),
-    "terms": numbered("<dt>a{}<dd>b", ),
+    "terms": numbered(
+        "<dt>a{}<dd>b",
+    ),
     "details": repeated("<details><summary>a?</summary>b</details>"),
     "details nested": halves("<details><summary>a?</summary>b", "</details>"),
     "details opened": numbered("<details><summary>a{}?</summary>b"),
@@ -413,11 +426,3 @@ SHAPES: dict[str, Shape] = {
     "controls of a terminal": repeated("\x1b[31m"),
     "everything at random": drawn("ab1 .,-'+#*_`[](){}<>|&;:/\\\"?!\n\t中กعé\u0301\u200b👍=@", seed=3),
 }
-
-
-def fibonacci(length: int) -> str:
-    """A text that almost repeats itself everywhere."""
-    one, other = "a ", "b a "
-    while len(other) < length:
-        one, other = other, other + one
-    return other[:length]

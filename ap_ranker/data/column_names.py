@@ -10,7 +10,6 @@ from pathlib import Path
 from ap_ranker.text.normal_form import normal_form
 
 
-
 @lru_cache(maxsize=2**16)  # each name is compared with those of all languages
 def plain(name: str) -> str:
     """A column's name as it is compared: without upper case and marks around it."""

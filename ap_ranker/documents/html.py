@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -148,12 +148,19 @@ def _remove_what_is_no_text(soup: BeautifulSoup) -> None:
 MOST_SPANNED = 20
 """Maximum number of columns that a cell of a table spans."""
 
-_LONG_SPACE = re.compile(r"[\t \r\n]{64,}+")
-"""Of which the converter leaves one character, in a time that grows with the square of its length."""
+_FEW = 64
+_LONG_SPACE = re.compile(rf"[\t \r\n]{{{_FEW},}}+")
+"""White space for which the converter takes a time that grows with the square of its length."""
 
 
 def _one_space(space: re.Match[str]) -> str:
+    """What the converter leaves of it."""
     return "\n" if "\n" in space[0] or "\r" in space[0] else " "
+
+
+def _short_space(space: re.Match[str]) -> str:
+    """The same in code, of which nothing is left out; nobody indents it so far."""
+    return space[0][:_FEW] + ("\n" if "\n" in space[0][_FEW:] else "")
 
 
 _BLOCKS = ("p", "div", "details", "dl", "dt", "dd")
@@ -171,8 +178,9 @@ def _to_text(tag: Tag) -> str:
     full: set[int] = set()  # elements with text; each is visited once, however deep the texts are
     strings: list[Any] = list(tag.strings)
     for i, string in enumerate(strings):
-        if _LONG_SPACE.search(string) and string.find_parent("pre") is None:
-            strings[i] = type(string)(_LONG_SPACE.sub(_one_space, string))
+        if _LONG_SPACE.search(string):
+            shorter = _one_space if string.find_parent("pre") is None else _short_space
+            strings[i] = type(string)(_LONG_SPACE.sub(shorter, string))
             string.replace_with(strings[i])
     for string in filter(str.strip, strings):
         full.update(

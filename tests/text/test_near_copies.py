@@ -53,7 +53,8 @@ def test_any_texts(texts: list[str]) -> None:
 def groups_of(texts: list[str]) -> list[int]:
     """The number of each text's group, by first occurrence, from all pairs one by one."""
     numbers = list(range(len(texts)))
-    pairs = [*naive(texts, NEAR), *((i, j) for i, j in combinations(range(len(texts)), 2) if key(texts, i) == key(texts, j))]
+    equal = [pair for pair in combinations(range(len(texts)), 2) if key(texts, pair[0]) == key(texts, pair[1])]
+    pairs = [*naive(texts, NEAR), *equal]
     for one, other in pairs:
         old, new = sorted([numbers[one], numbers[other]])[::-1]
         numbers = [new if number == old else number for number in numbers]

@@ -65,7 +65,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 @given(question=st.text(st.sampled_from("ab cd"), max_size=40))
 def test_never_too_many_forms(question: str) -> None:
     words = [("a",), ("b",), ("c", "d"), ("ab",)]
-    known = Synonyms({each: tuple(other for other in words if other != each) for each in words}, 2, None)
+    known = Synonyms({each: tuple(other for other in words if other != each) for each in words}, (2,), None)
     forms = known.forms(question)
     assert forms[0] == question
     assert len(forms) <= MOST

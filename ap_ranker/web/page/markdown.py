@@ -37,7 +37,6 @@ _ADDRESS = re.compile(
 )
 
 
-
 def _reader(*further: str) -> MarkdownIt:
     reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable(further)
     return reader.disable(["code", "reference", "lheading", "hr", "blockquote", "entity", "autolink"])

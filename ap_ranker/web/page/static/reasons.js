@@ -44,14 +44,18 @@ function side(name, { text, tokens }) {
   return [title, whole, summary(words, characters)];
 }
 
-// The weight of each word is that of its heaviest part; the model reads parts of words.
+// The weight of each word is that of its heaviest part; the model reads parts of words. Both are in the order of the text.
 function weighed(text, characters, tokens) {
   const words = [];
+  let first = 0; // the first token that does not end before the word
   for (const { start, end } of wordsOf(text, characters, tokens)) {
-    const heats = tokens.filter((token) => token.start < end && token.end > start).map((token) => token.heat);
-    if (heats.length) words.push({ start, end, heat: Math.max(...heats) });
+    while (first < tokens.length && tokens[first].end <= start) first++;
+    if (first === tokens.length || tokens[first].start >= end) continue;
+    let heat = 0;
+    for (let at = first; at < tokens.length && tokens[at].start < end; at++) heat = Math.max(heat, tokens[at].heat);
+    words.push({ start, end, heat });
   }
-  const largest = Math.max(...words.map((word) => word.heat), 1e-9);
+  const largest = words.reduce((most, word) => Math.max(most, word.heat), 1e-9);
   return words.map((word) => ({ ...word, heat: word.heat / largest }));
 }
 

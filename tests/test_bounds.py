@@ -1,0 +1,115 @@
+"""What is shown of a text, or kept of it, is at most a multiple of it; many things take no more than their number."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+from hostile import SHAPES
+
+pytest.importorskip("hypercorn", reason="the extra serve is not installed")
+
+from haystack import Document
+
+from ap_ranker.data.rows import check_columns
+from ap_ranker.documents import html
+from ap_ranker.files import guarded
+from ap_ranker.ranking.explanation import Token
+from ap_ranker.text import kept_results, languages, reading
+from ap_ranker.text.synonyms import MOST, read_synonyms
+from ap_ranker.web import presentation
+from ap_ranker.web.page.markdown import MAX_CHARACTERS, MOST_TIMES, to_html
+
+passages = importlib.import_module("ap_ranker.documents.passages")
+
+LENGTH = 6_000
+AROUND = 100
+"""Characters that stand around any text, such as the elements of a table."""
+
+
+@pytest.mark.parametrize("length", [LENGTH, MAX_CHARACTERS + 1])
+def test_html_is_a_multiple_of_its_text(length: int) -> None:
+    texts = {name: text_of(length) for name, text_of in SHAPES.items()}
+    sizes = {name: len(to_html(text)) for name, text in texts.items()}
+    assert not {name: size for name, size in sizes.items() if size > MOST_TIMES * len(texts[name]) + AROUND}
+
+
+def test_a_table_with_some_cells_missing_is_a_table() -> None:
+    rows = "| a | b | c |\n|---|---|---|\n" + "| d |\n| e | f |\n" * 3
+    assert to_html(rows).count("<tr>") == 7
+    assert "<table>" in to_html("# Prices\n\n" + rows + "\n- a\n- b\n")
+
+
+def test_an_answer_is_a_multiple_of_its_text() -> None:
+    sizes = {}
+    for name, text_of in SHAPES.items():
+        text = reading.plain(text_of(LENGTH))
+        found = Document(id="1", content=text, score=0.5, meta={"question": "a", "answer": text})
+        [shown] = presentation.presented("a word?", [found], calibrated=True)
+        sizes[name] = len(json.dumps(shown, ensure_ascii=False)) / (len(text) + AROUND)
+    assert not {name: size for name, size in sizes.items() if size > MOST_TIMES + 5}
+
+
+def test_a_heat_map_has_at_most_one_piece_for_each_character() -> None:
+    tokens = [Token("a", start, start + 1, 1 / 3) for start in range(LENGTH)] * 2
+    pieces = presentation.weighed(sorted(tokens, key=lambda token: token.start))
+    assert pieces is not None
+    assert len(pieces) <= LENGTH
+    assert len(json.dumps(pieces)) < 80 * LENGTH
+
+
+def test_a_spreadsheet_is_a_multiple_of_its_texts() -> None:
+    assert not [name for name, text_of in SHAPES.items() if len(guarded(text_of(LENGTH))) > 2 * LENGTH + AROUND]
+
+
+def test_a_long_heading_does_not_stand_whole_above_each_passage() -> None:
+    text = f"# {'long ' * 1000}\n" + "## b\nc\n" * 500
+    entries = passages.split(html.Converted(text, by="headings"), "manual.md")
+    assert len(entries) == 500
+    assert sum(len(entry.title) for entry in entries) < 500 * (passages.MAX_TITLE + 10)
+
+
+def test_a_cell_that_spans_a_thousand_columns() -> None:
+    text = "<table>" + "<tr><td colspan=1000>a</td></tr>" * 100 + "</table>"
+    assert len(html.read_page(text).text) < 3 * len(text)
+
+
+def test_synonyms_of_a_long_line_are_not_all_pairs(tmp_path: Path) -> None:
+    path = tmp_path / "synonyms.txt"
+    path.write_text(" = ".join(f"word{number}" for number in range(5000)))
+    known = read_synonyms(path)
+    assert len(known.others) == 5000
+    assert max(map(len, known.others.values())) <= MOST
+    assert known.others[("word7",)][:2] == (("word0",), ("word1",))
+
+
+def test_names_of_many_columns() -> None:
+    check_columns([f"column {number}" for number in range(200_000)], "faq.csv")  # each with all before: 40 minutes
+
+
+def test_words_longer_than_words_are_not_kept() -> None:
+    before = reading._words_of.cache_info().currsize, languages._stem.cache_info().currsize
+    reading.read_words("退" * 1000 + " " + "b" * 1000, "english")
+    assert (reading._words_of.cache_info().currsize, languages._stem.cache_info().currsize) == before
+
+
+def test_results_are_kept_up_to_a_number_of_characters() -> None:
+    read: list[str] = []
+
+    @kept_results.keep(10)
+    def double(text: str) -> str:
+        read.append(text)
+        return text * 2
+
+    assert [double("abcd"), double("efgh"), double("abcd")] == ["abcdabcd", "efghefgh", "abcdabcd"]
+    assert read == ["abcd", "efgh"]
+    double("ijkl")  # in place of "efgh", which was used before "abcd"
+    double("abcd")
+    assert read == ["abcd", "efgh", "ijkl"]
+    double("efgh")
+    assert read[-1] == "efgh"
+    double("longer than ten")
+    double("longer than ten")
+    assert read[-2:] == ["longer than ten"] * 2
