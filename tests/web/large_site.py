@@ -213,7 +213,7 @@ def costs_of(entries: int, asked: int) -> Iterator[Cost]:
     """What all routes and commands take on a site of this size."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_site(folder, write_checkpoint("qa-cnn", folder / "checkpoint"), entries, asked)
+        write_site(folder, write_checkpoint("ap-transformer", folder / "checkpoint"), entries, asked)
         yield from cost_of_routes(folder)
         for command in COMMANDS:
             yield cost_of_command(folder, command)

@@ -236,6 +236,20 @@ def from_address(address: str, cookie: str = "") -> Request:
     return Request({"type": "http", "headers": headers, "client": (address, 1)})
 
 
+def test_the_button_to_log_out_of_a_session_that_has_ended(owner: TestClient, client: TestClient) -> None:
+    """A browser gets the form to log in; a program, and another site's page, are refused as ever."""
+    browser = {"Accept": "text/html,application/xhtml+xml"}
+    owner.cookies.clear()  # as a browser does after its twelve hours
+    response = owner.post("/owner/logout", data={"x": "1"}, headers=browser)
+    assert (response.status_code, response.headers["location"]) == (303, "../owner")
+    assert owner.get("/owner").status_code == 401
+    assert owner.post("/owner/logout", data={"x": "1"}).status_code == 401
+    log_in(owner)
+    foreign = browser | {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+    assert owner.post("/owner/logout", data={"x": "1"}, headers=foreign).status_code == 401
+    assert owner.get("/owner").status_code == 200, "still logged in"
+
+
 def begun(sessions: Sessions, name: str = "") -> Request:
     response = Response()
     sessions.begin(sessions.keys()[0], name, response, secure=True)

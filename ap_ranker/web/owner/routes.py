@@ -261,8 +261,11 @@ class OwnersPage:
 
         @app.post(LOGOUT)
         async def end(request: Request) -> Response:
-            await self._require(request)
             response = RedirectResponse("../owner", 303)
+            # Of a session that has ended by itself, a browser gets the form to log in, not a sentence in JSON.
+            if "text/html" in request.headers.get("accept", "") and await self._owner(request) is None:
+                return response
+            await self._require(request)
             await self._run(self._sessions.end, request, response)
             return response
 
