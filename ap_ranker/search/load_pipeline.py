@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ _NAME = rf"(?<![\w.-]){_SECRET}[\w.-]++"
 # What is not closed ends with the text.
 _CLOSED = r"""\[[^\]]*(?:\]|\Z)|\([^)]*(?:\)|\Z)|\{[^}]*(?:\}|\Z)|'[^']*(?:'|\Z)|"[^"]*(?:"|\Z)"""
 _VALUE = rf"""(?:{_CLOSED}|[^\s,;&'")\]}}]+)"""
-_PATTERNS = [
+_PATTERNS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     # https://user:password@host; a password may contain an @. A text without one is not looked through again.
     (re.compile(r"(\w://)[^\s'\"<>]*+"), _without_user),
     # Authorization: Basic dXNlcjpwYXNz

@@ -56,8 +56,15 @@ class _Sets:
 
     def selected(self, rows: np.ndarray) -> _Sets:
         """Some of the sets, in their order."""
-        parts = (each[rows] for each in (self.grams, self.sizes, self.prefixes, self.lengths, self.last, self.order))
-        return _Sets(*parts, self.threshold)
+        return _Sets(
+            grams=self.grams[rows],
+            sizes=self.sizes[rows],
+            prefixes=self.prefixes[rows],
+            lengths=self.lengths[rows],
+            last=self.last[rows],
+            order=self.order[rows],
+            threshold=self.threshold,
+        )
 
     def needed(self, some: np.ndarray, others: np.ndarray) -> np.ndarray:
         """(P,) the number of members that each of P pairs must share to be near."""
@@ -166,7 +173,7 @@ class _Groups:
 
 def _sorted_rows(sets: _Sets, keys: Sequence[str]) -> np.ndarray:
     """The rows in the order of their texts' keys."""
-    return np.array(sorted(range(len(sets.order)), key=lambda row: keys[sets.order[row]]), dtype=np.int64)
+    return np.array(sorted(range(len(sets.order)), key=lambda row: keys[int(sets.order[row])]), dtype=np.int64)
 
 
 def _meets_others(sets: _Sets, labels: np.ndarray) -> np.ndarray:
