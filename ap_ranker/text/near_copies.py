@@ -1,106 +1,307 @@
-"""Nearly equal texts: an exact similarity join on character 5-grams, without comparing every text with every other.
+"""Near copies: questions that ask the same in the same words, but for slips, order and politeness.
 
-What near is, `nearly_equal` of `reading.py` says; texts shorter than five characters have no 5-grams here.
+One rule for all that must know whether two questions are the same one: `split`, `train`, `evaluate`, `check`,
+`retrain`, `calibrate` and the owner's desk. (Answers are compared as a whole: `nearly_equal.py`.)
 
-Two sets that are so similar share at least one of their rarest members: the prefix filter of Bayardo, Ma & Srikant
-(2007), with the bound on the remaining members of Xiao et al. (2008, PPJoin). The join is exact, not sampled.
+Two questions are near copies if their words (`question_words.py`) are equal, in the same order but for the place where
+they begin ("for returns, what does the label mean?"), or become equal by one change of either question:
+
+1. a slip: two neighbouring letters exchanged, or a letter too many, in a word of at least `SLIP` letters;
+2. two words written as one;
+3. a word left out, of at least `DROP_ONE` words, or two words, of at least `DROP_TWO`;
+4. a word, but not the last, exchanged for any other, of at least `EXCHANGE` words: so many others are equal.
+
+No change concerns a number or a negation, so that 30 days are not 60, and what is covered is not what is not.
+
+The time is linear: each question has one form, a hash of its words in a ring, and some hundred variants, the hashes
+after each possible change. Two questions are near if the form of one is a variant of the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ap_ranker.errors import extra_for
-from ap_ranker.text.reading import NEAR, SIZE, bare, near_key
+from ap_ranker.text.question_words import Words, is_fixed, question_words, size
+from ap_ranker.text.reading import near_key
 
-with extra_for("Training and measuring need", "train"):
-    from scipy import sparse
-    from scipy.sparse.csgraph import connected_components
+SLIP = 4
+"""Minimum number of letters of a word with a slip: shorter words become other words."""
 
-_BATCH = 512
+DROP_ONE, DROP_TWO, EXCHANGE = 6, 8, 8
+"""Minimum number of words of a question from which one or two words may be missing, or one be another."""
 
+MOST_FOR_TWO = 30
+"""Maximum number of words of which two may be missing: the number of such pairs grows with the square."""
 
-def near_pairs(texts: Sequence[str], threshold: float = NEAR) -> np.ndarray:
-    """(pairs, 2) positions of all texts that are near, the smaller one first, sorted."""
-    grams = _grams([bare(text) for text in texts])
-    sizes = np.diff(grams.indptr)
-    order = np.argsort(sizes, kind="stable")[np.count_nonzero(sizes == 0) :]  # shortest first, without empty sets
-    grams, sizes = grams[order], sizes[order]
-    # Prefixes half as long again as needed: fewer pairs that are not near pass the bound, which halves the time.
-    lengths = np.minimum(sizes, (sizes - np.ceil(threshold * sizes - 1e-9).astype(np.int64) + 1) * 3 // 2)
-    last = grams.indices[grams.indptr[:-1] + lengths - 1] if len(order) else lengths
-    prefixes = _prefixes(grams, lengths)
-    batches = []
-    for start in range(0, len(order), _BATCH):
-        end = min(start + _BATCH, len(order))
-        low = int(np.searchsorted(sizes, threshold * sizes[start] - 1e-9))
-        common = (prefixes[start:end] @ prefixes[low:end].T).tocoo()
-        longer, shorter, count = common.row + start, common.col + low, common.data
-        needed = np.ceil(threshold / (1 + threshold) * (sizes[longer] + sizes[shorter]) - 1e-9)
-        first = np.where(last[longer] < last[shorter], longer, shorter)  # the one whose prefix ends first
-        kept = (shorter < longer) & (count + sizes[first] - lengths[first] >= needed)
-        longer, shorter, needed = longer[kept], shorter[kept], needed[kept]
-        for part in range(0, len(longer), _BATCH):
-            rows = slice(part, part + _BATCH)
-            both = np.asarray(grams[longer[rows]].multiply(grams[shorter[rows]]).sum(axis=1)).ravel()
-            near = both >= needed[rows]
-            batches.append(np.stack([order[longer[rows][near]], order[shorter[rows][near]]], axis=1))
-    pairs = np.sort(np.concatenate(batches), axis=1) if batches else np.empty((0, 2), dtype=np.int64)
-    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+FEWEST_NEIGHBOURS = 3
+"""Words of a ring in which each has two different neighbours."""
+
+_MASK = 2**64 - 1
+_MULTIPLIER = 0x9E3779B97F4A7C15
+_ANY_WORD = 0x5851F42D4C957F2D
+
+Hashes = NDArray[np.uint64] | NDArray[np.uint32]
 
 
-def near_groups(texts: Sequence[str]) -> np.ndarray:
-    """(N,) the group of each of N texts: the connected components of equal and near texts."""
-    keys = [near_key(text) for text in texts]
-    distinct = list(dict.fromkeys(keys))
-    row_of = {key: row for row, key in enumerate(distinct)}
-    pairs = near_pairs(distinct)
-    links = sparse.coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(distinct),) * 2)
-    group_of = connected_components(links, directed=False)[1]
-    return np.array([group_of[row_of[key]] for key in keys], dtype=np.int64)
+def near_groups(texts: Sequence[str]) -> NDArray[np.int64]:
+    """(N,) the group of each of N texts: near copies, and near copies of these, have one number."""
+    table = _FormTable.of(texts)
+    groups = _Groups(len(texts))
+    firsts, places = table.first_owners()
+    for rows, hashes in ((table.own_rows, table.own), (table.variant_rows, table.variants)):
+        matches, place = _find(hashes, firsts)
+        for row, owner in zip(rows[matches].tolist(), places[place].tolist(), strict=True):
+            groups.join(owner, row)
+    order = np.argsort(table.exchanges, kind="stable")
+    is_same = table.exchanges[order][1:] == table.exchanges[order][:-1]
+    rows = table.exchange_rows[order]
+    for one, other in zip(rows[:-1][is_same].tolist(), rows[1:][is_same].tolist(), strict=True):
+        groups.join(one, other)
+    return np.array([groups.number(row) for row in range(len(texts))], dtype=np.int64)
+
+
+def near_earlier(texts: Sequence[str]) -> dict[int, int]:
+    """The position of each text that is near an earlier one -> that of the first of these."""
+    table = _FormTable.of(texts)
+    earliest = np.arange(len(texts), dtype=np.int64)
+    own, variants = (table.own, table.own_rows), (table.variants, table.variant_rows)
+    exchanges = table.exchanges, table.exchange_rows
+    for (hashes, rows), others in ((own, variants), (variants, own), (exchanges, exchanges)):
+        distinct, first = _first_rows(*others)
+        matches, place = _find(hashes, distinct)
+        np.minimum.at(earliest, rows[matches], first[place])
+    return {row: int(first) for row, first in enumerate(earliest) if first < row}
 
 
 def near_any(texts: Collection[str], others: Collection[str]) -> set[str]:
-    """The texts that equal one of the others or are near one."""
-    keys = {text: near_key(text) for text in (*texts, *others)}
-    other_keys = {keys[other] for other in others}
-    distinct = list(dict.fromkeys(keys.values()))
-    near = set(other_keys)
-    for i, j in near_pairs(distinct):
-        if not other_keys.isdisjoint(pair := {distinct[i], distinct[j]}):
-            near |= pair
-    return {text for text in texts if keys[text] in near}
+    """The texts that are near copies of one of the others, or equal to one."""
+    known = KnownForms.of(others)
+    return {text for text in texts if known.has(text)}
 
 
-def _grams(texts: Sequence[str]) -> sparse.csr_matrix:
-    """(N, grams) sparse, 1 where a text has a 5-gram; columns from rare to frequent, sorted within each row."""
-    codes = np.frombuffer("".join(texts).encode("utf-32-le"), dtype=np.uint32)
-    lengths = np.array([len(text) for text in texts], dtype=np.int64)
-    windows = np.maximum(lengths - SIZE + 1, 0)
-    begins = np.cumsum(lengths) - lengths
-    position = np.arange(windows.sum()) + np.repeat(begins - (np.cumsum(windows) - windows), windows)
-    used = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.uint64)
-    used[codes] = 1
-    letters = (np.cumsum(used, dtype=np.uint64) - used)[codes]
-    base = used.sum(dtype=np.uint64)  # exact up to 7,131 distinct characters, a 64-bit hash beyond
-    code = np.zeros(len(position), dtype=np.uint64)
-    for step in range(SIZE):
-        code = code * base + letters[position + step]
-    distinct, column = np.unique(code, return_inverse=True)
-    rank = np.empty(len(distinct), dtype=np.int32)
-    rank[np.argsort(np.bincount(column, minlength=len(rank)), kind="stable")] = np.arange(len(rank))
-    starts = np.concatenate([[0], np.cumsum(windows)])
-    ones = np.ones(len(column), dtype=np.int32)
-    matrix = sparse.csr_matrix((ones, rank[column], starts), shape=(len(texts), max(len(rank), 1)))
-    matrix.sum_duplicates()  # also sorts each row
-    matrix.data[:] = 1  # a repeated gram is one member of the set
-    return matrix
+@dataclass(frozen=True)
+class KnownForms:
+    """The forms of questions that are known: hashes, sorted, by which a near copy of one of them is recognized."""
+
+    own: Hashes
+    variants: Hashes
+    exchanges: Hashes
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> KnownForms:
+        """Those of these questions."""
+        table = _FormTable.of(texts)
+        return cls(np.unique(table.own), np.unique(table.variants), np.unique(table.exchanges))
+
+    def has(self, text: str) -> bool:
+        """Whether a question is a near copy of a known one."""
+        forms = forms_of(text)
+        pairs = (self.own, forms.variants), (self.variants, forms.own), (self.exchanges, forms.exchanges)
+        return any(_has_any(known, hashes) for known, hashes in pairs)
+
+    def joined(self, other: KnownForms) -> KnownForms:
+        """These and others."""
+        names = ("own", "variants", "exchanges")
+        return KnownForms(*(np.union1d(getattr(self, name), getattr(other, name)) for name in names))
+
+    def short(self) -> KnownForms:
+        """With 32 bits of each hash, as a file has them: they tell a copy, but give no question away."""
+        return KnownForms(*(np.unique(each.astype(np.uint32)) for each in (self.own, self.variants, self.exchanges)))
 
 
-def _prefixes(grams: sparse.csr_matrix, lengths: np.ndarray) -> sparse.csr_matrix:
-    within = np.arange(grams.nnz) - np.repeat(grams.indptr[:-1], np.diff(grams.indptr))
-    kept = within < np.repeat(lengths, np.diff(grams.indptr))
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    return sparse.csr_matrix((grams.data[kept], grams.indices[kept], ends), shape=grams.shape)
+def _has_any(known: Hashes, hashes: Collection[int]) -> bool:
+    wanted = np.fromiter(hashes, dtype=np.uint64, count=len(hashes)).astype(known.dtype)
+    return bool(len(_find(wanted, known)[0]))
+
+
+def _find(hashes: Hashes, distinct: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The positions of those hashes that are among sorted distinct ones, and where there."""
+    if not len(distinct):
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    place = np.minimum(np.searchsorted(distinct, hashes), len(distinct) - 1)
+    matches = np.flatnonzero(distinct[place] == hashes)
+    return matches, place[matches]
+
+
+def _first_rows(hashes: Hashes, rows: NDArray[np.int32]) -> tuple[Hashes, NDArray[np.int64]]:
+    """The distinct hashes, sorted, and the first row of each."""
+    distinct, place = np.unique(hashes, return_inverse=True)
+    first = np.full(len(distinct), np.iinfo(np.int64).max)
+    np.minimum.at(first, place, rows)
+    return distinct, first
+
+
+@dataclass(frozen=True)
+class _FormTable:
+    """The forms of questions, and the row of the question of each: arrays, as a hundred thousand have ten million."""
+
+    own: Hashes
+    own_rows: NDArray[np.int32]
+    variants: Hashes
+    variant_rows: NDArray[np.int32]
+    exchanges: Hashes
+    exchange_rows: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> _FormTable:
+        own, variants, exchanges = (_Column() for _ in range(3))
+        for row, text in enumerate(texts):
+            forms = forms_of(text)
+            own.add(row, forms.own)
+            variants.add(row, forms.variants)
+            exchanges.add(row, forms.exchanges)
+        return cls(*own.arrays(), *variants.arrays(), *exchanges.arrays())
+
+    def first_owners(self) -> tuple[Hashes, NDArray[np.int64]]:
+        """The distinct own forms, sorted, and the first question that has each."""
+        return _first_rows(self.own, self.own_rows)
+
+
+class _Column:
+    """Hashes with the row of each, while they are collected."""
+
+    def __init__(self) -> None:
+        self._hashes, self._rows = array("Q"), array("i")
+
+    def add(self, row: int, hashes: Collection[int]) -> None:
+        self._hashes.extend(hashes)
+        self._rows.extend([row] * len(hashes))
+
+    def arrays(self) -> tuple[Hashes, NDArray[np.int32]]:
+        return np.array(self._hashes, dtype=np.uint64), np.array(self._rows, dtype=np.int32)
+
+
+class _Groups:
+    """Sets of numbers that are joined (union-find)."""
+
+    def __init__(self, count: int) -> None:
+        self._parent = list(range(count))
+
+    def number(self, row: int) -> int:
+        """The smallest number of the group."""
+        while self._parent[row] != row:
+            self._parent[row] = self._parent[self._parent[row]]
+            row = self._parent[row]
+        return row
+
+    def join(self, one: int, other: int) -> None:
+        first, second = sorted((self.number(one), self.number(other)))
+        self._parent[second] = first
+
+
+@dataclass(frozen=True)
+class Forms:
+    """What a question is compared by: near ones have a form among the other's variants, or an exchange in common."""
+
+    own: frozenset[int]
+    variants: frozenset[int]
+    exchanges: frozenset[int]
+
+
+def forms_of(text: str) -> Forms:
+    """The hashes of a question, of 64 bits; of a text that asks nothing, such as a greeting, only of all its words."""
+    readings = question_words(text)
+    if not readings:
+        whole = frozenset([_hash(f"\n{near_key(text)}")])
+        return Forms(whole, whole, frozenset())
+    own, variants, exchanges = set(), set(), set()
+    for words in readings:
+        ring = _Ring(words)
+        own.add(ring.total)
+        variants.add(ring.total)
+        variants.update(ring.slips())
+        variants.update(ring.joined())
+        variants.update(ring.without())
+        exchanges.update(ring.exchanges())
+    return Forms(frozenset(own), frozenset(variants), frozenset(exchanges))
+
+
+class _Ring:
+    """Words in a ring, hashed by their pairs of neighbours: the sum is the same wherever the ring begins."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.hashes = [_hash(word) for word in words]
+        self.free = [place for place, word in enumerate(words) if not is_fixed(word)]
+        self.size = size(words)
+        self.total = _sum_of_pairs(self.hashes)
+
+    def slips(self) -> Iterator[int]:
+        """After a slip in a word."""
+        for place in self.free:
+            slips = _slips(self.words[place])
+            if len(self.words) < FEWEST_NEIGHBOURS:
+                yield from (self._changed(place, 1, [slip]) for slip in slips)
+                continue
+            before, word, after = (self.hashes[(place + step) % len(self.hashes)] for step in (-1, 0, 1))
+            others = self.total - _pair(before, word) - _pair(word, after)
+            yield from [(others + _pair(before, slip) + _pair(slip, after)) & _MASK for slip in slips]
+
+    def joined(self) -> Iterator[int]:
+        """With two neighbouring words as one."""
+        for place in range(len(self.words) - 1):
+            yield self._changed(place, 2, [_hash(self.words[place] + self.words[place + 1])])
+
+    def without(self) -> Iterator[int]:
+        """Without one word, or two."""
+        if self.size >= DROP_ONE:
+            for place in self.free:
+                yield self._changed(place, 1, [])
+        if self.size >= DROP_TWO and len(self.words) <= MOST_FOR_TWO:
+            for left_out in combinations(self.free, 2):
+                yield _sum_of_pairs([each for place, each in enumerate(self.hashes) if place not in left_out])
+
+    def exchanges(self) -> Iterator[int]:
+        """With any word in the place of one, but the last, which most often is what is asked about."""
+        if self.size >= EXCHANGE:
+            for place in self.free:
+                if place < len(self.words) - 1:
+                    yield self._changed(place, 1, [_ANY_WORD])
+
+    def _changed(self, place: int, count: int, new: list[int]) -> int:
+        """The sum with so many words from a place exchanged for new ones."""
+        if len(self.hashes) < count + FEWEST_NEIGHBOURS - 1:
+            return _sum_of_pairs([*self.hashes[:place], *new, *self.hashes[place + count :]])
+        before, after = self.hashes[place - 1], self.hashes[(place + count) % len(self.hashes)]
+        old = [before, *self.hashes[place : place + count], after]
+        return (self.total - _chain(old) + _chain([before, *new, after])) & _MASK
+
+
+def _sum_of_pairs(hashes: Sequence[int]) -> int:
+    return _chain([*hashes, hashes[0]]) if hashes else 0
+
+
+def _chain(hashes: Sequence[int]) -> int:
+    """The sum of the hashes of all pairs of neighbours."""
+    return sum(map(_pair, hashes[:-1], hashes[1:])) & _MASK
+
+
+def _pair(one: int, other: int) -> int:
+    mixed = (one * _MULTIPLIER ^ (other << 1)) & _MASK
+    mixed = (mixed ^ mixed >> 29) * _MULTIPLIER & _MASK
+    return mixed ^ mixed >> 32
+
+
+@lru_cache(maxsize=2**17)
+def _hash(word: str) -> int:
+    digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+@lru_cache(maxsize=2**15)
+def _slips(word: str) -> list[int]:
+    """The hashes of a word with a letter less, but the first, and with two neighbouring letters exchanged."""
+    if len(word) < SLIP:
+        return []
+    slips = {word[:place] + word[place + 1] + word[place] + word[place + 2 :] for place in range(1, len(word) - 1)}
+    if len(word) > SLIP:
+        slips |= {word[:place] + word[place + 1 :] for place in range(1, len(word))}
+    return [_hash(slip) for slip in sorted(slips - {word})]

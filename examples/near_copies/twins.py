@@ -33,7 +33,7 @@ LONG_WORD = 5
 WORDS_TO_DROP_ONE = 6
 """Minimum number of words of a question that loses one."""
 
-NEVER_DROPPED = frozenset("not no never without none nothing neither nor".split())
+NEVER_DROPPED = frozenset(["not", "no", "never", "without", "none", "nothing", "neither", "nor"])
 """Without one of these, a question asks for the opposite."""
 
 PHRASES = tomllib.loads((HERE / "phrases.toml").read_text(encoding="utf-8"))

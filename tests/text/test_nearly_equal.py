@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.text.near_copies import near_pairs
+from ap_ranker.text.nearly_equal import nearly_equal_pairs
 from ap_ranker.text.reading import NEAR, bare
 
 
@@ -40,18 +40,18 @@ def test_against_all_pairs(threshold: float) -> None:
         texts.append(" ".join(changed))
     expected = naive(texts, threshold)
     assert len(expected) > 10
-    assert [tuple(pair) for pair in near_pairs(texts, threshold).tolist()] == expected
+    assert [tuple(pair) for pair in nearly_equal_pairs(texts, threshold).tolist()] == expected
 
 
 @given(st.lists(st.text(alphabet="ab é中.", max_size=14), max_size=12))
 def test_any_texts(texts: list[str]) -> None:
-    assert [tuple(pair) for pair in near_pairs(texts, 0.5).tolist()] == naive(texts, 0.5)
+    assert [tuple(pair) for pair in nearly_equal_pairs(texts, 0.5).tolist()] == naive(texts, 0.5)
 
 
 def test_case_and_punctuation_do_not_count() -> None:
-    assert near_pairs(["Where is my parcel?", "other words", "where is, my PARCEL"]).tolist() == [[0, 2]]
+    assert nearly_equal_pairs(["Where is my parcel?", "other words", "where is, my PARCEL"]).tolist() == [[0, 2]]
 
 
 def test_more_texts_than_one_batch() -> None:
     texts = [f"{number * 7919:09d} {number * 104729:09d}" for number in range(1500)]
-    assert near_pairs([*texts, texts[3] + "!"]).tolist() == [[3, 1500]]
+    assert nearly_equal_pairs([*texts, texts[3] + "!"]).tolist() == [[3, 1500]]
