@@ -6,7 +6,8 @@ One rule for all that must know whether two questions are the same one: `split`,
 Two questions are near copies if their words (`question_words.py`) are equal, in the same order but for the place where
 they begin ("for returns, what does the label mean?"), or become equal by one change of either question:
 
-1. a slip: two neighbouring letters exchanged, or a letter too many, in a word of at least `SLIP` letters;
+1. a slip: two neighbouring letters exchanged, or a letter too many, in a word of at least `SLIP` letters; in scripts
+   without spaces, two neighbouring characters exchanged;
 2. two words written as one;
 3. a word left out, of at least `DROP_ONE` words, or two words, of at least `DROP_TWO`;
 4. a word, but not the last, exchanged for any other, of at least `EXCHANGE` words: so many others are equal.
@@ -29,7 +30,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from ap_ranker.text.question_words import Words, is_fixed, question_words, size
+from ap_ranker.text.question_words import Words, is_character, is_fixed, question_words, size
 from ap_ranker.text.reading import near_key
 
 SLIP = 4
@@ -218,6 +219,7 @@ def forms_of(text: str) -> Forms:
         own.add(ring.total)
         variants.add(ring.total)
         variants.update(ring.slips())
+        variants.update(ring.turned())
         variants.update(ring.joined())
         variants.update(ring.without())
         exchanges.update(ring.exchanges())
@@ -244,6 +246,12 @@ class _Ring:
             before, word, after = (self.hashes[(place + step) % len(self.hashes)] for step in (-1, 0, 1))
             others = self.total - _pair(before, word) - _pair(word, after)
             yield from [(others + _pair(before, slip) + _pair(slip, after)) & _MASK for slip in slips]
+
+    def turned(self) -> Iterator[int]:
+        """With two neighbouring characters exchanged, in scripts without spaces, where each is a word."""
+        for place in range(len(self.words) - 1):
+            if is_character(self.words[place]) and is_character(self.words[place + 1]):
+                yield self._changed(place, 2, [self.hashes[place + 1], self.hashes[place]])
 
     def joined(self) -> Iterator[int]:
         """With two neighbouring words as one."""

@@ -102,6 +102,13 @@ def _same() -> dict[str, str]:
 
 
 @cache
+def _spellings() -> list[tuple[regex.Pattern[str], str]]:
+    """Endings that are written in two ways, and the one of these that is compared."""
+    pairs = [pair for language in _languages() for pair in language.get("spellings", [])]
+    return [(regex.compile(pattern), spelling) for pattern, spelling in pairs]
+
+
+@cache
 def _lists() -> _Lists:
     def read(name: str) -> list[Words]:
         texts = [text for language in _languages() for text in language[name]]
@@ -117,9 +124,14 @@ def is_fixed(word: str) -> bool:
     return word in _lists().negations or any(map(str.isdecimal, word))
 
 
+def is_character(word: str) -> bool:
+    """Whether a word is a character of a script without spaces."""
+    return bool(_UNSPACED.match(word))
+
+
 def size(words: Sequence[str]) -> float:
     """How much words say, in words of a script with spaces: one character of another says less."""
-    return sum(1.0 if not _UNSPACED.match(word) else 0.5 if _HAN.match(word) else 0.3 for word in words)
+    return sum(1.0 if not is_character(word) else 0.5 if _HAN.match(word) else 0.3 for word in words)
 
 
 def question_words(text: str) -> list[Words]:
@@ -204,5 +216,12 @@ def _words_of(token: str) -> Words:
         word = shortened[1]
     article, apostrophe, rest = word.partition("'")
     words = [article, rest] if apostrophe and len(article) <= LONGEST_ARTICLE else [word]
-    same = _same()
-    return tuple(same.get(each, each) for part in words if (each := part.replace("'", "")))
+    return tuple(_spelled(part.replace("'", "")) for part in words if part)
+
+
+def _spelled(word: str) -> str:
+    """A word in the one of its spellings that is compared."""
+    word = _same().get(word, word)
+    for pattern, spelling in _spellings():
+        word = pattern.sub(spelling, word)
+    return word
