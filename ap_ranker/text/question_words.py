@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -137,16 +137,22 @@ def size(words: Sequence[str]) -> float:
 def question_words(text: str) -> list[Words]:
     """What a text asks, as words; also by a sentence alone that is most of it. Empty if there are no words."""
     text = text[:MOST_CHARACTERS].strip()
+    readings = [words for words in _sentences(text) if words]
+    spelled = [tuple(map(_spelled, words)) for words in readings]
+    return list(dict.fromkeys([*readings, *spelled]))  # as it is, too: a slip may hide that there is another spelling
+
+
+def _sentences(text: str) -> Iterator[Words]:
+    """The words of the whole text, and of each sentence that is most of it."""
     whole = _asked_by(text)
-    readings = [whole] if whole else []
+    yield whole
     least = max(LEAST_SENTENCE, LEAST_SHARE * size(whole))
     if size(whole) < LEAST_SENTENCE or not _SENTENCE_END.search(text[:-1]):
-        return readings
+        return
     for sentence in _SENTENCE_END.split(_NUMBER.sub("", text)):
         words = _asked_by(sentence)
-        if size(words) >= least and words not in readings:
-            readings.append(words)
-    return readings
+        if size(words) >= least:
+            yield words
 
 
 def _asked_by(text: str) -> Words:
@@ -216,12 +222,13 @@ def _words_of(token: str) -> Words:
         word = shortened[1]
     article, apostrophe, rest = word.partition("'")
     words = [article, rest] if apostrophe and len(article) <= LONGEST_ARTICLE else [word]
-    return tuple(_spelled(part.replace("'", "")) for part in words if part)
+    same = _same()
+    return tuple(same.get(each, each) for part in words if (each := part.replace("'", "")))
 
 
+@lru_cache(maxsize=2**16)
 def _spelled(word: str) -> str:
     """A word in the one of its spellings that is compared."""
-    word = _same().get(word, word)
     for pattern, spelling in _spellings():
         word = pattern.sub(spelling, word)
     return word
