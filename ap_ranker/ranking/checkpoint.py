@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import torch
 from pydantic import Field
 from safetensors import SafetensorError
+from safetensors.numpy import load, save
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -39,6 +40,7 @@ from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration
 from ap_ranker.settings import checked, read_fields, settings
 from ap_ranker.text.languages import is_language
+from ap_ranker.text.near_copies import KnownForms
 from ap_ranker.text.reading import READING_VERSION, question_key
 from ap_ranker.text.tokenizer import AnyTokenizer, SubwordTokenizer, WordTokenizer
 
@@ -55,6 +57,16 @@ TRAINED_QUESTIONS = "trained_questions.txt"
 So few bits do not give a question away: they only tell that a text is probably one of them. A new question is taken for
 one of N with probability N / 2**32.
 """
+
+TRAINED_FORMS = "trained_forms.safetensors"
+"""A file with 32 bits of each form of these questions (`KnownForms`), which tell their near copies; not pushed either.
+
+The questions are those of the data; sentences of answers, which it may have learnt from as well, are only among the
+former. A new question is taken for a copy of one of N with a probability of some N / 2**25, as it has a hundred forms.
+"""
+
+DEV_QUESTIONS = "dev_questions.txt"
+"""The same as `TRAINED_QUESTIONS` for the questions that chose the epoch and the weights; not pushed either."""
 
 Size = Annotated[int, Field(ge=0, le=LARGEST)]
 Weight = Annotated[float, Field(ge=0)]
@@ -104,7 +116,7 @@ def save_checkpoint(
     model: AnswerModel,
     tokenizer: AnyTokenizer,
     card: str,
-    further: Mapping[str, str] = MappingProxyType({}),
+    further: Mapping[str, str | bytes] = MappingProxyType({}),
     finish: Callable[[Path], None] = lambda folder: None,
 ) -> None:
     """Write a checkpoint folder, with `further` files by name; it replaces an older one when `finish` is done with it.
@@ -122,8 +134,8 @@ def save_checkpoint(
         write_checkpoint_config(draft, config)
         save_file({name: value.contiguous() for name, value in weights.items()}, draft / WEIGHTS)
         tokenizer.save(draft / TOKENIZER)
-        for name, text in {CARD: card, **further}.items():
-            (draft / name).write_text(text, encoding="utf-8")
+        for name, content in {CARD: card, **further}.items():
+            (draft / name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
         finish(draft)
 
 
@@ -318,14 +330,31 @@ def trained_lines(questions: Iterable[str], before: Path | None = None) -> str:
     return "".join(f"{each}\n" for each in sorted((known or set()).union(map(_hash, questions))))
 
 
-def find_trained(folder: Path, questions: Sequence[str]) -> list[bool] | None:
-    """Whether a checkpoint has learnt from each question; `None` without such a file, as one of the hub."""
-    known = _trained(folder)
+def find_trained(folder: Path, questions: Sequence[str], name: str = TRAINED_QUESTIONS) -> list[bool] | None:
+    """Whether a checkpoint has learnt from each question, or by another file of hashes; `None` without such a file."""
+    known = _trained(folder, name)
     return None if known is None else [_hash(question) in known for question in questions]
 
 
-def _trained(folder: Path) -> set[str] | None:
-    path = folder / TRAINED_QUESTIONS
+def trained_forms(questions: Iterable[str], before: Path | None = None) -> bytes:
+    """The content of `TRAINED_FORMS` for these questions and those of a checkpoint that training began with."""
+    forms = KnownForms.of(questions).short()
+    earlier = read_trained_forms(before) if before else None
+    return save(asdict(forms if earlier is None else forms.joined(earlier)))
+
+
+def read_trained_forms(folder: Path) -> KnownForms | None:
+    """The forms of the questions that a checkpoint has learnt from; `None` without such a file, as one of the hub."""
+    path = folder / TRAINED_FORMS
+    if not path.is_file():
+        return None
+    advice = " Remove it: near copies of what was learnt then count as new questions."
+    with library_errors(f"{path}: not the forms of questions", (SafetensorError, OSError, KeyError, TypeError), advice):
+        return KnownForms(**load(path.read_bytes()))
+
+
+def _trained(folder: Path, name: str = TRAINED_QUESTIONS) -> set[str] | None:
+    path = folder / name
     return set(path.read_text(encoding="utf-8", errors="replace").split()) if path.is_file() else None
 
 
