@@ -51,7 +51,11 @@ def train(
         str | None, option("Licence of the checkpoint, as the model hub names it, such as apache-2.0.", "--license")
     ] = None,
     must_beat_bm25: Annotated[
-        bool, option(f"Exit with code {NO_GAIN} unless dev MRR is higher than BM25's (p < 0.05).", "--must-beat-bm25")
+        bool,
+        option(
+            f"Exit with code {NO_GAIN} unless MRR on new dev questions is higher than BM25's (p < 0.05).",
+            "--must-beat-bm25",
+        ),
     ] = False,
 ) -> None:
     """Train a ranker on question-answer pairs, and test whether it beats BM25 on the dev questions."""
