@@ -264,7 +264,8 @@ class FusionFit:
     ) -> FusionFit:
         """What `fit_fusion` fits to."""
         raised = evaluation_set.with_wordings(ranker, scores)
-        data, own = evaluation_set.dataset, ([], [])
+        data = evaluation_set.dataset
+        own: tuple[list[Signals], list[NDArray[np.bool_]]] = ([], [])
         if raised.wordings is None:
             start = Weights(0.0 if scores.cosines is None or data.judged else DEFAULT_WEIGHT)
         else:

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +50,7 @@ _MASK = 2**64 - 1
 _MULTIPLIER = 0x9E3779B97F4A7C15
 _ANY_WORD = 0x5851F42D4C957F2D
 
-Hashes = NDArray[np.uint64] | NDArray[np.uint32]
+Hashes = NDArray[np.unsignedinteger[Any]]
 
 
 def near_groups(texts: Sequence[str]) -> NDArray[np.int64]:
@@ -213,7 +214,9 @@ def forms_of(text: str) -> Forms:
     if not readings:
         whole = frozenset([_hash(f"\n{near_key(text)}")])
         return Forms(whole, whole, frozenset())
-    own, variants, exchanges = set(), set(), set()
+    own: set[int] = set()
+    variants: set[int] = set()
+    exchanges: set[int] = set()
     for words in readings:
         ring = _Ring(words)
         own.add(ring.total)

@@ -114,9 +114,11 @@ def _lists() -> _Lists:
         texts = [text for language in _languages() for text in language[name]]
         return [words for words in map(_split, texts) if words]
 
-    phrases = [Phrases(read(name)) for name in ("greetings", "polite", "closings", "subjects")]
+    greetings, polite, closings, subjects = (
+        Phrases(read(name)) for name in ("greetings", "polite", "closings", "subjects")
+    )
     light, negations = (frozenset(words[-1] for words in read(name)) for name in ("light", "negations"))
-    return _Lists(*phrases, light=light, negations=negations)
+    return _Lists(greetings, polite, closings, subjects, light, negations)
 
 
 def is_fixed(word: str) -> bool:
