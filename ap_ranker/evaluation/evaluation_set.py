@@ -196,6 +196,11 @@ class EvaluationSet:
         report = self.report_of(scores, decision.weights, decision.served)
         return replace(report, model_name=ranker.config.model) if ranker.config else report
 
+    def report_of_bm25(self) -> EvaluationReport:
+        """BM25 as if it were the model."""
+        left_out = len(self.dataset.questions) - len(self.questions)
+        return EvaluationReport(self.dataset, left_out, self.candidates, self.bm25_each, self.bm25_each)
+
     def report_of(
         self,
         scores: CandidateScores,

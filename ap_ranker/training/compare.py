@@ -171,9 +171,7 @@ def compare(
             peer, training_seconds = train_or_load_peer(name, start, data, folder, seed, place)
         for label, report in _reports_of(name, peer, evaluation_set).items():
             add(label, seed, report, training_seconds, sum(weights.numel() for weights in peer.model.parameters()))
-    bm25 = EvaluationReport(
-        evaluation_set.dataset, 0, "", evaluation_set.bm25_each, evaluation_set.bm25_each, near=near
-    )
+    bm25 = replace(evaluation_set.report_of_bm25(), near=near)
     rows = bm25.rows_of[bm25.headline]
     each = {
         label: np.mean([report.model_each[MEASURE][rows] for report, *_ in row], axis=0) for label, row in runs.items()
