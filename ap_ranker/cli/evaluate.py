@@ -78,8 +78,7 @@ def evaluate(
 
 def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -> None:
     rows: list[list[str] | None] = []
-    kinds = [report.headline, *(kind for kind in report.rows_of if kind != report.headline)]
-    for kind in kinds if report.n_near else kinds[:1]:
+    for kind in report.shown_kinds:
         rows += [*_rows_of(report, name, served, kind), None]
     title = f"{report.n_questions:,} questions of {report.dataset.name}"
     console.table(["", *map(numbers, report.model)], rows, title)
@@ -113,20 +112,19 @@ def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -
 
 
 def _rows_of(report: EvaluationReport, name: str, served: PipelineReport | None, kind: str) -> list[list[str] | None]:
-    """The rows of the questions of a kind; if all are new, without naming it."""
+    """The rows of the questions of a kind."""
     bm25, model = (report.means_of(kind, each) for each in (report.bm25_each, report.model_each))
     if bm25 is None or model is None:
         return []
-    end = f", {kind}" if report.n_near else ""
-    is_all = kind == AS_ASKED or not report.n_near
+    end = report.shown_kinds[kind]
     measured = {
         report.bm25_name: bm25,
-        "answers alone": report.without_wordings if is_all else None,
+        "answers alone": report.without_wordings if kind == AS_ASKED else None,
         name: model,
         "both scores added": report.means_of(kind, report.fusion_each),
     }
     if served is not None:
-        measured |= {f"as served ({served.pipeline})": served.means_of(kind if report.n_near else AS_ASKED)}
+        measured |= {f"as served ({served.pipeline})": served.means_of(kind)}
     rows: list[list[str] | None] = [cells(title + end, each.values()) for title, each in measured.items() if each]
     gains = (model[measure] - value for measure, value in bm25.items())
     return [*rows, cells(f"difference to BM25{end}", gains, "+.3f")]

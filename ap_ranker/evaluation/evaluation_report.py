@@ -129,6 +129,16 @@ class EvaluationReport:
         """The kind of question that the verdict is on: the new ones, if there are any."""
         return NEW if self.n_near < self.n_questions else AS_ASKED
 
+    @property
+    def shown_kinds(self) -> dict[str, str]:
+        """The kinds of questions that a table shows, the headline first -> the end of their rows' names.
+
+        Where all questions are of one kind, there is one row of each, without such an end.
+        """
+        if not 0 < self.n_near < self.n_questions:
+            return {AS_ASKED: ""}
+        return {kind: f", {kind}" for kind in (NEW, AS_ASKED, COPIES)}
+
     def means_of(self, kind: str, each: Mapping[str, np.ndarray] | None) -> dict[str, float] | None:
         """The means of (Q,) values over the questions of a kind; `None` if there are none."""
         rows = self.rows_of[kind]
