@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ap_ranker.cli import options
 from ap_ranker.cli.console import ProgressBars, cells, console, numbers, write_json
 from ap_ranker.cli.options import argument, option
+from ap_ranker.evaluation.evaluation_report import AS_ASKED
 
 if TYPE_CHECKING:
     from ap_ranker.evaluation.evaluation_report import EarlierCheckpoint, EvaluationReport
@@ -62,7 +63,7 @@ def evaluate(
             columns=conditions.columns,
             match=report.match,
             wordings=[conditions.wordings] if conditions.wordings else [],
-            known=report.known,
+            near=report.is_near,
         )
     _print(report, f"{report.model_name} ({checkpoint})", served)
     for reason, count in report.dataset.notes.items():
@@ -76,30 +77,25 @@ def evaluate(
 
 
 def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -> None:
-    measured = {
-        report.bm25_name: report.bm25,
-        "answers alone": report.without_wordings,
-        name: report.model,
-        "both scores added": report.fusion,
-    }
-    gains = (report.model[measure] - value for measure, value in report.bm25.items())
-    new = {
-        report.bm25_name: report.new(report.bm25_each),
-        name: report.new(report.model_each),
-        "both scores added": report.new(report.fusion_each),
-        "as served": served.new if served else None,
-    }
-    rows: list[list[str] | None] = [cells(title, each.values()) for title, each in measured.items() if each]
-    rows += [cells("difference", gains, "+.3f"), None]
-    if served:
-        rows += [cells(f"as served ({served.pipeline})", served.measures.values()), None]
-    rows += [cells(f"{title}, new questions", measures.values()) for title, measures in new.items() if measures]
+    rows: list[list[str] | None] = []
+    for kind in report.shown_kinds:
+        rows += [*_rows_of(report, name, served, kind), None]
     title = f"{report.n_questions:,} questions of {report.dataset.name}"
     console.table(["", *map(numbers, report.model)], rows, title)
+    n_new = report.n_questions - report.n_near
+    if not report.n_near:
+        console.say("All questions are new: none is a near copy of what the search has seen.")
+    elif n_new:
+        console.say(
+            f"Read the rows of the {n_new:,} new questions: they tell how the search answers the next one. The other "
+            f"{report.n_near:,} are equal to what it has seen, in training or as known wordings, or near copies of it."
+        )
+    else:
+        console.say(f"No question is new: all {report.n_near:,} are near copies of what the search has seen.")
     if report.n_known:
         console.say(
-            f"{report.n_known:,} of the {report.n_questions:,} questions are not new: seen in training, or known "
-            "wordings, which always get their answer."
+            f"{report.n_known:,} of the {report.n_questions:,} questions are word for word what it has seen; known "
+            "wordings always get their answer."
         )
     if served:
         console.say(
@@ -115,6 +111,25 @@ def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -
         console.say(f"Left out: {report.unanswerable:,} questions without a right answer.")
 
 
+def _rows_of(report: EvaluationReport, name: str, served: PipelineReport | None, kind: str) -> list[list[str] | None]:
+    """The rows of the questions of a kind."""
+    bm25, model = (report.means_of(kind, each) for each in (report.bm25_each, report.model_each))
+    if bm25 is None or model is None:
+        return []
+    end = report.shown_kinds[kind]
+    measured = {
+        report.bm25_name: bm25,
+        "answers alone": report.without_wordings if kind == AS_ASKED else None,
+        name: model,
+        "both scores added": report.means_of(kind, report.fusion_each),
+    }
+    if served is not None:
+        measured |= {f"as served ({served.pipeline})": served.means_of(kind)}
+    rows: list[list[str] | None] = [cells(title + end, each.values()) for title, each in measured.items() if each]
+    gains = (model[measure] - value for measure, value in bm25.items())
+    return [*rows, cells(f"difference to BM25{end}", gains, "+.3f")]
+
+
 def _print_comparison(comparison: EarlierCheckpoint, report: EvaluationReport) -> None:
     before, changes, name = comparison.before, comparison.changes, comparison.checkpoint
     compared = {name: (before.model, changes["model"])}
@@ -125,6 +140,12 @@ def _print_comparison(comparison: EarlierCheckpoint, report: EvaluationReport) -
         rows += [cells(title, values.values()), cells("difference", gain["difference"].values(), "+.3f")]
         rows += [cells("p-value", gain["p_value"].values(), ".4f"), None]
     console.table(["", *map(numbers, before.model)], rows, f"Compared with {name}")
+    if new := changes["new"]:
+        gain = new.get("fusion") or new["model"]
+        console.say(
+            f"On the {new['n_questions']:,} new questions alone: MRR {gain['difference']['MRR']:+.3f}, "
+            f"p = {gain['p_value']['MRR']:.4f}."
+        )
     console.say(
         f"The first right answer ranks higher for {changes['better']:,} questions, lower for {changes['worse']:,} "
         f"of {before.n_questions:,}."

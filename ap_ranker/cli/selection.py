@@ -16,6 +16,7 @@ from ap_ranker.cli import options
 from ap_ranker.cli.console import cells, console, describe, numbers, write_json
 from ap_ranker.cli.options import argument, command_line, option
 from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluation_report import COPIES, NEW
 from ap_ranker.evaluation.markdown import markdown_table, spread
 from ap_ranker.files import write_text_atomically
 from ap_ranker.processes import process_count
@@ -192,25 +193,44 @@ def _rows(comparison: Comparison) -> list[list[str]]:
         tests = [f"{result.p_values[name]:.4f}" if name in result.p_values else "" for name in comparison.baselines]
         times = [f"{result.training_seconds:,.0f} s", f"{result.seconds_per_question * 1000:.2f} ms"]
         size = [f"{result.parameters:,}", *times, f"{result.bytes_per_answer:,.0f}"]
-        rows.append([result.label, *map(spread, result.measures.values()), *tests, *size])
+        others = [spread(result.kinds[kind]["MRR"]) for kind in _other_kinds(comparison)]
+        rows.append([result.label, *map(spread, result.measures.values()), *others, *tests, *size])
     empty = [""] * (len(comparison.baselines) + 4)
+    bm25_of = (comparison.bm25_kinds[kind] or {} for kind in _other_kinds(comparison))
+    others_of_bm25 = [f"{measures['MRR']:.3f}" for measures in bm25_of]
     ahead = sum(result.mean("MRR") > comparison.bm25["MRR"] for result in comparison.results)
-    rows.insert(ahead, [*cells(comparison.bm25_name, comparison.bm25.values()), *empty])
-    return [*rows, [*cells("random order", comparison.random.values()), *empty]]
+    rows.insert(ahead, [*cells(comparison.bm25_name, comparison.bm25.values()), *others_of_bm25, *empty])
+    random = cells("random order", comparison.random.values())
+    return [*rows, [*random, *("" for _ in _other_kinds(comparison)), *empty]]
+
+
+def _other_kinds(comparison: Comparison) -> list[str]:
+    """The kinds of questions beside that of the headline; none if all questions are new."""
+    counts = comparison.n_of_kind
+    return [kind for kind, count in counts.items() if kind != comparison.headline and count and counts[COPIES]]
 
 
 def _header(comparison: Comparison) -> list[str]:
     tests = [f"p against {name}" for name in comparison.baselines]
-    return ["model", *comparison.bm25, *tests, "parameters", "training", "per question", "bytes per answer"]
+    others = [f"MRR, {kind}" for kind in _other_kinds(comparison)]
+    return ["model", *comparison.bm25, *others, *tests, "parameters", "training", "per question", "bytes per answer"]
 
 
 def _notes(comparison: Comparison) -> str:
     runs = f"mean ± standard deviation of {len(comparison.seeds)} seeds" if len(comparison.seeds) > 1 else "one seed"
     return (
-        f"{comparison.n_questions:,} questions of {comparison.data}; {runs}. p: paired randomisation test on the "
+        f"{_asked(comparison)} of {comparison.data}; {runs}. p: paired randomisation test on the "
         "questions' MRR, two-sided, Holm-corrected. Parameters beside the word vectors; time per question with the "
         "answers encoded beforehand; bytes as they are stored."
     )
+
+
+def _asked(comparison: Comparison) -> str:
+    """How many questions the measures are of, in words."""
+    copies = comparison.n_of_kind.get(COPIES, 0)
+    if not copies or comparison.headline != NEW:
+        return f"{comparison.n_questions:,} questions"
+    return f"{comparison.n_questions:,} new questions (beside {copies:,} near copies of what the models have learnt)"
 
 
 def _print_comparison(comparison: Comparison) -> None:

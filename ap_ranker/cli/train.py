@@ -15,6 +15,7 @@ from ap_ranker.cli.check import warn_of_faults
 from ap_ranker.cli.console import ProgressBars, console, describe, errors
 from ap_ranker.cli.options import EncoderOptions, TrainingOptions, argument, command_line, option
 from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluation_report import NEW
 from ap_ranker.processes import process_number
 from ap_ranker.training.training_data import read_questions, read_training_data
 
@@ -51,7 +52,11 @@ def train(
         str | None, option("Licence of the checkpoint, as the model hub names it, such as apache-2.0.", "--license")
     ] = None,
     must_beat_bm25: Annotated[
-        bool, option(f"Exit with code {NO_GAIN} unless dev MRR is higher than BM25's (p < 0.05).", "--must-beat-bm25")
+        bool,
+        option(
+            f"Exit with code {NO_GAIN} unless MRR on new dev questions is higher than BM25's (p < 0.05).",
+            "--must-beat-bm25",
+        ),
     ] = False,
 ) -> None:
     """Train a ranker on question-answer pairs, and test whether it beats BM25 on the dev questions."""
@@ -129,11 +134,21 @@ def _train(
             errors.say(f"To go on after the last whole epoch: {command_line()}{'' if run.resume else ' --resume'}")
         raise
     on_dev = result.dev
-    both = f"both added {on_dev.fusion['MRR']:.3f}" if on_dev.fusion else "adding both does not help"
-    console.say(
-        f"Wrote {run.output}: {settings.model}, epoch {result.best_epoch}, dev MRR {on_dev.model['MRR']:.3f} "
-        f"({on_dev.bm25_name} {on_dev.bm25['MRR']:.3f}, {both}), {result.seconds:.0f} s of training."
+    model, bm25, fusion = (
+        on_dev.means_of(on_dev.headline, each) for each in (on_dev.model_each, on_dev.bm25_each, on_dev.fusion_each)
     )
+    assert model is not None
+    assert bm25 is not None
+    both = f"both added {fusion['MRR']:.3f}" if fusion else "adding both does not help"
+    console.say(
+        f"Wrote {run.output}: {settings.model}, epoch {result.best_epoch}, dev MRR {model['MRR']:.3f} "
+        f"({on_dev.bm25_name} {bm25['MRR']:.3f}, {both}), {result.seconds:.0f} s of training."
+    )
+    if on_dev.n_near:
+        console.say(
+            f"{on_dev.n_near:,} of the {on_dev.n_questions:,} dev questions are near copies of what it has learnt "
+            f"from; these numbers are of the {'others' if on_dev.headline == NEW else 'copies: there are no others'}."
+        )
     (console.say if on_dev.gain.better else console.warn)(str(on_dev.gain))
     return result
 

@@ -10,6 +10,7 @@ from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.data.reader import read_label
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import read_table
+from ap_ranker.text.near_copies import near_any
 
 
 def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
@@ -19,8 +20,6 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     disagree, the majority decides, and a tie counts as not helped. Dev questions and near copies of them are left out.
     InputError if the file cannot be read, or the data's candidates were judged one by one.
     """
-    from ap_ranker.text.near_copies import near_any  # takes a second to load
-
     rows = read_feedback(path)
     training.require_shared_answers(f"Append the lines of {path}, which has the same columns, instead.")
     row_of = {answer.text: i for i, answer in enumerate(training.answers)}

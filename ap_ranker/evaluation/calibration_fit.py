@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import compress
 from operator import getitem
 from typing import Any
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.errors import InputError, extra_for
+from ap_ranker.evaluation.cross_fitting import others, parts_of
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking import rule
 from ap_ranker.ranking.cache import EncodingCache
@@ -60,8 +61,13 @@ class Rankings:
 
     def between(self, start: int, end: int) -> Rankings:
         """Those of some questions."""
-        rows = slice(start, end)
-        return Rankings(self.signals[rows], self.right[rows], self.answerable[rows], self.weights[rows])
+        return self.of(np.arange(start, end))
+
+    def of(self, rows: NDArray[np.int64]) -> Rankings:
+        """Those of the questions in these rows."""
+        places = rows.tolist()
+        signals, right = [self.signals[row] for row in places], [self.right[row] for row in places]
+        return Rankings(signals, right, self.answerable[rows], self.weights[rows])
 
 
 @dataclass(frozen=True)
@@ -251,21 +257,71 @@ def measure(calibration: Calibration, rankings: Rankings) -> dict[str, Any]:
     the target precisions that are reached to the `outcome` of theirs, and "-" to that of the threshold 0.
     """
     answers = top_answers(calibration, rankings)
+    return _measured(answers, {name: outcome(answers, least) for name, least in _thresholds(calibration).items()})
+
+
+def cross_measure(
+    calibration: Calibration,
+    rankings: Rankings,
+    texts: Sequence[str],
+    precisions: Sequence[float],
+    *,
+    prior: Calibration | None = None,
+    hidden: float | None = None,
+) -> dict[str, Any] | None:
+    """As `measure`, of the questions that the calibration was fitted to, each by a fit like it to others alone.
+
+    Near copies (of `texts`) are fitted to together, or not at all. A target that the fit to the others does not reach
+    is answered nothing. `None` if there are too few questions for that.
+    """
+    answers: list[TopAnswers] = []
+    leasts: dict[str, list[NDArray[np.float64]]] = {name: [] for name in _thresholds(calibration)}
+    for part in parts_of(texts):
+        fitted_to, measured = rankings.of(others(part, len(texts))), rankings.of(part)
+        if hidden is not None:
+            if any(all(right.all() for right in each.right) for each in (fitted_to, measured)):
+                return None  # nothing can be hidden
+            fitted_to, measured = with_hidden(fitted_to, hidden), with_hidden(measured, hidden)
+        if len(fitted_to.signals) < MIN_QUESTIONS:
+            return None
+        fitted = replace(fit(fitted_to, precisions, prior), floor=calibration.floor)
+        answers.append(top_answers(fitted, measured))
+        own = _thresholds(fitted)
+        for name, least in leasts.items():
+            least.append(np.full(len(measured.signals), own.get(name, np.inf)))
+    if not answers:
+        return None
+    together = _together(answers)
+    thresholds = _thresholds(calibration)
+    outcomes = {name: outcome(together, thresholds[name], np.concatenate(least)) for name, least in leasts.items()}
+    return _measured(together, outcomes)
+
+
+def _thresholds(calibration: Calibration) -> dict[str, float]:
+    """Target precision -> its threshold, and "-" for none."""
+    return {"-": 0.0, **calibration.thresholds}
+
+
+def _together(answers: Sequence[TopAnswers]) -> TopAnswers:
+    names = [each.name for each in fields(TopAnswers)]
+    return TopAnswers(*(np.concatenate([getattr(part, name) for part in answers]) for name in names))
+
+
+def _measured(answers: TopAnswers, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     bins = reliability(answers)
-    return {
-        "calibration_error": calibration_error(bins),
-        "reliability": bins,
-        "thresholds": {name: outcome(answers, least) for name, least in {"-": 0.0, **calibration.thresholds}.items()},
-    }
+    return {"calibration_error": calibration_error(bins), "reliability": bins, "thresholds": dict(outcomes)}
 
 
-def outcome(answers: TopAnswers, least: float) -> dict[str, float | None]:
+def outcome(answers: TopAnswers, least: float, of_each: NDArray[np.float64] | None = None) -> dict[str, float | None]:
     """The effect of returning only first answers with a probability of at least `least`, its threshold.
+
+    By cross-fitting, each question has a threshold of its own (`of_each`), and `least` is that of all.
 
     Shares: `answered` of the questions, `none` of those that nothing is shown for, `precision` of the answered that are
     right, `rejected` of the unanswerable ones that are not answered; `None` if there are none to be a share of.
     """
-    kept, lost = (answers.probabilities >= least) & ~answers.below, ~answers.answerable
+    reached = answers.probabilities >= (least if of_each is None else of_each)
+    kept, lost = reached & ~answers.below, ~answers.answerable
     answered, unanswerable = answers.weights[kept].sum(), answers.weights[lost].sum()
     return {
         "threshold": least,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from ap_ranker.data.dataset import Dataset, sample_questions
 from ap_ranker.data.faq import Match
 from ap_ranker.data.wordings import read_with_wordings
-from ap_ranker.evaluation.evaluation_report import EarlierCheckpoint, EvaluationReport
+from ap_ranker.evaluation.evaluation_report import NEW, EarlierCheckpoint, EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet, easy_warnings
 from ap_ranker.evaluation.metrics import Levels
 from ap_ranker.evaluation.scoring import ignored
@@ -20,6 +20,7 @@ from ap_ranker.evaluation.significance import randomisation_test
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.quantization import parse_dtype
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.text.near_copies import near_any
 
 SHOWN = 10
 """Maximum number of improved questions to list, and of worsened ones."""
@@ -63,19 +64,37 @@ def evaluate(
     data = read_with_wordings(data, "test", wordings=wordings, answers=answers, match=match, columns=columns)
     data = data if sample is None else sample_questions(data, sample, seed=0)
     evaluation_set = EvaluationSet(data, as_new=False, language=ranker.bm25_language)
-    seen = ranker.seen_in_training([question.text for question in evaluation_set.questions])
+    texts = [question.text for question in evaluation_set.questions]
+    seen, near = ranker.seen_in_training(texts), ranker.near_training(texts)
     exact = np.array([rows.any() for rows in evaluation_set.exact])
+    known = exact if seen is None else exact | np.array(seen)
+    near_wording = near_known_wordings(evaluation_set.dataset, texts)
     report = replace(
         evaluation_set.report(ranker, on_progress),
         match=match,
-        known=exact if seen is None else exact | np.array(seen),
-        warnings=easy_warnings(evaluation_set.dataset, seen),
+        known=known,
+        near=known | near_wording if near is None else known | near_wording | np.array(near),
+        warnings=[*easy_warnings(evaluation_set.dataset, seen), *chosen_warnings(ranker, texts)],
     )
     if earlier is None:
         return report
     before = evaluation_set.with_language(earlier.bm25_language).report(earlier, on_progress)
     differences = changes(evaluation_set, before, report)
     return replace(report, comparison=EarlierCheckpoint(str(compare), before, differences, trained_match(earlier)))
+
+
+def near_known_wordings(data: Dataset, texts: Sequence[str]) -> np.ndarray:
+    """(Q,) whether each question is a near copy of a known wording or a stored question of the answers."""
+    wordings = {text for answer in data.answers for text in answer.wordings}
+    near = near_any(set(texts), wordings) if wordings else set()
+    return np.array([text in near for text in texts])
+
+
+def chosen_warnings(ranker: Ranker, texts: Sequence[str]) -> list[str]:
+    """That questions are dev questions of the training, for which its epoch and weights are the best ones."""
+    chosen = sum(ranker.chosen_by(texts) or [])
+    told = f"{chosen:,} of the {len(texts):,} questions chose the epoch and the weights of this checkpoint in training"
+    return [f"{told}: on them it looks better than it is."] if chosen else []
 
 
 def trained_match(ranker: Ranker) -> Match:
@@ -87,8 +106,9 @@ def changes(evaluation_set: EvaluationSet, before: EvaluationReport, after: Eval
     """Compare the reports of an earlier and of a later model on the questions of one set, for a JSON file.
 
     `model` and `fusion` map measures to later minus earlier values, and to uncorrected p-values of the paired
-    randomisation test; `better` and `worse` count the questions whose first right answer has another rank; `improved`
-    and `worsened` list those of the largest gains in reciprocal rank, and losses.
+    randomisation test; `new` has the same for the new questions alone. `better` and `worse` count the questions whose
+    first right answer has another rank; `improved` and `worsened` list those of the largest gains in reciprocal rank,
+    and losses.
     """
     gains = after.model_each["MRR"] - before.model_each["MRR"]
 
@@ -100,11 +120,26 @@ def changes(evaluation_set: EvaluationSet, before: EvaluationReport, after: Eval
     return {
         "model": _differences(before.model_each, after.model_each),
         "fusion": _differences(*fused) if before.fusion_each or after.fusion_each else None,
+        "new": _new_differences(before, after),
         "better": int((gains > 0).sum()),
         "worse": int((gains < 0).sum()),
         "improved": largest(gains),
         "worsened": largest(-gains),
     }
+
+
+def _new_differences(before: EvaluationReport, after: EvaluationReport) -> dict[str, Any] | None:
+    """The differences on the questions that are new to the later model; `None` if all are, or none is."""
+    rows = after.rows_of[NEW]
+    if not 0 < after.n_near < len(rows):
+        return None
+    fused = before.fusion_each or before.model_each, after.fusion_each or after.model_each
+    pairs = {"model": (before.model_each, after.model_each)} | ({"fusion": fused} if any(fused) else {})
+    only_new = {
+        name: [{measure: values[rows] for measure, values in each.items()} for each in pair]
+        for name, pair in pairs.items()
+    }
+    return {"n_questions": int(rows.sum()), **{name: _differences(*pair) for name, pair in only_new.items()}}
 
 
 def _differences(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from ap_ranker.evaluation.significance import Gain
 
 
+AS_ASKED, NEW, COPIES = "as users ask", "new questions", "near copies"
+"""The three kinds of questions that measures are given for: all of them; those that are no near copy of what the search
+has seen, which tell how good it is with the next question; and the near copies."""
+
+
 @dataclass(frozen=True)
 class EvaluationReport:
     """The result of an evaluation; `model`, `bm25` and `fusion` are the means of the (Q,) values of each measure.
@@ -34,6 +39,7 @@ class EvaluationReport:
         served: the same as users get them: with BM25's score, if it has a weight, and the calibration.
         without_wordings: as `model`, by the answers alone; `None` if `model` has no wordings either.
         known: (Q,) whether each question was seen in training or is a known wording of an answer, word for word.
+        near: (Q,) whether it is that, or a near copy of such a question (`text/near_copies.py`): then it is not new.
         warnings: why the numbers may be too high, in words.
     """
 
@@ -53,6 +59,7 @@ class EvaluationReport:
     without_wordings: dict[str, float] | None = None
     bm25_language: str | None = None
     known: np.ndarray | None = None
+    near: np.ndarray | None = None
     warnings: Sequence[str] = ()
     match: Match = Match.both
 
@@ -88,22 +95,66 @@ class EvaluationReport:
 
     @cached_property
     def gain(self) -> Gain:
-        """The difference to BM25, tested for significance."""
+        """The difference to BM25 on the questions of the headline, tested for significance."""
         from ap_ranker.evaluation.significance import Gain  # by the extra `train`: searches measure, too
 
-        fusion = self.fusion_each["MRR"] if self.fusion_each else None
-        return Gain.over_bm25(self.model_each["MRR"], self.bm25_each["MRR"], fusion)
+        rows = self.rows_of[self.headline]
+        fusion = self.fusion_each["MRR"][rows] if self.fusion_each else None
+        only_new = self.headline == NEW and self.n_near > 0
+        return Gain.over_bm25(self.model_each["MRR"][rows], self.bm25_each["MRR"][rows], fusion, only_new=only_new)
 
     @property
     def n_known(self) -> int:
         """Number of questions that are not new to the checkpoint."""
         return 0 if self.known is None else int(self.known.sum())
 
+    @cached_property
+    def is_near(self) -> np.ndarray:
+        """(Q,) `near`, or `known` where nearness was not looked for; by default all questions are new."""
+        flags = self.known if self.near is None else self.near
+        return np.zeros(self.n_questions, dtype=bool) if flags is None else flags
+
+    @property
+    def n_near(self) -> int:
+        """Number of near copies."""
+        return int(self.is_near.sum())
+
+    @cached_property
+    def rows_of(self) -> dict[str, np.ndarray]:
+        """Kind of question -> (Q,) whether each is one: all as users ask them, the new ones, and near copies."""
+        return {AS_ASKED: np.ones(self.n_questions, dtype=bool), NEW: ~self.is_near, COPIES: self.is_near}
+
+    @property
+    def headline(self) -> str:
+        """The kind of question that the verdict is on: the new ones, if there are any."""
+        return NEW if self.n_near < self.n_questions else AS_ASKED
+
+    @property
+    def shown_kinds(self) -> dict[str, str]:
+        """The kinds of questions that a table shows, the headline first -> the end of their rows' names.
+
+        Where all questions are of one kind, there is one row of each, without such an end.
+        """
+        if not 0 < self.n_near < self.n_questions:
+            return {AS_ASKED: ""}
+        return {kind: f", {kind}" for kind in (NEW, AS_ASKED, COPIES)}
+
+    def means_of(self, kind: str, each: Mapping[str, np.ndarray] | None) -> dict[str, float] | None:
+        """The means of (Q,) values over the questions of a kind; `None` if there are none."""
+        rows = self.rows_of[kind]
+        return means({name: values[rows] for name, values in each.items()}) if each and rows.any() else None
+
     def new(self, each: Mapping[str, np.ndarray] | None) -> dict[str, float] | None:
         """The means of (Q,) values over the new questions; `None` if all are new, or none is."""
-        if not each or self.known is None or not 0 < self.n_known < len(self.known):
-            return None
-        return means({name: values[~self.known] for name, values in each.items()})
+        return self.means_of(NEW, each) if 0 < self.n_near < self.n_questions else None
+
+    def kinds(self) -> dict[str, dict[str, Any]]:
+        """Kind of question -> number of questions, and the means of the model, BM25 and fusion, for a JSON file."""
+        each = {"model": self.model_each, "bm25": self.bm25_each, "fusion": self.fusion_each}
+        return {
+            kind: {"n_questions": int(rows.sum()), **{name: self.means_of(kind, own) for name, own in each.items()}}
+            for kind, rows in self.rows_of.items()
+        }
 
     def as_json(self) -> dict[str, Any]:
         """The means, times and, if there is one, the comparison as basic types."""
@@ -111,7 +162,8 @@ class EvaluationReport:
         costs = "encode_seconds seconds_per_question candidates bm25_language"
         new = {name: self.new(getattr(self, f"{name}_each")) for name in ("model", "bm25", "fusion")}
         numbers = {name: getattr(self, name) for name in f"{measures} {costs}".split()}
-        numbers |= {"new": new, "warnings": list(self.warnings)}
+        numbers |= {"new": new, "n_near": self.n_near, "kinds": self.kinds(), "headline": self.headline}
+        numbers |= {"warnings": list(self.warnings)}
         if (earlier := self.comparison) is None:
             return numbers
         measures_before = {"model": earlier.before.model, "fusion": earlier.before.fusion}

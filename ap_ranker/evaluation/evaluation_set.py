@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ap_ranker.data.dataset import Dataset, answerable, leave_one_out
 from ap_ranker.errors import InputError
+from ap_ranker.evaluation.cross_fitting import others, parts_of
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.metrics import means, measure_each
 from ap_ranker.evaluation.scoring import CandidateScores, ignored, score_candidates, score_wordings
@@ -119,9 +120,13 @@ class EvaluationSet:
         each = zip(scores.signals, self.bm25_scores, exact, answers, strict=True)
         return [replace(one, bm25=bm25, exact=known, answers=parts) for one, bm25, known, parts in each]
 
-    def rank(self, scores: CandidateScores, weights: Weights, calibration: Calibration | None = None) -> list[Ranking]:
-        """Rank each question's candidates, as a search does."""
-        return [rank(signals, weights, calibration) for signals in self.signals(scores)]
+    def rank(
+        self, scores: CandidateScores, weights: Weights | Sequence[Weights], calibration: Calibration | None = None
+    ) -> list[Ranking]:
+        """Rank each question's candidates, as a search does; by the same weights, or by each question's own."""
+        of_each = [weights] * len(self.questions) if isinstance(weights, Weights) else weights
+        pairs = zip(self.signals(scores), of_each, strict=True)
+        return [rank(signals, own, calibration) for signals, own in pairs]
 
     def fit_fusion(
         self, ranker: Ranker, scores: CandidateScores, *, untrained: bool = False
@@ -130,26 +135,42 @@ class EvaluationSet:
 
         An `untrained` model has not learnt from the wordings, so that these are asked, too (`leave_one_out`).
         """
-        raised = self.with_wordings(ranker, scores)
-        if raised.wordings is None:
-            weights = Weights(0.0 if scores.cosines is None or self.dataset.judged else DEFAULT_WEIGHT)
-        else:
-            signals, right = self.informative(raised)
-            if untrained and len(self.dataset.answers) <= RANK_ALL:
-                own = own_wordings(ranker, self.dataset)
-                signals, right = signals + own[0], right + own[1]
-            weights = fit_weight(signals, right, Weights(DEFAULT_WEIGHT) if untrained else ALONE, "wording")
-            scores = raised if weights.wording else scores
-        return scores, self.fitted(scores, weights, "bm25")
+        fusion = FusionFit.of(self, ranker, scores, untrained=untrained)
+        weights = fusion.weights()
+        return (fusion.raised if weights.wording else scores), weights
+
+    def cross_fitted(
+        self, ranker: Ranker, scores: CandidateScores, weights: Weights, *, untrained: bool = False
+    ) -> EvaluationReport:
+        """As `report_of`, but each question is ranked by weights that were fitted to others alone.
+
+        `weights` are those that were fitted to all questions: what helps there has a row of the report.
+        """
+        fusion = FusionFit.of(self, ranker, scores, untrained=untrained)
+        parts = parts_of([question.text for question in self.questions])
+        of_each = [weights] * len(self.questions)
+        for part in parts:
+            fitted = fusion.weights(others(part, len(self.questions)))
+            for row in part.tolist():
+                of_each[row] = fitted
+        raised = fusion.raised if weights.wording or any(each.wording for each in of_each) else scores
+        return self.report_of(raised, weights, of_each=of_each)
 
     def fitted(self, scores: CandidateScores, weights: Weights, added: str) -> Weights:
         """The weights with the best one of `bm25` or `wording`, as `fit_weight`."""
         return fit_weight(*self.informative(scores), weights, added)
 
-    def informative(self, scores: CandidateScores) -> tuple[list[Signals], list[NDArray[np.bool_]]]:
-        """What ranks the candidates, and which are right, of the questions that have a right one among them."""
-        found = [right.any() for right in self.right]  # if BM25 retrieved the candidates, it may be missing
-        return [*compress(self.signals(scores), found)], [*compress(self.right, found)]
+    def informative(
+        self, scores: CandidateScores, rows: NDArray[np.int64] | None = None
+    ) -> tuple[list[Signals], list[NDArray[np.bool_]]]:
+        """What ranks the candidates, and which are right, of the questions that have a right one among them.
+
+        Of all questions, or of some `rows` alone.
+        """
+        signals = self.signals(scores)
+        rows = np.arange(len(signals)) if rows is None else rows
+        kept = [row for row in rows.tolist() if self.right[row].any()]  # if BM25 retrieved the candidates, it may miss
+        return [signals[row] for row in kept], [self.right[row] for row in kept]
 
     def measures_before_fitting(self, ranker: Ranker, scores: CandidateScores) -> dict[str, float]:
         """The mean measures with the known wordings at their default weight, or without them if that is better."""
@@ -175,11 +196,23 @@ class EvaluationSet:
         report = self.report_of(scores, decision.weights, decision.served)
         return replace(report, model_name=ranker.config.model) if ranker.config else report
 
+    def report_of_bm25(self) -> EvaluationReport:
+        """BM25 as if it were the model."""
+        left_out = len(self.dataset.questions) - len(self.questions)
+        return EvaluationReport(self.dataset, left_out, self.candidates, self.bm25_each, self.bm25_each)
+
     def report_of(
-        self, scores: CandidateScores, weights: Weights = ALONE, calibration: Calibration | None = None
+        self,
+        scores: CandidateScores,
+        weights: Weights = ALONE,
+        calibration: Calibration | None = None,
+        *,
+        of_each: Sequence[Weights] | None = None,
     ) -> EvaluationReport:
-        """As `report`, from known scores of this set's candidates."""
-        rankings, served = self.rank(scores, replace(weights, bm25=0.0)), self.rank(scores, weights, calibration)
+        """As `report`, from known scores of this set's candidates; `of_each` question by weights of its own."""
+        of_each = [weights] * len(self.questions) if of_each is None else of_each
+        rankings = self.rank(scores, [replace(own, bm25=0.0) for own in of_each])
+        served = self.rank(scores, of_each, calibration)
         alone = None
         if weights.wording and scores.wordings:
             alone = means(self._measured([rank(each, ALONE) for each in scores.signals]))
@@ -215,6 +248,44 @@ class EvaluationSet:
             chosen += f" and the {CANDIDATES} best by the model's vectors"
         recall = np.mean([not set(q.positives).isdisjoint(rows) for rows, q in zip(pools, self.questions, strict=True)])
         return pools, f"{chosen} of {total} answers, with a right one for {recall:.1%} of the questions"
+
+
+@dataclass(frozen=True)
+class FusionFit:
+    """What the weights of the known wordings and of BM25 are fitted to.
+
+    `raised` are the scores with the best known wordings, `own` the rankings of the data's own wordings, which are asked
+    too if the model has not learnt from them.
+    """
+
+    evaluation_set: EvaluationSet
+    raised: CandidateScores
+    start: Weights
+    own: tuple[list[Signals], list[NDArray[np.bool_]]]
+
+    @classmethod
+    def of(
+        cls, evaluation_set: EvaluationSet, ranker: Ranker, scores: CandidateScores, *, untrained: bool
+    ) -> FusionFit:
+        """What `fit_fusion` fits to."""
+        raised = evaluation_set.with_wordings(ranker, scores)
+        data = evaluation_set.dataset
+        own: tuple[list[Signals], list[NDArray[np.bool_]]] = ([], [])
+        if raised.wordings is None:
+            start = Weights(0.0 if scores.cosines is None or data.judged else DEFAULT_WEIGHT)
+        else:
+            start = Weights(DEFAULT_WEIGHT) if untrained else ALONE
+            if untrained and len(data.answers) <= RANK_ALL:
+                own = own_wordings(ranker, data)
+        return cls(evaluation_set, raised, start, own)
+
+    def weights(self, rows: NDArray[np.int64] | None = None) -> Weights:
+        """The weights that fit all questions best, or some `rows` of them."""
+        signals, right = self.evaluation_set.informative(self.raised, rows)
+        weights = self.start
+        if self.raised.wordings is not None:
+            weights = fit_weight(signals + self.own[0], right + self.own[1], weights, "wording")
+        return fit_weight(signals, right, weights, "bm25")
 
 
 def _best(scores: np.ndarray) -> tuple[int, ...]:

@@ -72,14 +72,17 @@ class Gain:
     n_questions: int
     model: Difference
     fusion: Difference | None
+    only_new: bool = False  # whether near copies of what the model has learnt were left out
 
     @classmethod
-    def over_bm25(cls, model: np.ndarray, bm25: np.ndarray, fusion: np.ndarray | None) -> Gain:
+    def over_bm25(
+        cls, model: np.ndarray, bm25: np.ndarray, fusion: np.ndarray | None, *, only_new: bool = False
+    ) -> Gain:
         """Test a model's and, if there is one, its fusion's (Q,) reciprocal ranks against BM25's."""
         tested = [model] if fusion is None else [model, fusion]
         p_values = holm([randomisation_test(ranks, bm25) for ranks in tested])
         found = [Difference(float(ranks.mean() - bm25.mean()), p) for ranks, p in zip(tested, p_values, strict=True)]
-        return cls(len(bm25), found[0], None if fusion is None else found[1])
+        return cls(len(bm25), found[0], None if fusion is None else found[1], only_new)
 
     @property
     def better(self) -> bool:
@@ -93,4 +96,5 @@ class Gain:
             verdict += ", alone and with BM25's score added,"
         elif self.fusion:
             verdict = f"alone {verdict}, with BM25's score added {VERDICTS[self.fusion.verdict]},"
-        return f"{verdict[0].upper()}{verdict[1:]} on the {self.n_questions:,} dev questions ({compared})."
+        asked = f"{self.n_questions:,}{' new' if self.only_new else ''} dev questions"
+        return f"{verdict[0].upper()}{verdict[1:]} on the {asked} ({compared})."

@@ -12,9 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
+import numpy as np
 import torch
 from pydantic import Field
 from safetensors import SafetensorError
+from safetensors.numpy import load, save
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -52,6 +54,7 @@ from ap_ranker.ranking.rule import FUSED, MODEL, Calibration
 from ap_ranker.safe_open import read_json_file
 from ap_ranker.settings import checked, read_fields, settings
 from ap_ranker.text.languages import is_language
+from ap_ranker.text.near_copies import KnownForms
 from ap_ranker.text.reading import READING_VERSION, question_key
 from ap_ranker.text.tokenizer import AnyTokenizer, SubwordTokenizer, WordTokenizer
 
@@ -72,8 +75,18 @@ one of N with probability N / 2**32.
 MAX_TOKENS = 10_000
 """Of a text, for any model: what an encoder does with each pair of tokens takes their square."""
 
-MAX_TRAINED = 32 * 2**20
-"""Maximum size of this file in bytes: of 3.7 million questions."""
+TRAINED_FORMS = "trained_forms.safetensors"
+"""A file with 32 bits of each form of these questions (`KnownForms`), which tell their near copies; not pushed either.
+
+The questions are those of the data; sentences of answers, which it may have learnt from as well, are only among the
+former. A new question is taken for a copy of one of N with a probability of some N / 2**25, as it has a hundred forms.
+"""
+
+DEV_QUESTIONS = "dev_questions.txt"
+"""The same as `TRAINED_QUESTIONS` for the questions that chose the epoch and the weights; not pushed either."""
+
+MAX_TRAINED, MAX_FORMS = 32 * 2**20, 2**30
+"""Maximum sizes of these files in bytes: of 3.7 million questions, and of some 2.5 million."""
 
 Size = Annotated[int, Field(ge=0, le=LARGEST)]
 Weight = Annotated[float, Field(ge=0)]
@@ -128,7 +141,7 @@ def save_checkpoint(
     model: AnswerModel,
     tokenizer: AnyTokenizer,
     card: str,
-    further: Mapping[str, str] = MappingProxyType({}),
+    further: Mapping[str, str | bytes] = MappingProxyType({}),
     finish: Callable[[Path], None] = lambda folder: None,
 ) -> None:
     """Write a checkpoint folder, with `further` files by name; it replaces an older one when `finish` is done with it.
@@ -146,8 +159,8 @@ def save_checkpoint(
         write_checkpoint_config(draft, config)
         save_file({name: value.contiguous() for name, value in weights.items()}, draft / WEIGHTS)
         tokenizer.save(draft / TOKENIZER)
-        for name, text in {CARD: card, **further}.items():
-            (draft / name).write_text(text, encoding="utf-8")
+        for name, content in {CARD: card, **further}.items():
+            (draft / name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
         finish(draft)
 
 
@@ -337,20 +350,48 @@ def trained_lines(questions: Iterable[str], before: Path | None = None) -> str:
     return "".join(f"{each}\n" for each in sorted((known or set()).union(map(_hash, questions))))
 
 
-def find_trained(folder: Path, questions: Sequence[str]) -> list[bool] | None:
-    """Whether a checkpoint has learnt from each question; `None` without such a file, as one of the hub."""
-    known = _trained(folder)
+def find_trained(folder: Path, questions: Sequence[str], name: str = TRAINED_QUESTIONS) -> list[bool] | None:
+    """Whether a checkpoint has learnt from each question, or by another file of hashes; `None` without such a file."""
+    known = _trained(folder, name)
     return None if known is None else [_hash(question) in known for question in questions]
 
 
-def _trained(folder: Path) -> set[str] | None:
-    path = folder / TRAINED_QUESTIONS
+def trained_forms(questions: Iterable[str], before: Path | None = None) -> bytes:
+    """The content of `TRAINED_FORMS` for these questions and those of a checkpoint that training began with."""
+    forms = KnownForms.of(questions).short()
+    earlier = read_trained_forms(before) if before else None
+    return save(asdict(forms if earlier is None else forms.joined(earlier)))
+
+
+def read_trained_forms(folder: Path) -> KnownForms | None:
+    """The forms of the questions that a checkpoint has learnt from; `None` without such a file, as one of the hub."""
+    path = folder / TRAINED_FORMS
     if not path.is_file():
         return None
-    if path.stat().st_size > MAX_TRAINED:
-        found = f"found {path.stat().st_size:,}. Remove it: nothing but a warning needs it."
-        raise InputError(f"{path}: expected at most {MAX_TRAINED:,} bytes, {found}")
+    advice = "Remove it: near copies of what was learnt then count as new questions."
+    _check_size(path, MAX_FORMS, advice)
+    with library_errors(
+        f"{path}: not the forms of questions", (SafetensorError, OSError, KeyError, TypeError, ValueError), f" {advice}"
+    ):
+        arrays = load(path.read_bytes())
+        for name, array in arrays.items():
+            if array.dtype != np.uint32 or array.ndim != 1:
+                raise ValueError(f"{name} has {array.ndim} dimensions of {array.dtype}")
+        return KnownForms(**arrays)
+
+
+def _trained(folder: Path, name: str = TRAINED_QUESTIONS) -> set[str] | None:
+    path = folder / name
+    if not path.is_file():
+        return None
+    _check_size(path, MAX_TRAINED, "Remove it: nothing but a warning needs it.")
     return set(path.read_text(encoding="utf-8", errors="replace").split())
+
+
+def _check_size(path: Path, most: int, advice: str) -> None:
+    size = path.stat().st_size
+    if size > most:
+        raise InputError(f"{path}: expected at most {most:,} bytes, found {size:,}. {advice}")
 
 
 def _hash(question: str) -> str:

@@ -16,7 +16,7 @@ from ap_ranker.errors import InputError, one_line
 from ap_ranker.models.registry import MODELS
 from ap_ranker.processes import number_on_machine
 from ap_ranker.ranking.cache import EncodingCache
-from ap_ranker.ranking.checkpoint import find_checkpoint, find_trained
+from ap_ranker.ranking.checkpoint import DEV_QUESTIONS, find_checkpoint, find_trained, read_trained_forms
 from ap_ranker.ranking.decision import Decider, Decision
 from ap_ranker.ranking.explanation import Explanation, Token, tokens_of
 from ap_ranker.ranking.faq_sketch import FAQSketch
@@ -105,6 +105,18 @@ class Ranker(TextEncoder):
     def seen_in_training(self, questions: Sequence[str]) -> list[bool] | None:
         """Whether the checkpoint has learnt from each question; `None` if that is unknown, as for `find_trained`."""
         return None if self._loaded is None else find_trained(self._loaded.folder, questions)
+
+    def near_training(self, questions: Sequence[str]) -> list[bool] | None:
+        """Whether each question is one that the checkpoint has learnt from, or a near copy of one; `None` as above."""
+        seen = self.seen_in_training(questions)
+        forms = None if self._loaded is None else read_trained_forms(self._loaded.folder)
+        if seen is None or forms is None:
+            return seen
+        return [is_seen or forms.has(text) for is_seen, text in zip(seen, questions, strict=True)]
+
+    def chosen_by(self, questions: Sequence[str]) -> list[bool] | None:
+        """Whether each question is one that chose the checkpoint's epoch and weights; `None` as above."""
+        return None if self._loaded is None else find_trained(self._loaded.folder, questions, DEV_QUESTIONS)
 
     def rank(
         self,

@@ -17,7 +17,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis, key
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.text.language_detection import LANGUAGES, main_language
-from ap_ranker.text.near_copies import near_groups
+from ap_ranker.text.nearly_equal import nearly_equal_groups
 from ap_ranker.text.reading import normalized, question_key
 
 MANY = 0.3
@@ -75,7 +75,7 @@ def _texts(entries: Sequence[Entry]) -> Iterator[Finding]:
     if len(entries) > LARGEST:
         return
     groups: defaultdict[int, dict[str, Entry]] = defaultdict(dict)
-    for entry, group in zip(entries, near_groups([entry.answer for entry in entries]).tolist(), strict=True):
+    for entry, group in zip(entries, nearly_equal_groups([entry.answer for entry in entries]).tolist(), strict=True):
         groups[group].setdefault(normalized(entry.answer), entry)  # other rows with equal answers are wordings
     copies = [[*each.values()] for each in groups.values() if len(each) > 1]
     if copies and have_questions(entries):  # documents repeat themselves: their copies are shown once

@@ -16,6 +16,7 @@ from ap_ranker.data.faq import Match
 from ap_ranker.data.reader import find_answers
 from ap_ranker.documents import read_entries
 from ap_ranker.errors import InputError
+from ap_ranker.evaluation.evaluation_report import AS_ASKED, COPIES, NEW
 from ap_ranker.evaluation.metrics import means, measure_each
 from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD, DeclaredPipeline
@@ -28,8 +29,9 @@ ALL = 10**6  # as `top_k`: every document that was fetched
 
 @dataclass(frozen=True)
 class PipelineReport:
-    """The means of measures over the questions, and over the new ones alone, unless all are new or none is; the share
-    of questions for which a right answer was fetched, else a miss; and the mean number of documents that were.
+    """The means of measures over the questions; over the new ones alone, and over near copies of what the search has
+    seen, unless all are new or none is; the share of questions for which a right answer was fetched, else a miss; and
+    the mean number of documents that were.
     """
 
     pipeline: str
@@ -37,6 +39,11 @@ class PipelineReport:
     new: dict[str, float] | None
     recall: float
     fetched: float
+    near_copies: dict[str, float] | None = None
+
+    def means_of(self, kind: str) -> dict[str, float] | None:
+        """The means over the questions of a kind, as an `EvaluationReport` has them."""
+        return {AS_ASKED: self.measures, NEW: self.new, COPIES: self.near_copies}[kind]
 
 
 def evaluate_pipeline(
@@ -48,14 +55,14 @@ def evaluate_pipeline(
     columns: tuple[str, str] | None = None,
     match: Match,
     wordings: Sequence[Path] = (),
-    known: np.ndarray | None = None,
+    near: np.ndarray | None = None,
 ) -> PipelineReport:
     """Put the answerable questions of a data set to the pipeline of a YAML file.
 
     Its own `top_k`, `precision` and `score_threshold` are left aside: everything that it fetches is ranked.
     A document is recognized among the answers of the data set by its text. `faq` is a file to write into the stores; by
     default it is that of the data set's answers, if there is one; otherwise the stores are searched as they are.
-    `known` (Q,) are the questions that are not new; neither are those that the pipeline knows word for word. The other
+    `near` (Q,) are the questions that are not new; neither are those that the pipeline knows word for word. The other
     arguments are those of `set_up`, and `checkpoint` the one that the pipeline's ranker has to have. InputError if the
     pipeline cannot be run, ranks with another, or has none of the answers; or if candidates were judged one by one.
     """
@@ -99,16 +106,17 @@ def evaluate_pipeline(
             f"{path}: expected documents among the answers of {dataset.name}, found none. Name the FAQ with --answers."
         )
     each = measure_each(found)
-    is_new = ~np.array(is_known) if known is None else ~(np.array(is_known) | known)
-    new = None
+    is_new = ~np.array(is_known) if near is None else ~(np.array(is_known) | near)
+    new = copies = None
     if 0 < is_new.sum() < len(is_new):
-        new = means({name: values[is_new] for name, values in each.items()})
+        new, copies = (means({name: values[rows] for name, values in each.items()}) for rows in (is_new, ~is_new))
     return PipelineReport(
         str(path),
         means(each),
         new,
         float(np.mean([hits.any() for _, hits, _ in found])),
         float(np.mean([len(hits) for _, hits, _ in found])),
+        copies,
     )
 
 

@@ -1,233 +1,318 @@
-"""Nearly equal texts: an exact similarity join on character 5-grams, without comparing every text with every other.
+"""Near copies: questions that ask the same in the same words, but for slips, order and politeness.
 
-What near is, `nearly_equal` of `reading.py` says; texts shorter than five characters have no 5-grams here.
+One rule for all that must know whether two questions are the same one: `split`, `train`, `evaluate`, `check`,
+`retrain`, `calibrate` and the owner's desk. (Answers are compared as a whole: `nearly_equal.py`.)
 
-Two sets that are so similar share at least one of their rarest members: the prefix filter of Bayardo, Ma & Srikant
-(2007), with the bound on the remaining members of Xiao et al. (2008, PPJoin). The join is exact, not sampled.
+Two questions are near copies if their words (`question_words.py`) are equal, in the same order but for the place where
+they begin ("for returns, what does the label mean?"), or become equal by one change of either question:
+
+1. a slip: two neighbouring letters exchanged, or a letter too many, in a word of at least `SLIP` letters; in scripts
+   without spaces, two neighbouring characters exchanged;
+2. two words written as one;
+3. a word left out, of at least `DROP_ONE` words, or two words, of at least `DROP_TWO`;
+4. a word, but not the last, exchanged for any other, of at least `EXCHANGE` words: so many others are equal.
+
+No change concerns a number or a negation, so that 30 days are not 60, and what is covered is not what is not.
+
+The time is linear: each question has one form, a hash of its words in a ring, and some hundred variants, the hashes
+after each possible change. Two questions are near if the form of one is a variant of the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import combinations
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ap_ranker.errors import extra_for
-from ap_ranker.text.reading import NEAR, SIZE, bare, near_key
+from ap_ranker.text.question_words import Words, is_character, is_fixed, question_words, size
+from ap_ranker.text.reading import near_key
 
-with extra_for("Training and measuring need", "train"):
-    from scipy import sparse
-    from scipy.sparse.csgraph import connected_components
+SLIP = 4
+"""Minimum number of letters of a word with a slip: shorter words become other words."""
 
-_ROWS, _WORK = 512, 2_000_000
-"""Maximum number of texts, and of members of their sets, that are compared at once: more would take gigabytes."""
+DROP_ONE, DROP_TWO, EXCHANGE = 6, 8, 8
+"""Minimum number of words of a question from which one or two words may be missing, or one be another."""
 
-_ROUNDS = 4
+MOST_FOR_TWO = 30
+"""Maximum number of words of which two may be missing: the number of such pairs grows with the square."""
 
+FEWEST_NEIGHBOURS = 3
+"""Words of a ring in which each has two different neighbours."""
 
-@dataclass(frozen=True)
-class _Sets:
-    """The 5-grams of texts that have any, the smallest set first.
+_MASK = 2**64 - 1
+_MULTIPLIER = 0x9E3779B97F4A7C15
+_ANY_WORD = 0x5851F42D4C957F2D
 
-    `grams` (N, grams) has a 1 for each member, from rare to frequent; `prefixes` the rarest members of each set, of
-    which two sets that are near share one, and `last` the last of these; `order` the positions of the texts.
-    """
-
-    grams: sparse.csr_matrix
-    sizes: np.ndarray
-    prefixes: sparse.csr_matrix
-    lengths: np.ndarray  # of the prefixes
-    last: np.ndarray
-    order: np.ndarray
-    threshold: float
-
-    @classmethod
-    def of(cls, texts: Sequence[str], threshold: float) -> _Sets:
-        grams = _grams([bare(text) for text in texts])
-        sizes = np.diff(grams.indptr)
-        order = np.argsort(sizes, kind="stable")[np.count_nonzero(sizes == 0) :]  # without empty sets
-        grams, sizes = grams[order], sizes[order]
-        # Half as long again as needed: fewer pairs that are not near pass the bound, which halves the time.
-        needed = sizes - np.ceil(threshold * sizes - 1e-9).astype(np.int64) + 1
-        lengths = np.minimum(sizes, needed * 3 // 2)
-        last = grams.indices[grams.indptr[:-1] + lengths - 1] if len(order) else lengths
-        return cls(grams, sizes, _prefixes(grams, lengths), lengths, last, order, threshold)
-
-    def selected(self, rows: np.ndarray) -> _Sets:
-        """Some of the sets, in their order."""
-        return _Sets(
-            grams=self.grams[rows],
-            sizes=self.sizes[rows],
-            prefixes=self.prefixes[rows],
-            lengths=self.lengths[rows],
-            last=self.last[rows],
-            order=self.order[rows],
-            threshold=self.threshold,
-        )
-
-    def needed(self, some: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """(P,) the number of members that each of P pairs must share to be near."""
-        return np.ceil(self.threshold / (1 + self.threshold) * (self.sizes[some] + self.sizes[others]) - 1e-9)
-
-    def candidates(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Pairs that may be near, in parts: the rows of the larger set and of the smaller one."""
-        frequency = np.bincount(self.prefixes.indices, minlength=self.prefixes.shape[1])
-        for start, end in _parts(self.prefixes @ frequency):
-            low = int(np.searchsorted(self.sizes, self.threshold * self.sizes[start] - 1e-9))
-            common = (self.prefixes[start:end] @ self.prefixes[low:end].T).tocoo()
-            longer, shorter, count = common.row + start, common.col + low, common.data
-            first = np.where(self.last[longer] < self.last[shorter], longer, shorter)  # the one whose prefix ends first
-            enough = count + self.sizes[first] - self.lengths[first] >= self.needed(longer, shorter)
-            kept = (shorter < longer) & enough
-            yield longer[kept], shorter[kept]
-
-    def are_near(self, some: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """(P,) whether the sets of each of P pairs are near."""
-        near = np.zeros(len(some), dtype=bool)
-        for start, end in _parts(self.sizes[some] + self.sizes[others]):
-            shared = self.grams[some[start:end]].multiply(self.grams[others[start:end]]).sum(axis=1)
-            near[start:end] = np.asarray(shared).ravel() >= self.needed(some[start:end], others[start:end])
-        return near
+Hashes = NDArray[np.unsignedinteger[Any]]
 
 
-def _parts(work: np.ndarray) -> Iterator[tuple[int, int]]:
-    """The starts and ends of parts of (N,) rows, each with as much work as is done at once."""
-    total = np.cumsum(work)
-    start = 0
-    while start < len(work):
-        before = total[start - 1] if start else 0
-        end = int(np.searchsorted(total, before + _WORK, side="right"))
-        end = min(max(end, start + 1), start + _ROWS)
-        yield start, end
-        start = end
+def near_groups(texts: Sequence[str]) -> NDArray[np.int64]:
+    """(N,) the group of each of N texts: near copies, and near copies of these, have one number."""
+    table = _FormTable.of(texts)
+    groups = _Groups(len(texts))
+    firsts, places = table.first_owners()
+    for rows, hashes in ((table.own_rows, table.own), (table.variant_rows, table.variants)):
+        matches, place = _find(hashes, firsts)
+        for row, owner in zip(rows[matches].tolist(), places[place].tolist(), strict=True):
+            groups.join(owner, row)
+    order = np.argsort(table.exchanges, kind="stable")
+    is_same = table.exchanges[order][1:] == table.exchanges[order][:-1]
+    rows = table.exchange_rows[order]
+    for one, other in zip(rows[:-1][is_same].tolist(), rows[1:][is_same].tolist(), strict=True):
+        groups.join(one, other)
+    return np.array([groups.number(row) for row in range(len(texts))], dtype=np.int64)
 
 
-def _near(texts: Sequence[str], threshold: float = NEAR) -> Iterator[np.ndarray]:
-    """All pairs of positions of texts that are near, the smaller position first, in parts."""
-    sets = _Sets.of(texts, threshold)
-    for longer, shorter in sets.candidates():
-        near = sets.are_near(longer, shorter)
-        yield np.sort(np.stack([sets.order[longer[near]], sets.order[shorter[near]]], axis=1), axis=1)
-
-
-def near_pairs(texts: Sequence[str], threshold: float = NEAR) -> np.ndarray:
-    """(pairs, 2) positions of all texts that are near, the smaller one first, sorted."""
-    pairs = np.concatenate([np.empty((0, 2), dtype=np.int64), *_near(texts, threshold)])
-    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
-
-
-def near_groups(texts: Sequence[str]) -> np.ndarray:
-    """(N,) the group of each of N texts: the connected components of equal and near texts.
-
-    Of thousands of texts that are all near, not all pairs are compared: neighbours in the alphabet are joined first,
-    and then only texts that may be near one of another group.
-    """
-    keys = [near_key(text) for text in texts]
-    distinct = list(dict.fromkeys(keys))
-    row_of = {key: row for row, key in enumerate(distinct)}
-    sets = _Sets.of(distinct, NEAR)
-    groups = _Groups(len(sets.order))
-    for ordered in (_sorted_rows(sets, distinct), _sorted_rows(sets, [key[::-1] for key in distinct])):
-        groups.join_near(sets, ordered[1:], ordered[:-1])
-    open_rows = np.flatnonzero(_meets_others(sets, groups.labels()))
-    rest = sets.selected(open_rows)
-    for longer, shorter in rest.candidates():
-        groups.join_near(sets, open_rows[longer], open_rows[shorter])
-    group_of = np.arange(len(distinct)) + len(sets.order)  # a text without 5-grams is alone
-    group_of[sets.order] = groups.labels()
-    number: dict[int, int] = {}
-    in_order = (int(group_of[row_of[key]]) for key in keys)
-    return np.array([number.setdefault(group, len(number)) for group in in_order], dtype=np.int64)
-
-
-class _Groups:
-    """Groups of N rows, at first of one each."""
-
-    def __init__(self, size: int) -> None:
-        self._labels = np.arange(size)
-
-    def labels(self) -> np.ndarray:
-        """(N,) the group of each row."""
-        return self._labels
-
-    def join_near(self, sets: _Sets, some: np.ndarray, others: np.ndarray) -> None:
-        """Join the groups of those of (P,) pairs of rows that are near; pairs within a group are not compared."""
-        for _ in range(_ROUNDS):
-            apart = self._labels[some] != self._labels[others]
-            some, others = some[apart], others[apart]
-            # Of a row and another group, one pair at a time: if it is near, the others need not be compared.
-            _, first = np.unique(some * len(self._labels) + self._labels[others], return_index=True)
-            near = sets.are_near(some[first], others[first])
-            self._join(some[first][near], others[first][near])
-            some, others = np.delete(some, first), np.delete(others, first)
-        near = sets.are_near(some, others)
-        self._join(some[near], others[near])
-
-    def _join(self, some: np.ndarray, others: np.ndarray) -> None:
-        size = len(self._labels)
-        ends = self._labels[some], self._labels[others]
-        links = sparse.coo_matrix((np.ones(len(some)), ends), shape=(size, size))
-        self._labels = connected_components(links, directed=False)[1][self._labels]
-
-
-def _sorted_rows(sets: _Sets, keys: Sequence[str]) -> np.ndarray:
-    """The rows in the order of their texts' keys."""
-    return np.array(sorted(range(len(sets.order)), key=lambda row: keys[int(sets.order[row])]), dtype=np.int64)
-
-
-def _meets_others(sets: _Sets, labels: np.ndarray) -> np.ndarray:
-    """(N,) whether a row shares a member of its prefix with a row of another group."""
-    groups, label = np.unique(labels, return_inverse=True)
-    if len(groups) * 2 > len(labels):  # it would take as long as to compare all
-        return np.ones(len(labels), dtype=bool)
-    ones = np.ones(len(labels), dtype=np.int32)
-    members = sparse.csr_matrix((ones, (np.arange(len(labels)), label)), shape=(len(labels), len(groups)))
-    of_group = sets.prefixes.T @ members  # (grams, groups)
-    n_groups = np.diff(of_group.tocsr().indptr)
-    return sets.prefixes @ (n_groups > 1).astype(np.int32) > 0
+def near_earlier(texts: Sequence[str]) -> dict[int, int]:
+    """The position of each text that is near an earlier one -> that of the first of these."""
+    table = _FormTable.of(texts)
+    earliest = np.arange(len(texts), dtype=np.int64)
+    own, variants = (table.own, table.own_rows), (table.variants, table.variant_rows)
+    exchanges = table.exchanges, table.exchange_rows
+    for (hashes, rows), others in ((own, variants), (variants, own), (exchanges, exchanges)):
+        distinct, first = _first_rows(*others)
+        matches, place = _find(hashes, distinct)
+        np.minimum.at(earliest, rows[matches], first[place])
+    return {row: int(first) for row, first in enumerate(earliest) if first < row}
 
 
 def near_any(texts: Collection[str], others: Collection[str]) -> set[str]:
-    """The texts that equal one of the others or are near one."""
-    keys = {text: near_key(text) for text in (*texts, *others)}
-    other_keys = {keys[other] for other in others}
-    distinct = list(dict.fromkeys(keys.values()))
-    near = set(other_keys)
-    is_other = np.array([key in other_keys for key in distinct], dtype=bool)
-    for pairs in _near(distinct):
-        touched = pairs[is_other[pairs].any(axis=1)]
-        near.update(distinct[row] for row in np.unique(touched))
-    return {text for text in texts if keys[text] in near}
+    """The texts that are near copies of one of the others, or equal to one."""
+    known = KnownForms.of(others)
+    return {text for text in texts if known.has(text)}
 
 
-def _grams(texts: Sequence[str]) -> sparse.csr_matrix:
-    """(N, grams) sparse, 1 where a text has a 5-gram; columns from rare to frequent, sorted within each row."""
-    codes = np.frombuffer("".join(texts).encode("utf-32-le"), dtype=np.uint32)
-    lengths = np.array([len(text) for text in texts], dtype=np.int64)
-    windows = np.maximum(lengths - SIZE + 1, 0)
-    begins = np.cumsum(lengths) - lengths
-    position = np.arange(windows.sum()) + np.repeat(begins - (np.cumsum(windows) - windows), windows)
-    used = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.uint64)
-    used[codes] = 1
-    letters = (np.cumsum(used, dtype=np.uint64) - used)[codes]
-    base = used.sum(dtype=np.uint64)  # exact up to 7,131 distinct characters, a 64-bit hash beyond
-    code = np.zeros(len(position), dtype=np.uint64)
-    for step in range(SIZE):
-        code = code * base + letters[position + step]
-    distinct, column = np.unique(code, return_inverse=True)
-    rank = np.empty(len(distinct), dtype=np.int32)
-    rank[np.argsort(np.bincount(column, minlength=len(rank)), kind="stable")] = np.arange(len(rank))
-    starts = np.concatenate([[0], np.cumsum(windows)])
-    ones = np.ones(len(column), dtype=np.int32)
-    matrix = sparse.csr_matrix((ones, rank[column], starts), shape=(len(texts), max(len(rank), 1)))
-    matrix.sum_duplicates()  # also sorts each row
-    matrix.data[:] = 1  # a repeated gram is one member of the set
-    return matrix
+@dataclass(frozen=True)
+class KnownForms:
+    """The forms of questions that are known: hashes, sorted, by which a near copy of one of them is recognized."""
+
+    own: Hashes
+    variants: Hashes
+    exchanges: Hashes
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> KnownForms:
+        """Those of these questions."""
+        table = _FormTable.of(texts)
+        return cls(np.unique(table.own), np.unique(table.variants), np.unique(table.exchanges))
+
+    def has(self, text: str) -> bool:
+        """Whether a question is a near copy of a known one."""
+        forms = forms_of(text)
+        pairs = (self.own, forms.variants), (self.variants, forms.own), (self.exchanges, forms.exchanges)
+        return any(_has_any(known, hashes) for known, hashes in pairs)
+
+    def joined(self, other: KnownForms) -> KnownForms:
+        """These and others."""
+        names = ("own", "variants", "exchanges")
+        return KnownForms(*(np.union1d(getattr(self, name), getattr(other, name)) for name in names))
+
+    def short(self) -> KnownForms:
+        """With 32 bits of each hash, as a file has them: they tell a copy, but give no question away."""
+        return KnownForms(*(np.unique(each.astype(np.uint32)) for each in (self.own, self.variants, self.exchanges)))
 
 
-def _prefixes(grams: sparse.csr_matrix, lengths: np.ndarray) -> sparse.csr_matrix:
-    within = np.arange(grams.nnz) - np.repeat(grams.indptr[:-1], np.diff(grams.indptr))
-    kept = within < np.repeat(lengths, np.diff(grams.indptr))
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    return sparse.csr_matrix((grams.data[kept], grams.indices[kept], ends), shape=grams.shape)
+def _has_any(known: Hashes, hashes: Collection[int]) -> bool:
+    wanted = np.fromiter(hashes, dtype=np.uint64, count=len(hashes)).astype(known.dtype)
+    return bool(len(_find(wanted, known)[0]))
+
+
+def _find(hashes: Hashes, distinct: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The positions of those hashes that are among sorted distinct ones, and where there."""
+    if not len(distinct):
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    place = np.minimum(np.searchsorted(distinct, hashes), len(distinct) - 1)
+    matches = np.flatnonzero(distinct[place] == hashes)
+    return matches, place[matches]
+
+
+def _first_rows(hashes: Hashes, rows: NDArray[np.int32]) -> tuple[Hashes, NDArray[np.int64]]:
+    """The distinct hashes, sorted, and the first row of each."""
+    distinct, place = np.unique(hashes, return_inverse=True)
+    first = np.full(len(distinct), np.iinfo(np.int64).max)
+    np.minimum.at(first, place, rows)
+    return distinct, first
+
+
+@dataclass(frozen=True)
+class _FormTable:
+    """The forms of questions, and the row of the question of each: arrays, as a hundred thousand have ten million."""
+
+    own: Hashes
+    own_rows: NDArray[np.int32]
+    variants: Hashes
+    variant_rows: NDArray[np.int32]
+    exchanges: Hashes
+    exchange_rows: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> _FormTable:
+        own, variants, exchanges = (_Column() for _ in range(3))
+        for row, text in enumerate(texts):
+            forms = forms_of(text)
+            own.add(row, forms.own)
+            variants.add(row, forms.variants)
+            exchanges.add(row, forms.exchanges)
+        return cls(*own.arrays(), *variants.arrays(), *exchanges.arrays())
+
+    def first_owners(self) -> tuple[Hashes, NDArray[np.int64]]:
+        """The distinct own forms, sorted, and the first question that has each."""
+        return _first_rows(self.own, self.own_rows)
+
+
+class _Column:
+    """Hashes with the row of each, while they are collected."""
+
+    def __init__(self) -> None:
+        self._hashes, self._rows = array("Q"), array("i")
+
+    def add(self, row: int, hashes: Collection[int]) -> None:
+        self._hashes.extend(hashes)
+        self._rows.extend([row] * len(hashes))
+
+    def arrays(self) -> tuple[Hashes, NDArray[np.int32]]:
+        return np.array(self._hashes, dtype=np.uint64), np.array(self._rows, dtype=np.int32)
+
+
+class _Groups:
+    """Sets of numbers that are joined (union-find)."""
+
+    def __init__(self, count: int) -> None:
+        self._parent = list(range(count))
+
+    def number(self, row: int) -> int:
+        """The smallest number of the group."""
+        while self._parent[row] != row:
+            self._parent[row] = self._parent[self._parent[row]]
+            row = self._parent[row]
+        return row
+
+    def join(self, one: int, other: int) -> None:
+        first, second = sorted((self.number(one), self.number(other)))
+        self._parent[second] = first
+
+
+@dataclass(frozen=True)
+class Forms:
+    """What a question is compared by: near ones have a form among the other's variants, or an exchange in common."""
+
+    own: frozenset[int]
+    variants: frozenset[int]
+    exchanges: frozenset[int]
+
+
+def forms_of(text: str) -> Forms:
+    """The hashes of a question, of 64 bits; of a text that asks nothing, such as a greeting, only of all its words."""
+    readings = question_words(text)
+    if not readings:
+        whole = frozenset([_hash(f"\n{near_key(text)}")])
+        return Forms(whole, whole, frozenset())
+    own: set[int] = set()
+    variants: set[int] = set()
+    exchanges: set[int] = set()
+    for words in readings:
+        ring = _Ring(words)
+        own.add(ring.total)
+        variants.add(ring.total)
+        variants.update(ring.slips())
+        variants.update(ring.turned())
+        variants.update(ring.joined())
+        variants.update(ring.without())
+        exchanges.update(ring.exchanges())
+    return Forms(frozenset(own), frozenset(variants), frozenset(exchanges))
+
+
+class _Ring:
+    """Words in a ring, hashed by their pairs of neighbours: the sum is the same wherever the ring begins."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.hashes = [_hash(word) for word in words]
+        self.free = [place for place, word in enumerate(words) if not is_fixed(word)]
+        self.size = size(words)
+        self.total = _sum_of_pairs(self.hashes)
+
+    def slips(self) -> Iterator[int]:
+        """After a slip in a word."""
+        for place in self.free:
+            slips = _slips(self.words[place])
+            if len(self.words) < FEWEST_NEIGHBOURS:
+                yield from (self._changed(place, 1, [slip]) for slip in slips)
+                continue
+            before, word, after = (self.hashes[(place + step) % len(self.hashes)] for step in (-1, 0, 1))
+            others = self.total - _pair(before, word) - _pair(word, after)
+            yield from [(others + _pair(before, slip) + _pair(slip, after)) & _MASK for slip in slips]
+
+    def turned(self) -> Iterator[int]:
+        """With two neighbouring characters exchanged, in scripts without spaces, where each is a word."""
+        for place in range(len(self.words) - 1):
+            if is_character(self.words[place]) and is_character(self.words[place + 1]):
+                yield self._changed(place, 2, [self.hashes[place + 1], self.hashes[place]])
+
+    def joined(self) -> Iterator[int]:
+        """With two neighbouring words as one."""
+        for place in range(len(self.words) - 1):
+            yield self._changed(place, 2, [_hash(self.words[place] + self.words[place + 1])])
+
+    def without(self) -> Iterator[int]:
+        """Without one word, or two."""
+        if self.size >= DROP_ONE:
+            for place in self.free:
+                yield self._changed(place, 1, [])
+        if self.size >= DROP_TWO and len(self.words) <= MOST_FOR_TWO:
+            for left_out in combinations(self.free, 2):
+                yield _sum_of_pairs([each for place, each in enumerate(self.hashes) if place not in left_out])
+
+    def exchanges(self) -> Iterator[int]:
+        """With any word in the place of one, but the last, which most often is what is asked about."""
+        if self.size >= EXCHANGE:
+            for place in self.free:
+                if place < len(self.words) - 1:
+                    yield self._changed(place, 1, [_ANY_WORD])
+
+    def _changed(self, place: int, count: int, new: list[int]) -> int:
+        """The sum with so many words from a place exchanged for new ones."""
+        if len(self.hashes) < count + FEWEST_NEIGHBOURS - 1:
+            return _sum_of_pairs([*self.hashes[:place], *new, *self.hashes[place + count :]])
+        before, after = self.hashes[place - 1], self.hashes[(place + count) % len(self.hashes)]
+        old = [before, *self.hashes[place : place + count], after]
+        return (self.total - _chain(old) + _chain([before, *new, after])) & _MASK
+
+
+def _sum_of_pairs(hashes: Sequence[int]) -> int:
+    return _chain([*hashes, hashes[0]]) if hashes else 0
+
+
+def _chain(hashes: Sequence[int]) -> int:
+    """The sum of the hashes of all pairs of neighbours."""
+    return sum(map(_pair, hashes[:-1], hashes[1:])) & _MASK
+
+
+def _pair(one: int, other: int) -> int:
+    mixed = (one * _MULTIPLIER ^ (other << 1)) & _MASK
+    mixed = (mixed ^ mixed >> 29) * _MULTIPLIER & _MASK
+    return mixed ^ mixed >> 32
+
+
+@lru_cache(maxsize=2**17)
+def _hash(word: str) -> int:
+    digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+@lru_cache(maxsize=2**15)
+def _slips(word: str) -> list[int]:
+    """The hashes of a word with a letter less, but the first, and with two neighbouring letters exchanged."""
+    if len(word) < SLIP:
+        return []
+    slips = {word[:place] + word[place + 1] + word[place] + word[place + 2 :] for place in range(1, len(word) - 1)}
+    if len(word) > SLIP:
+        slips |= {word[:place] + word[place + 1 :] for place in range(1, len(word))}
+    return [_hash(slip) for slip in sorted(slips - {word})]

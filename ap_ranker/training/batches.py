@@ -12,7 +12,7 @@ from torch.utils.data import Sampler
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.models.spec import Recipe
-from ap_ranker.text.near_copies import near_pairs
+from ap_ranker.text.nearly_equal import nearly_equal_pairs
 from ap_ranker.text.reading import normalized
 from ap_ranker.text.tokenizer import AnyTokenizer, TokenBatch
 from ap_ranker.training.objectives import IGNORE, NEGATIVE, relevance
@@ -241,7 +241,7 @@ def not_wrong(dataset: Dataset) -> list[frozenset[int]]:
         rows_of[text].append(row)
     distinct = list(rows_of)
     near = {text: [text] for text in distinct}
-    for i, j in near_pairs(distinct):
+    for i, j in nearly_equal_pairs(distinct):
         near[distinct[i]].append(distinct[j])
         near[distinct[j]].append(distinct[i])
     rights = (right[normalized(question.text)] for question in dataset.questions)

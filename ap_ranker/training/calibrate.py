@@ -16,6 +16,8 @@ from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import (
     MIN_QUESTIONS,
+    Rankings,
+    cross_measure,
     fit,
     measure,
     questions_needed,
@@ -91,6 +93,8 @@ def calibrate(
     the FAQ `answers` are asked, each as if nobody had known it. An untrained checkpoint's prior counts beside them, the
     less the more questions there are. Nothing is written if no target precision can be shown to be reached.
 
+    What is told of `dev` is measured on each question by a fit to the others, none of which is a near copy of it.
+
     Some questions should be unanswerable; if none is, right answers are hidden, so that a `share` of them (.1) is.
     `precisions` are target shares of right answers among those returned, by default those of `PRECISIONS` that the
     number of questions allows. `answers` (the FAQ of the training), `wordings` (`train.*` of a folder), `device` and
@@ -138,11 +142,13 @@ def calibrate(
         parted = {kind: without_random_questions(each, count) for kind, each in everything.items()}
         rankings = {kind: own if hidden is None else with_hidden(own, hidden) for kind, (own, _) in parted.items()}
         candidates = float(np.mean([len(right) for right in rankings[MODEL].right[:count]]))
+        title, crossed = f"{count:,} questions of {dataset.name}", None
         if not fits:  # dev is the first
-            fits = {kind: fit(ranked, precisions, prior.get(kind)) for kind, ranked in rankings.items()}
-            fits = {kind: replace(each, floor=parted[kind][1], basis=basis) for kind, each in fits.items()}
-        scores = {kind: measure(fits[kind], ranked) for kind, ranked in rankings.items()}
-        title = f"{count:,} questions of {dataset.name}" + (", fitted to them" if split == "dev" else "")
+            for kind, ranked in rankings.items():
+                fits[kind] = replace(fit(ranked, precisions, prior.get(kind)), floor=parted[kind][1], basis=basis)
+            crossed = _cross_measured(fits, parted, dataset, precisions, prior, hidden)
+            title += ", fitted to them" if crossed is None else ", each by a fit to others"
+        scores = crossed or {kind: measure(fits[kind], ranked) for kind, ranked in rankings.items()}
         splits[split] = SplitReport(title, dataset.name, count, unanswerable[split], hidden, scores, candidates)
     if hidden is not None:
         title += "; each is counted again with its right answers hidden"
@@ -158,6 +164,25 @@ def calibrate(
         write_text_atomically(folder / CARD, card)
         files.append(CARD)
     return CalibrationReport(splits, files, warnings, precisions)
+
+
+def _cross_measured(
+    fits: Mapping[str, Calibration],
+    parted: Mapping[str, tuple[Rankings, float | None]],
+    dataset: Dataset,
+    precisions: Sequence[float],
+    prior: Mapping[str, Calibration],
+    hidden: float | None,
+) -> dict[str, dict[str, Any]] | None:
+    """Kind of score -> what `cross_measure` tells of it; `None` if there are too few questions."""
+    texts = [question.text for question in dataset.questions]
+    scores = {}
+    for kind, (own, _) in parted.items():
+        measured = cross_measure(fits[kind], own, texts, precisions, prior=prior.get(kind), hidden=hidden)
+        if measured is None:
+            return None
+        scores[kind] = measured
+    return scores
 
 
 def _prior_of(config: CheckpointConfig, basis: Basis) -> dict[str, Calibration]:

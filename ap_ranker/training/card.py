@@ -51,7 +51,8 @@ def model_card(
 ) -> str:
     """The card of a trained checkpoint, as Markdown with front matter for the hub.
 
-    The report is that on the dev questions, measured on the `machine`; the batches count the truncated answers.
+    The report is that on the dev questions, measured on the `machine`: the front matter has its headline. The batches
+    count the truncated answers.
     """
     results = [
         EvalResult(
@@ -63,8 +64,8 @@ def model_card(
             metric_name=measure + suffix,
             metric_value=round(value, 4),
         )
-        for values, suffix in ((report.model, ""), (report.fusion or {}, ", with BM25's score added"))
-        for measure, value in values.items()
+        for each, suffix in ((report.model_each, ""), (report.fusion_each, ", with BM25's score added"))
+        for measure, value in (report.means_of(report.headline, each) or {}).items()
     ]
     ticks = max(map(len, re.findall("`+", about.command or "")), default=0)
     return _render(

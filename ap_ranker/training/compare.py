@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluation_report import EvaluationReport
+from ap_ranker.evaluation.evaluation_report import AS_ASKED, EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.metrics import MEASURES
 from ap_ranker.evaluation.significance import holm, randomisation_test
@@ -25,6 +25,7 @@ from ap_ranker.ranking.bm25 import bm25_name
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.safe_open import parse_yaml
+from ap_ranker.text.near_copies import near_any
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.peers import BiEncoder, Peer, check_peers, is_ready_peer, ready_peer, train_or_load_peer
 from ap_ranker.training.train import train_or_load
@@ -79,8 +80,9 @@ class Contender:
 class Result:
     """A row of the comparison: the runs of a contender or of a peer, one per seed; times are means over the seeds.
 
-    `p_values` are of the difference to each baseline in the questions' mean MRR over the seeds, Holm-corrected; the
-    `parameters` do not count word vectors; 0 bytes: nothing can be kept.
+    `measures` are those on the questions of the headline, `kinds` those on each kind of questions. `p_values` are of
+    the difference to each baseline in the questions' mean MRR over the seeds, Holm-corrected; the `parameters` do not
+    count word vectors; 0 bytes: nothing can be kept.
     """
 
     label: str
@@ -90,6 +92,7 @@ class Result:
     training_seconds: float
     seconds_per_question: float
     bytes_per_answer: float
+    kinds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     def mean(self, measure: str) -> float:
         return float(np.mean(self.measures[measure]))
@@ -97,7 +100,11 @@ class Result:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The whole table, the best row first; each is tested against the `baselines`."""
+    """The whole table, the best row first; each is tested against the `baselines`.
+
+    `n_questions` and all measures are of the `headline`, a kind of questions: new ones, if there are any. `n_of_kind`
+    counts the questions of each kind; `bm25_kinds` has BM25's measures on each.
+    """
 
     data: str
     n_questions: int
@@ -107,6 +114,9 @@ class Comparison:
     bm25_name: str
     baselines: list[str]
     results: list[Result]
+    headline: str = AS_ASKED
+    n_of_kind: dict[str, int] = field(default_factory=dict)
+    bm25_kinds: dict[str, dict[str, float] | None] = field(default_factory=dict)
 
 
 def compare(
@@ -133,8 +143,10 @@ def compare(
     check_peers(peers)
     evaluation_set = EvaluationSet(with_wordings(test, data), language=config.language)
     runs: defaultdict[str, list[tuple[EvaluationReport, float, int]]] = defaultdict(list)
+    near = _near_copies(evaluation_set, data)
 
     def add(label: str, seed: int, report: EvaluationReport, training_seconds: float, parameters: int) -> None:
+        report = replace(report, near=near)
         runs[label].append((report, training_seconds, parameters))
         on_run(label, seed, report)
 
@@ -159,12 +171,16 @@ def compare(
             peer, training_seconds = train_or_load_peer(name, start, data, folder, seed, place)
         for label, report in _reports_of(name, peer, evaluation_set).items():
             add(label, seed, report, training_seconds, sum(weights.numel() for weights in peer.model.parameters()))
-    each = {label: np.mean([report.model_each[MEASURE] for report, *_ in row], axis=0) for label, row in runs.items()}
+    bm25 = replace(evaluation_set.report_of_bm25(), near=near)
+    rows = bm25.rows_of[bm25.headline]
+    each = {
+        label: np.mean([report.model_each[MEASURE][rows] for report, *_ in row], axis=0) for label, row in runs.items()
+    }
     names = [
         *(contender.label + POOLED for contender in contenders),
         *(label for label in runs if label.startswith(tuple(peers))),
     ]
-    baselines = {"BM25": evaluation_set.bm25_each[MEASURE]} | {name: each[name] for name in names if name in each}
+    baselines = {"BM25": bm25.bm25_each[MEASURE][rows]} | {name: each[name] for name in names if name in each}
     p_values: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for baseline, values in baselines.items():
         rivals = [label for label in runs if label != baseline]
@@ -174,20 +190,40 @@ def compare(
     results = []
     for label, own in runs.items():
         reports = [report for report, *_ in own]
-        measures = {measure: [report.model[measure] for report in reports] for measure in MEASURES}
+        kinds = {kind: _measures(reports, kind) for kind in bm25.rows_of}
         costs = [(trained, report.seconds_per_question, report.bytes_per_answer) for report, trained, _ in own]
         trained, waited, kept = (float(np.mean(each)) for each in zip(*costs, strict=True))
-        results.append(Result(label, measures, p_values[label], own[-1][2], trained, waited, kept))
+        of_headline = kinds[bm25.headline]
+        results.append(Result(label, of_headline, p_values[label], own[-1][2], trained, waited, kept, kinds))
+    random = evaluation_set.measures_each([np.zeros(len(pool)) for pool in evaluation_set.pools])
     return Comparison(
         data=f"{test.name}; candidates: {evaluation_set.candidates}",
-        n_questions=len(evaluation_set.questions),
+        n_questions=int(rows.sum()),
         seeds=list(seeds),
-        random=evaluation_set.measures([np.zeros(len(rows)) for rows in evaluation_set.pools]),
-        bm25=evaluation_set.bm25,
+        random=bm25.means_of(bm25.headline, random) or {},
+        bm25=bm25.means_of(bm25.headline, bm25.bm25_each) or {},
         bm25_name=bm25_name(config.language),
         baselines=list(baselines),
         results=sorted(results, key=lambda result: -result.mean(MEASURE)),
+        headline=bm25.headline,
+        n_of_kind={kind: int(of_kind.sum()) for kind, of_kind in bm25.rows_of.items()},
+        bm25_kinds={kind: bm25.means_of(kind, bm25.bm25_each) for kind in bm25.rows_of},
     )
+
+
+def _near_copies(evaluation_set: EvaluationSet, data: Dataset) -> np.ndarray:
+    """(Q,) whether each question is a near copy of one that the contenders learn from, or of a known wording."""
+    seen = {question.text for question in data.questions}
+    seen |= {text for answer in evaluation_set.dataset.answers for text in answer.wordings}
+    texts = [question.text for question in evaluation_set.questions]
+    near = near_any(set(texts), seen)
+    return np.array([text in near for text in texts])
+
+
+def _measures(reports: Sequence[EvaluationReport], kind: str) -> dict[str, list[float]]:
+    """Measure -> its values on the questions of a kind, one per seed; none without such questions."""
+    means = [values for report in reports if (values := report.means_of(kind, report.model_each))]
+    return {measure: [values[measure] for values in means] for measure in MEASURES} if means else {}
 
 
 def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:

@@ -36,17 +36,22 @@ from ap_ranker.models.spec import Recipe
 from ap_ranker.processes import process_number
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import (
+    DEV_QUESTIONS,
+    TRAINED_FORMS,
     TRAINED_QUESTIONS,
     CheckpointConfig,
     find_checkpoint,
     is_checkpoint,
     read_checkpoint_config,
     save_checkpoint,
+    trained_forms,
     trained_lines,
 )
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.ranker import Ranker, resolve_device
+from ap_ranker.ranking.rule import Weights
+from ap_ranker.text.near_copies import near_any
 from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.batches import Batches
 from ap_ranker.training.calibrate import calibrate
@@ -178,7 +183,8 @@ def train(
                 best_epoch, scores = _learn(trainer, last, on_progress)
             scores = _scores(dev_set, ranker, on_progress) if scores is None else scores
         scores, weights = dev_set.fit_fusion(ranker, scores, untrained=best_epoch == 0)
-        report, seconds = dev_set.report_of(scores, weights), time.perf_counter() - started
+        report = _dev_report(dev_set, ranker, scores, weights, data, untrained=best_epoch == 0)
+        seconds = time.perf_counter() - started
 
         # 3. Write the checkpoint.
         ranker.config = CheckpointConfig(
@@ -205,12 +211,7 @@ def train(
         )
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if process_number() == 0:
-            # What tells new questions from known ones; the user has no file of dev questions that were set aside.
-            before = find_checkpoint(start.source) if start else None
-            files = {
-                TRAINED_QUESTIONS: trained_lines((each.text for each in learnt.questions), before),
-                **({DEV: question_lines(dev)} if data.withheld else {}),
-            }
+            files = _question_files(data, dev, learnt, start)
             card = model_card(ranker.config, report, _machine(place), batches, about)
             calibrated = partial(_calibrate, dev=known, ranker=ranker, device=device)
             save_checkpoint(output, ranker.config, model, tokenizer, card, files, finish=calibrated)
@@ -282,6 +283,35 @@ def _record(
     digests |= {"teacher": teacher.digest if teacher else None}
     found = asdict(config) | asdict(recipe) | names | {f"{name}{DIGEST}": each for name, each in digests.items()}
     return json.loads(json.dumps(found))
+
+
+def _question_files(data: Dataset, dev: Dataset, learnt: Dataset, start: Ranker | None) -> dict[str, str | bytes]:
+    """What tells new questions from those that the model has learnt from or was chosen by.
+
+    The user has no file of dev questions that were set aside, so they are there, too.
+    """
+    before = find_checkpoint(start.source) if start else None
+    return {
+        TRAINED_QUESTIONS: trained_lines((question.text for question in learnt.questions), before),
+        TRAINED_FORMS: trained_forms((question.text for question in data.questions), before),
+        DEV_QUESTIONS: trained_lines(question.text for question in dev.questions),
+        **({DEV: question_lines(dev)} if data.withheld else {}),
+    }
+
+
+def _dev_report(
+    dev_set: EvaluationSet, ranker: Ranker, scores: CandidateScores, weights: Weights, data: Dataset, *, untrained: bool
+) -> EvaluationReport:
+    """The report on the dev questions, each ranked by weights that were fitted to others, and which questions are new.
+
+    Only the epoch was chosen on all of them.
+    """
+    seen = {question.text for question in data.questions}
+    seen |= {text for answer in data.answers for text in answer.wordings}
+    texts = [question.text for question in dev_set.questions]
+    near = near_any(set(texts), seen)
+    report = dev_set.cross_fitted(ranker, scores, weights, untrained=untrained)
+    return replace(report, near=np.array([text in near for text in texts]))
 
 
 def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> CandidateScores:

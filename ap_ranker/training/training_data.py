@@ -9,6 +9,7 @@ from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import find_split, read_dataset
 from ap_ranker.data.tables import read_columns
+from ap_ranker.text.near_copies import near_any
 
 if TYPE_CHECKING:
     from ap_ranker.training.config import TrainingConfig
@@ -48,8 +49,6 @@ def read_questions(path: Path, dev: Dataset) -> list[str]:
 
     InputError if the file cannot be read, has no such column, or has a row without a question.
     """
-    from ap_ranker.text.near_copies import near_any  # takes a second to load
-
     table = read_columns(path, "question")
     texts = list(dict.fromkeys(row.need("question") for row in table.rows))
     held_out = near_any(set(texts), {question.text for question in dev.questions})

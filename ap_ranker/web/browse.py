@@ -10,6 +10,7 @@ from itertools import chain, zip_longest
 from haystack import Document
 
 from ap_ranker.search.sources import source_of
+from ap_ranker.text.near_copies import near_groups
 from ap_ranker.web.presentation import category_of
 
 COUNT = 6
@@ -48,8 +49,6 @@ def _question_of(document: Document) -> str:
 
 
 def _distinct(texts: Sequence[str]) -> list[str]:
-    from ap_ranker.text.near_copies import near_groups  # takes a second to load
-
     first: dict[tuple[int, str], str] = {}
     for number, text in zip(near_groups(texts).tolist(), texts, strict=True):
         first.setdefault((number, " ".join(re.findall(r"\d+", text))), text)  # zone 1 is not zone 2

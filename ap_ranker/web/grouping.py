@@ -21,6 +21,7 @@ from zlib import crc32
 
 import numpy as np
 
+from ap_ranker.text.near_copies import near_groups
 from ap_ranker.text.reading import read_words
 
 BOUND = -0.2
@@ -130,8 +131,6 @@ def group(
     Of questions that are nearly equal, one stands for all; without `embed`, nothing else is grouped. `known` are those
     that the FAQ knows; `language` is that of a stemmer, as for `read_words`.
     """
-    from ap_ranker.text.near_copies import near_groups  # takes a second to load
-
     asked = count(questions)
     copies: defaultdict[int, list[str]] = defaultdict(list)
     for text, number in zip(asked, near_groups(list(asked)).tolist() if asked else (), strict=True):

@@ -52,7 +52,7 @@ def test_calibrate(folder: Path) -> None:
     before = read_checkpoint_config(folder / "ranker")
     printed = run("ranker", ".", "--test", ".", "--precision", "0.3,0.6", "--json", "numbers.json")
     assert not absent("6 … 36 … dev.csv", printed)
-    assert "36 questions of dev.csv, fitted to them" in printed
+    assert "36 questions of dev.csv, each by a fit to others" in printed
     assert "12 questions of test.csv" in printed
     config = read_checkpoint_config(folder / "ranker")
     assert replace(config, calibration={}, faq=None) == before
@@ -88,7 +88,7 @@ def test_data_without_unanswerable_questions(folder: Path, options: tuple[object
     printed = run("ranker", "all.csv", "--json", "numbers.json", *options)
     assert not absent("30 … all.csv", printed)
     assert f"count as {shown} of the questions" in printed
-    assert "all.csv, fitted to them; each is counted again" in (folder / "ranker" / "README.md").read_text()
+    assert "all.csv, each by a fit to others; each is counted again" in (folder / "ranker" / "README.md").read_text()
     everything = json.loads((folder / "numbers.json").read_text())["dev"]["model"]["thresholds"]["-"]
     assert (everything["answered"], everything["rejected"]) == (1.0, 0.0)
 

@@ -1,119 +1,97 @@
-"""The join against all pairs, one by one."""
+"""Near copies: a table written before the rule, and the rule among many questions against all pairs one by one."""
 
 from __future__ import annotations
 
+import csv
 import random
+import time
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ap_ranker.text import near_copies
-from ap_ranker.text.near_copies import near_any, near_groups, near_pairs
-from ap_ranker.text.reading import NEAR, bare
+from ap_ranker.text.near_copies import KnownForms, near_any, near_earlier, near_groups
+
+with Path(__file__).with_name("near_questions.csv").open(encoding="utf-8", newline="") as file:
+    TABLE = list(csv.DictReader(file))
+
+MIXED = [text for row in TABLE for text in (row["one"], row["other"])]
 
 
-def grams(text: str) -> set[str]:
-    text = bare(text)
-    return {text[place : place + 5] for place in range(len(text) - 4)}
+def is_near(one: str, other: str) -> bool:
+    return bool(near_any([one], [other]))
 
 
-def naive(texts: list[str], threshold: float) -> list[tuple[int, int]]:
-    found = []
-    for one, other in combinations(range(len(texts)), 2):
-        a, b = grams(texts[one]), grams(texts[other])
-        if a and b and len(a & b) >= threshold * len(a | b):
-            found.append((one, other))
-    return found
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row['one']} / {row['other']}")
+def test_as_a_careful_reader_says(row: dict[str, str]) -> None:
+    expected = row["near"] == "yes"
+    assert is_near(row["one"], row["other"]) == expected
+    assert is_near(row["other"], row["one"]) == expected, "whichever comes first"
 
 
-@pytest.mark.parametrize("threshold", [0.5, NEAR, 1.0])
-def test_against_all_pairs(threshold: float) -> None:
-    """Random sentences and copies of them with words exchanged, so that pairs lie on both sides of the threshold."""
-    draw = random.Random(3)
-    words = ["".join(draw.choices("abcdefghij", k=draw.randint(1, 7))) for _ in range(60)]
-    texts = [" ".join(draw.choices(words, k=draw.randint(1, 40))) for _ in range(120)]
-    for text in texts[:80]:
-        changed = text.split()
-        for _ in range(draw.randint(0, 4)):
-            changed[draw.randrange(len(changed))] = draw.choice(words)
-        texts.append(" ".join(changed))
-    expected = naive(texts, threshold)
+def test_the_table_is_large() -> None:
+    assert len(TABLE) >= 80
+    assert min(sum(row["near"] == name for row in TABLE) for name in ("yes", "no")) >= 35
+
+
+def test_groups_are_what_pairs_connect() -> None:
+    expected = list(range(len(MIXED)))
+    for one, other in combinations(range(len(MIXED)), 2):
+        if is_near(MIXED[one], MIXED[other]):
+            first, second = sorted((expected[one], expected[other]))
+            expected = [first if group == second else group for group in expected]
+    assert near_groups(MIXED).tolist() == expected
+
+
+def test_the_first_earlier_one() -> None:
+    texts = random.Random(2).sample(MIXED, 120)
+    expected = {}
+    for place, text in enumerate(texts):
+        earlier = [one for one in range(place) if is_near(texts[one], text)]
+        if earlier:
+            expected[place] = earlier[0]
     assert len(expected) > 10
-    assert [tuple(pair) for pair in near_pairs(texts, threshold).tolist()] == expected
+    assert near_earlier(texts) == expected
 
 
-@given(st.lists(st.text(alphabet="ab é中.", max_size=14), max_size=12))
+def test_order_does_not_matter_to_groups() -> None:
+    texts = list(dict.fromkeys(MIXED))
+    shuffled = random.Random(3).sample(texts, len(texts))
+
+    def groups(texts: list[str]) -> set[frozenset[str]]:
+        numbers = near_groups(texts)
+        return {frozenset(np.array(texts)[numbers == number]) for number in numbers}
+
+    assert groups(texts) == groups(shuffled)
+
+
+@given(st.lists(st.text(max_size=40), max_size=8))
 def test_any_texts(texts: list[str]) -> None:
-    assert [tuple(pair) for pair in near_pairs(texts, 0.5).tolist()] == naive(texts, 0.5)
+    numbers = near_groups(texts)
+    assert len(numbers) == len(texts)
+    assert all(is_near(text, text) for text in texts)
+    assert near_any(texts, texts) == set(texts)
 
 
-def groups_of(texts: list[str]) -> list[int]:
-    """The number of each text's group, by first occurrence, from all pairs one by one."""
-    numbers = list(range(len(texts)))
-    equal = [pair for pair in combinations(range(len(texts)), 2) if key(texts, pair[0]) == key(texts, pair[1])]
-    pairs = [*naive(texts, NEAR), *equal]
-    for one, other in pairs:
-        old, new = sorted([numbers[one], numbers[other]])[::-1]
-        numbers = [new if number == old else number for number in numbers]
-    return [list(dict.fromkeys(numbers)).index(number) for number in numbers]
+@pytest.mark.parametrize("text", ["", "?", "😀", "Hello!", "Thanks a lot!", "\n\n", "the of my"])
+def test_a_text_that_asks_nothing_is_near_itself_only(text: str) -> None:
+    assert is_near(text, text)
+    assert not near_any([text], ["How do I cancel my order?", "Good night"])
 
 
-def key(texts: list[str], place: int) -> str:
-    return bare(texts[place]) or texts[place].casefold()
+@pytest.mark.parametrize("part", ["best. ", "word ", "?\n", "Re: ", "hello ", "Kind regards, ", "的", "x'", "1.", "("])
+def test_long_texts_take_no_long(part: str) -> None:
+    start = time.perf_counter()
+    near_groups([part * 5000, part * 5000 + "a"])
+    assert time.perf_counter() - start < 5
 
 
-def some_texts(seed: int) -> list[str]:
-    """Templates filled in, chains of small changes, equal texts, and texts without 5-grams."""
-    draw = random.Random(seed)
-    words = ["".join(draw.choices("abcdefghij", k=draw.randint(1, 9))) for _ in range(30)]
-    texts = ["", "ab", "AB", "!", "?"]
-    for _ in range(4):
-        template = draw.choices(words, k=draw.randint(3, 20))
-        texts += [" ".join([*template, str(draw.randint(0, 30))]) for _ in range(draw.randint(1, 15))]
-        for _ in range(draw.randint(1, 15)):
-            template[draw.randrange(len(template))] = draw.choice(words)
-            texts.append(" ".join(template))
-    draw.shuffle(texts)
-    return texts
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_groups_against_all_pairs(seed: int) -> None:
-    texts = some_texts(seed)
-    assert near_groups(texts).tolist() == groups_of(texts)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_texts_near_others_against_all_pairs(seed: int) -> None:
-    texts = some_texts(seed)
-    ours, others = texts[::2], texts[1::2]
-    near = {text for text in ours for other in others if key([text, other], 0) == key([text, other], 1)}
-    near |= {text for text in ours for other in others if naive([text, other], NEAR)}
-    assert near_any(ours, others) == near
-
-
-def test_thousands_of_texts_from_one_template_are_not_all_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared = 0
-    plainly = near_copies._Sets.are_near
-
-    def counted(sets: near_copies._Sets, some: np.ndarray, others: np.ndarray) -> np.ndarray:
-        nonlocal compared
-        compared += len(some)
-        return plainly(sets, some, others)
-
-    monkeypatch.setattr(near_copies._Sets, "are_near", counted)
-    texts = [f"Order {number} is delivered to you by our carrier within three working days." for number in range(3000)]
-    assert set(near_groups(texts).tolist()) == {0}
-    assert compared < 5 * len(texts)
-
-
-def test_case_and_punctuation_do_not_count() -> None:
-    assert near_pairs(["Where is my parcel?", "other words", "where is, my PARCEL"]).tolist() == [[0, 2]]
-
-
-def test_more_texts_than_one_batch() -> None:
-    texts = [f"{number * 7919:09d} {number * 104729:09d}" for number in range(1500)]
-    assert near_pairs([*texts, texts[3] + "!"]).tolist() == [[3, 1500]]
+def test_short_hashes_recognize_the_same_copies() -> None:
+    known = KnownForms.of([row["one"] for row in TABLE])
+    short = known.short()
+    asked = [row["other"] for row in TABLE]
+    assert [short.has(text) for text in asked] == [known.has(text) for text in asked]
+    assert short.variants.dtype == np.uint32

@@ -29,7 +29,10 @@ from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train
 
 WORDS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease", "light", "wheel"]
-PATTERNS = {"train": ["where is my {}", "the {} is gone", "help with a {}"], "dev": ["my {} where", "is a {} gone"]}
+PATTERNS = {
+    "train": ["where is my {}", "the {} is gone", "help with a {}"],
+    "dev": ["my {} never came", "is a {} broken"],
+}
 TIME = 0.01234
 
 

@@ -16,7 +16,8 @@ from ap_ranker.data.reader import SPLITS, UNANSWERABLE, Layout
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import Table
 from ap_ranker.text.language_detection import LANGUAGES, detect_language
-from ap_ranker.text.near_copies import near_pairs
+from ap_ranker.text.near_copies import near_earlier
+from ap_ranker.text.nearly_equal import nearly_equal_pairs
 from ap_ranker.text.reading import normalized
 from ap_ranker.text.tokenizer import split_words
 
@@ -64,11 +65,11 @@ def repeats(items: Iterable[T], key: Callable[[T], str]) -> Iterator[tuple[T, T]
             yield first, item
 
 
-def near_earlier(items: Iterable[T], text: Callable[[T], str]) -> Iterator[tuple[T, T]]:
-    """Each different item whose text is near that of an earlier one, once: the first of those, and the item."""
-    distinct = firsts(items, lambda item: normalized(text(item)))
+def nearly_equal_rows(rows: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
+    """Each different row whose answer is nearly equal to an earlier one, once: the first of those, and the row."""
+    distinct = firsts(rows, lambda row: normalized(row.get("answer")))
     earlier_of: dict[int, int] = {}
-    for earlier, later in near_pairs([text(item) for item in distinct]).tolist():
+    for earlier, later in nearly_equal_pairs([row.get("answer") for row in distinct]).tolist():
         earlier_of.setdefault(later, earlier)
     return ((distinct[earlier], distinct[later]) for later, earlier in earlier_of.items())
 
@@ -213,7 +214,7 @@ def _near_answers(data: Data) -> Iterator[Fault]:
     """Only candidates of the same question are compared: all of data by id, all of a file of pairs."""
     kind = "near-answer"
     for rows in [*(file.table.rows for file in data.files if file.layout == Layout.pairs), data.stored_rows]:
-        for first, row in near_earlier(rows, lambda row: row.get("answer")):
+        for first, row in nearly_equal_rows(rows):
             yield kind, row.place, f"{quote(row.get('answer'))}, as {where(first.place, row.place)}"
     for file in data.files:
         candidates: defaultdict[str, dict[str, tuple[Row, int]]] = defaultdict(dict)
@@ -222,7 +223,7 @@ def _near_answers(data: Data) -> Iterator[Fault]:
                 candidates[normalized(row.get("question"))].setdefault(normalized(row.get("answer")), (row, label))
         texts = list(dict.fromkeys(chain.from_iterable(candidates.values())))
         near: defaultdict[str, set[str]] = defaultdict(set)
-        for i, j in near_pairs(texts):
+        for i, j in nearly_equal_pairs(texts):
             near[texts[i]].add(texts[j])
         for judged in candidates.values():
             for text, (first, label) in judged.items():
@@ -232,9 +233,12 @@ def _near_answers(data: Data) -> Iterator[Fault]:
 
 
 def _near_questions(data: Data) -> Iterator[Fault]:
-    """Different questions of a split that are nearly equal."""
+    """Different questions of a split that are near copies."""
     for split in SPLITS:
-        for first, later in near_earlier((one for one in data.asked if one.split == split), lambda one: one.text):
+        of_split = [asked for asked in data.asked if asked.split == split]
+        distinct = firsts(of_split, lambda asked: normalized(asked.text))
+        for place, earlier in near_earlier([asked.text for asked in distinct]).items():
+            first, later = distinct[earlier], distinct[place]
             disjoint = first.right and later.right and not first.right & later.right
             kind = "near-question-other-answer" if disjoint else "near-question"
             yield kind, later.place, f"{quote(later.text)}, {where(first.place, later.place)}: {quote(first.text)}"
@@ -252,10 +256,9 @@ def _leaks(data: Data) -> Iterator[Fault]:
         for asked in others:
             yield "leaked-question", asked.place, f"{quote(asked.text)}, {first.split}: {first.place}"
     several = len({one.split for one in earliest}) > 1
-    reported = set()
-    for i, j in near_pairs(list(by_text)).tolist() if several else ():
-        source, later = earliest[i], earliest[j]
-        if source.split != later.split and j not in reported:
-            reported.add(j)
+    near = near_earlier([asked.text for asked in earliest]) if several else {}
+    for place, earlier in near.items():
+        source, later = earliest[earlier], earliest[place]
+        if source.split != later.split:  # the first near one is of the earliest split
             found = f"{quote(later.text)}, {source.split}: {quote(source.text)} ({source.place})"
             yield "near-leaked-question", later.place, found
