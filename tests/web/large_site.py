@@ -121,8 +121,9 @@ class Watch:
 
 def routes_of(client: httpx.Client) -> list[tuple[str, dict[str, object]]]:
     """Each route of the desk, and some of the page, with what is asked."""
-    pages = client.post("/owner/api/entries", json={"words": "", "skip": 40_000}).json()
-    entry = pages["entries"][0]
+    pages = client.post("/owner/api/entries", json={"words": "", "skip": 40_000})
+    assert pages.status_code == 200, pages.text
+    entry = pages.json()["entries"][0]
     named = {"entry": entry["key"], "version": entry["version"]}
     rows = client.post("/owner/api/feedback", json={}).json()
     names = ("question_key", "answer_key")

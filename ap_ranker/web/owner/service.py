@@ -7,8 +7,9 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select
 
@@ -52,36 +53,59 @@ class ConflictError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class _Facts:
-    """What is computed of an entry once, however often others change: of 50,000 it takes seconds."""
+    """What is computed of an entry once, when it is first needed, however often others change."""
 
     keyed: KeyedEntry
-    id: str  # of its document
-    answer_key: str
-    question_keys: frozenset[str]
-    words: str  # all its texts, normalized
+    match: Match
 
-    @classmethod
-    def of(cls, keyed: KeyedEntry, match: Match) -> Self:
-        entry = keyed.entry
-        return cls(
-            keyed,
-            id=to_document(entry, match).id,
-            answer_key=key_of_answer(entry.text(match)),
-            question_keys=frozenset(map(question_key, entry.questions)),
-            words=normalized(" ".join((entry.text(Match.both), *entry.wordings))),
-        )
+    @cached_property
+    def id(self) -> str:
+        """Of its document."""
+        return to_document(self.keyed.entry, self.match).id
+
+    @cached_property
+    def answer_key(self) -> str:
+        """The hash of the text that is matched."""
+        return key_of_answer(self.keyed.entry.text(self.match))
+
+    @cached_property
+    def question_keys(self) -> frozenset[str]:
+        """Those of all that it knows."""
+        return frozenset(map(question_key, self.keyed.entry.questions))
+
+    @cached_property
+    def words(self) -> str:
+        """All its texts, normalized."""
+        return normalized(" ".join((self.keyed.entry.text(Match.both), *self.keyed.entry.wordings)))
 
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """The entries as they are now, by what judgements and groups of questions know of them."""
+    """The entries as they are now, by what judgements and groups of questions know of them: each when it is needed."""
 
-    entries: list[KeyedEntry]
-    words: list[str]  # of each entry: all its texts, normalized
-    by_id: dict[str, KeyedEntry]  # of the document
-    by_answer: dict[str, KeyedEntry]  # by the hash of the text that is matched
-    by_question: dict[str, KeyedEntry]  # of questions that one entry alone has
-    known: set[str]  # the keys of all that entries know
+    facts: list[_Facts]
+
+    @cached_property
+    def by_id(self) -> dict[str, KeyedEntry]:
+        """The id of the document -> the entry."""
+        return {one.id: one.keyed for one in self.facts}
+
+    @cached_property
+    def by_answer(self) -> dict[str, KeyedEntry]:
+        """The hash of the text that is matched -> the entry."""
+        return {one.answer_key: one.keyed for one in self.facts}
+
+    @cached_property
+    def by_question(self) -> dict[str, KeyedEntry]:
+        """Each question that one entry alone has -> the entry."""
+        counts = Counter(one.keyed.entry.question for one in self.facts)
+        asked = ((one.keyed.entry.question, one.keyed) for one in self.facts)
+        return {question: keyed for question, keyed in asked if question and counts[question] == 1}
+
+    @cached_property
+    def known(self) -> set[str]:
+        """The keys of all that entries know."""
+        return _known(self.facts)
 
 
 class OwnerService:
@@ -105,7 +129,7 @@ class OwnerService:
         self._judgements = Judgements(database)
         self._lock = threading.Lock()
         self._found_at: tuple[object, int] = (None, -1)
-        self._found = _Found([], [], {}, {}, {}, set())
+        self._found = _Found([])
         self._facts: dict[int, _Facts] = {}  # by the identity of an entry, which they keep
         self._in_file: tuple[object, FileEntries] = (None, FileEntries(()))
         self._finder = GapFinder(search, pause)
@@ -206,9 +230,8 @@ class OwnerService:
 
     def entries(self, text: str, skip: int = 0) -> dict[str, Any]:
         """How many entries contain all words of a text, and the page of them with the one after `skip`, or the last."""
-        wanted, current = normalized(text).split(), self._current()
-        both = zip(current.entries, current.words, strict=True)
-        found = [keyed for keyed, words in both if all(word in words for word in wanted)]
+        wanted = normalized(text).split()
+        found = [one.keyed for one in self._current().facts if all(word in one.words for word in wanted)]
         first = min(skip, max(0, len(found) - 1)) // ENTRIES * ENTRIES
         return {"count": len(found), "first": first, "entries": list(map(_shown, found[first : first + ENTRIES]))}
 
@@ -308,8 +331,8 @@ class OwnerService:
     def _file_entries(self) -> FileEntries:
         """The entries of the file as it was last read; threads that see a new one at once may each lay it out."""
         of, laid_out = self._in_file
-        unchanged = self._documents.unchanged if self._documents else of
-        if of is not unchanged:
+        if self._documents is not None and of is not self._documents.unchanged:
+            unchanged = self._documents.unchanged
             laid_out = FileEntries(unchanged)
             self._in_file = unchanged, laid_out
         return laid_out
@@ -321,24 +344,14 @@ class OwnerService:
             revision = self.database.revision("changes")
             if self._found_at[0] is not in_file or self._found_at[1] != revision:
                 known = [] if self._documents is None else read_changes(self.database)
-                entries = apply_changes(in_file, known).entries
-                facts = self._facts_of(entries)
-                self._facts = {id(one.keyed): one for one in facts}
-                counts = Counter(keyed.entry.question for keyed in entries)
-                self._found = _Found(
-                    entries,
-                    [one.words for one in facts],
-                    {one.id: one.keyed for one in facts},
-                    {one.answer_key: one.keyed for one in facts},
-                    {text: keyed for keyed in entries if (text := keyed.entry.question) and counts[text] == 1},
-                    _known(facts),
-                )
+                self._found = _Found(self._facts_of(apply_changes(in_file, known).entries))
+                self._facts = {id(one.keyed): one for one in self._found.facts}
                 self._found_at = in_file, revision
             return self._found
 
     def _facts_of(self, entries: Iterable[KeyedEntry]) -> list[_Facts]:
         known = self._facts  # another thread may put another dictionary in its place
-        return [known.get(id(keyed)) or _Facts.of(keyed, self._match) for keyed in entries]
+        return [known.get(id(keyed)) or _Facts(keyed, self._match) for keyed in entries]
 
     def _gaps(self, found: _Found) -> tuple[list[Gap], bool]:
         """The first groups found so far, and whether more come; they are found again if anything has changed."""
@@ -346,7 +359,7 @@ class OwnerService:
         asked = [self.database.revision(part) for part in ("questions", "judgements")]
 
         def work() -> Iterator[list[Gap]]:
-            entries = None if self._documents is None else [keyed.entry for keyed in found.entries]
+            entries = None if self._documents is None else [one.keyed.entry for one in found.facts]
             remaining, known = open_questions(find_unanswered(self.database), entries, self._match, self._wordings)
             yield from self._finder.find(remaining, known, SHOWN, searched)
 
