@@ -149,12 +149,13 @@ def _set_aside(data: Dataset, live: Ranker) -> tuple[Dataset, Dataset]:
     """The questions to compare on, and those to learn from, none of which is near one of the former."""
     assert live.config is not None
     texts, dev = [each.text for each in data.questions], Path(live.source) / DEV
-    seen = live.seen_in_training(texts)
+    seen = live.near_training(texts)
     if seen is None and live.config.training.get("epochs") != 0:
         expected = f"{live.source}: expected {TRAINED_QUESTIONS}, which says what it has learnt, found none"
         raise InputError(f"{expected}. Train it: ap-ranker train {data.answers_file} --output {CHECKPOINT}")
-    learnt = seen or [False] * len(texts)
-    known = {each.text for each, is_learnt in zip(data.questions, learnt, strict=True) if is_learnt or each.stored}
+    nothing = [False] * len(texts)
+    flags = zip(data.questions, seen or nothing, live.chosen_by(texts) or nothing, strict=True)
+    known = {each.text for each, is_learnt, has_chosen in flags if is_learnt or has_chosen or each.stored}
     known |= {row.need("question") for row in read_table(dev).rows} if dev.is_file() else set()  # it was chosen by
     near = near_any(set(texts), known)
     new = [each for each in data.questions if each.text not in near]

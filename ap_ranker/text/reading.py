@@ -23,7 +23,8 @@ Hindi nukta, ё and е, the final ς, the Greek accent, which capitals lack). `f
 words ("año", "ano"): it makes a further form of a word, never the only one.
 
 Below are the forms by which whole texts are compared: as the same question, as the same text, without repetition, as
-nearly equal. Among many texts, `near_copies.py` finds all pairs that are, which needs SciPy; two texts alone do not.
+nearly equal. Among many texts, `nearly_equal.py` finds all pairs that are, which needs SciPy; two texts alone do not.
+Questions that ask the same are found by `near_copies.py`.
 """
 
 from __future__ import annotations

@@ -13,8 +13,16 @@ from conftest import TEXTS, write_checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25, LONGEST, MOST_TIMES
-from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS, find_trained, trained_lines
+from ap_ranker.ranking.checkpoint import (
+    TRAINED_FORMS,
+    TRAINED_QUESTIONS,
+    find_trained,
+    read_trained_forms,
+    trained_forms,
+    trained_lines,
+)
 from ap_ranker.ranking.decision import Decider
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Calibration, Signals, Weights
@@ -137,3 +145,24 @@ def test_a_checkpoint_knows_what_it_has_seen(tmp_path: Path) -> None:
     assert "parcel" not in lines
     (tmp_path / TRAINED_QUESTIONS).write_text(lines)
     assert find_trained(tmp_path, ["WHERE is my  parcel", "how much!", "how much more?"]) == [True, True, False]
+
+
+def test_near_copies_of_what_was_learnt_are_recognized_by_hashes(tmp_path: Path) -> None:
+    before = tmp_path / "before"
+    before.mkdir()
+    (before / TRAINED_FORMS).write_bytes(trained_forms(["How do I cancel my order?"]))
+    (tmp_path / TRAINED_FORMS).write_bytes(trained_forms(["Where can I charge the battery of my bike?"], before))
+    forms = read_trained_forms(tmp_path)
+    assert forms is not None
+    copies = ["Hi, how do I cancle my order? Thanks!", "where can i charge the batery of my bike pls"]
+    assert all(map(forms.has, copies))
+    assert not any(map(forms.has, ["How do I change my order?", "Where can I charge my phone?"]))
+    content = (tmp_path / TRAINED_FORMS).read_bytes()
+    assert not [word for word in (b"cancel", b"battery", b"order") if word in content]
+
+
+def test_damaged_forms_are_refused_by_name(tmp_path: Path) -> None:
+    assert read_trained_forms(tmp_path) is None
+    (tmp_path / TRAINED_FORMS).write_bytes(b"no forms")
+    with pytest.raises(InputError, match=TRAINED_FORMS):
+        read_trained_forms(tmp_path)

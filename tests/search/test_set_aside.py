@@ -20,7 +20,10 @@ def test_the_same_questions_are_set_aside_in_any_order(tmp_path: Path) -> None:
     questions = [Question(text, text, (0,)) for text in (*texts, *copies)]
     config: Any = SimpleNamespace(training={"epochs": 0})
     live: Any = SimpleNamespace(
-        config=config, source=str(tmp_path), seen_in_training=lambda asked: [False] * len(asked)
+        config=config,
+        source=str(tmp_path),
+        near_training=lambda asked: [False] * len(asked),
+        chosen_by=lambda asked: None,
     )
     data = Dataset("faq", [Answer("1", "an answer")], questions)
     found = set()

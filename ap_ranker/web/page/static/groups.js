@@ -1,7 +1,7 @@
 // Answers of a category that ask or say nearly the same are shown once: rows of a FAQ repeat an answer, with few words changed.
 const NEAR = 0.9; // share of common words of two answers (Jaccard index)
 const FEWEST = 8; // words; shorter answers must be equal
-const NEAR_QUESTIONS = 0.8; // share of common runs of five letters of two questions, as the server's own near copies
+const NEAR_QUESTIONS = 0.8; // share of common runs of five letters of two questions, as the server compares answers
 const SIZE = 5;
 
 // The best of each group, with the others of it; both in the order of the answers.
