@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ap_ranker.child_process import ChildProcess
+from ap_ranker.data.faq import SHOWN as SHOWN
 from ap_ranker.data.faq import Entry, finished, log_left_out, read_faq
 from ap_ranker.data.rows import LeftOut
 from ap_ranker.data.tables import FORMATS as TABLES
@@ -135,7 +136,7 @@ def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: Ch
     entries = passages_of(converted, parts, markup_questions, name)
     if not entries:
         raise InputError(f"{file}: expected text, found none{converted.advice}.")
-    faults = [LeftOut(name, fault) for fault in converted.faults]
+    faults = [LeftOut(f"{name}, {part}" if part else name, fault) for part, fault in converted.faults]
     texts = [(part, without_marks(part.text)) for part in parts if part.question]
     of_headings = [MarkupQuestion(part.question, text, HEADING, part.above, part.anchor) for part, text in texts]
     return FileReading(entries, faults, [*of_headings, *markup_questions])

@@ -94,9 +94,35 @@ def _markdown(content: bytes, path: Path) -> Converted:
         with suppress(InputError):  # not settings, or for another program
             settings = parse_yaml(front[1], path)
             title = str(settings.get("title") or "") if isinstance(settings, dict) else ""
+    text = without_site_marks(text)
     html = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table").render(text)
     page = read_page(_OWN_ID.sub(r'<\1 id="\3">\2<', html), slugs())
     return replace(page, title=title, url="")
+
+
+_OF_SITES = re.compile(
+    r"^[ \t]*(?::{3,}[ \t]*(?:[\w-]+(?:\{[^}\n]*\})?)?|[!?]{3}\+?[ \t]+[\w-]+|\{[%{]<?.*?>?[%}]\})[ \t]*(?P<title>.*)$"
+    r"|^(?:import\b.*\bfrom\s+['\"].*['\"];?|import\s+['\"].*['\"];?|export\s+(?:const|default|let)\b.*)[ \t]*$"
+    r"|\{/\*.*?\*/\}",
+    re.MULTILINE,
+)
+"""What site generators have in Markdown beside text: `:::tip Title`, `!!! note "Title"`, tags of templates, imports."""
+
+_CODE_BLOCK = re.compile(r"^([ \t]*)(`{3,}|~{3,})[^\n]*\n.*?^\1\2[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+def without_site_marks(text: str) -> str:
+    """Markdown without the marks of site generators, but with the titles of what they mark; code stays as it is."""
+    parts: list[str] = []
+    end = 0
+    for code in _CODE_BLOCK.finditer(text):
+        parts += [_OF_SITES.sub(_title_of_mark, text[end : code.start()]), code[0]]
+        end = code.end()
+    return "".join([*parts, _OF_SITES.sub(_title_of_mark, text[end:])])
+
+
+def _title_of_mark(mark: re.Match[str]) -> str:
+    return (mark["title"] or "").strip(' "[]')
 
 
 _HEADING = re.compile(r"heading ([1-6])|title", re.IGNORECASE)
@@ -120,6 +146,24 @@ def _docx(content: bytes, path: Path) -> Converted:
     def html_of(element: Any) -> str:
         return escape(text_of(element)).replace("\n", "<br>")
 
+    def with_bold(paragraph: Any) -> str:
+        """A paragraph whose bold beginning is marked: it may be a question."""
+        begins = ""
+        for run in paragraph.iter(qn("w:r")):
+            text = text_of(run)
+            if text and not is_bold(run):
+                break
+            begins += "".join(signs[each.tag] or each.text or "" for each in run.iter(*signs))
+        whole, begins = text_of(paragraph), begins.strip()
+        if not begins or not whole.startswith(begins):
+            return html_of(paragraph)
+        rest = whole[len(begins) :]
+        return f"<b>{escape(begins)}</b>{escape(rest)}".replace("\n", "<br>")
+
+    def is_bold(run: Any) -> bool:
+        bold = run.find(f"{qn('w:rPr')}/{qn('w:b')}")
+        return bold is not None and bold.get(qn("w:val")) not in ("0", "false", "off")
+
     check_zip(content, path, _KINDS[".docx"])
     document, parts = docx.Document(io.BytesIO(content)), []
     relations = [each for each in document.part.rels.values() if each.reltype.endswith(("/footnotes", "/endnotes"))]
@@ -139,7 +183,7 @@ def _docx(content: bytes, path: Path) -> Converted:
             cells = ("".join(f"<t{'d' if i else 'h'}>{text}" for text in row) for i, row in enumerate(rows))
             parts.append(f"<table><tr>{'<tr>'.join(cells)}</table>")
             continue
-        text, named = html_of(element), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
+        text, named = with_bold(element), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
         style = None if named is None else styles.get(named.get(qn("w:val")))  # `block.style` takes milliseconds
         kind = f"h{min(int(style[1] or 0) + 1, 6)}" if text and style else "p"
         parts.append(f"<{kind}>{text}</{kind}>")
@@ -168,7 +212,7 @@ def _pdf(content: bytes, path: Path) -> Converted:
     text = re.sub(r"(?<=\w)[-\u00ad\u2010]\n(?=[^\W\d_A-Z])", "", "\f".join(texts))
     advice = ": is it a scan? Recognize its text first, such as with OCRmyPDF"
     left = f"its pages from {len(texts) + 1:,} to {len(pages):,}: more than can be read of one file. Divide it."
-    return Converted(text, by="pages", advice=advice, faults=[left] if len(texts) < len(pages) else [])
+    return Converted(text, by="pages", advice=advice, faults=[("", left)] if len(texts) < len(pages) else [])
 
 
 def _pptx(content: bytes, path: Path) -> Converted:

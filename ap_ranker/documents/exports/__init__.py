@@ -62,9 +62,9 @@ def convert_export(content: bytes, path: Path) -> Converted:
             deeper = re.sub(r"(?i)(</?h)([1-6])\b", lambda tag: f"{tag[1]}{min(int(tag[2]) + 2, 6)}", body)
             parts.append(f"<h1>{escape(category)}</h1>\n<h2>{escape(title)}</h2>\n<div>{deeper}</div>\n")
             addresses[letters(title)] = str(record.get(system["url"]) or "")
-    faults = [f"{count:,} articles {why}." for why, count in left_out.items()]
+    faults = [("", f"{count:,} articles {why}.") for why, count in left_out.items()]
     page = read_page("".join(parts))
-    advice = f", but {' '.join(faults)}".removesuffix(".") if faults else ""
+    advice = f", but {' '.join(why for _, why in faults)}".removesuffix(".") if faults else ""
     return replace(page, articles=addresses, faults=[*page.faults, *faults], advice=advice)
 
 
