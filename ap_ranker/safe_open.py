@@ -59,6 +59,27 @@ def what_is_at(path: Path) -> str:
     return next((kind for is_kind, kind in _KINDS.items() if is_kind(mode)), "a file")
 
 
+LONGEST_NAME = 255
+"""Maximum number of bytes of a file's name on the usual file systems."""
+
+
+def may_be_path(text: str) -> bool:
+    """Whether what a user typed may name a file: prose is told by its signs, without asking the file system."""
+    names = re.split(r"[/\\]", text)
+    is_short = all(len(name.encode("utf-8", "surrogatepass")) <= LONGEST_NAME for name in names)
+    return is_short and len(text) <= 4_096 and not re.search(r"[\0\r\n?]", text)
+
+
+def names_path(text: str) -> bool:
+    """Whether a text is the name of a file or folder that there is, as far as this user may know."""
+    if not may_be_path(text):
+        return False
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):
+        return False
+
+
 def require_file(path: Path) -> None:
     """Refuse (InputError) anything but a regular file: a pipe or a device may never end."""
     kind = what_is_at(path)

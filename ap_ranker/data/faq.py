@@ -13,6 +13,7 @@ from ap_ranker.data.rows import WORDING_COLUMNS, Columns, LeftOut, Row, stripped
 from ap_ranker.data.tables import OPTION, Table, read_named_table
 from ap_ranker.errors import InputError, check_known, one_line
 from ap_ranker.files import csv_text, write_text_atomically
+from ap_ranker.text.reading import normalized, question_key
 
 logger = logging.getLogger(__name__)
 
@@ -113,6 +114,33 @@ def finished(table: Table) -> tuple[list[Entry], list[LeftOut]]:
             text = next((text for name in row.fields if (text := row.get(name))), "")
             left_out.append(LeftOut(row.place, f"it has no answer ({one_line(repr(text), 60)})."))
     return entries, left_out
+
+
+MOST_GONE, SHARE_GONE, FEW_GONE = 20, 0.1, 2
+"""From so many entries on, or above such a share of them, a new version of a file has lost entries; one or two that go
+are an edit, however short the file is."""
+
+
+def gone_entries(before: Sequence[Entry], after: Sequence[Entry]) -> list[Entry]:
+    """The entries of a file of which a new version has neither the question nor the answer, if these are too many."""
+    questions = {question_key(text) for entry in after for text in entry.questions} - {""}
+    answers = {normalized(entry.answer) for entry in after}
+    gone = [
+        entry
+        for entry in before
+        if question_key(entry.question) not in questions and normalized(entry.answer) not in answers
+    ]
+    is_much = len(gone) >= MOST_GONE or len(gone) > max(FEW_GONE, SHARE_GONE * len(before))
+    return gone if is_much else []
+
+
+def why_kept(gone: Sequence[Entry], before: Sequence[Entry]) -> str:
+    """Why the version of a file before is kept, and what its owner can do."""
+    first = ", ".join(one_line(repr(entry.question or entry.answer), 60) for entry in gone[:3])
+    return (
+        f"{len(gone):,} of {len(before):,} entries are gone from it, such as {first}. The search keeps what it had "
+        "read. Was that an accident? Save the file as it was. Was it meant? Restart the server."
+    )
 
 
 SHOWN = 10

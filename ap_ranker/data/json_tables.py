@@ -22,7 +22,7 @@ Fields = dict[str, Any]
 
 def read_jsonl(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
     """Read one object a line; errors as `read_table`."""
-    known: set[str] = set()
+    known: dict[str, None] = {}
     is_pair = False
     for i, line in enumerate(decode(content, path).split("\n"), start=1):
         if not line.strip():
@@ -36,8 +36,8 @@ def read_jsonl(content: bytes, path: Path, columns: Columns = None) -> Iterator[
         for fields in rows:
             check_columns(list(fields), place)
             if not known:
-                known, is_pair = set(fields), _has_pair(fields, columns)
-            if not is_pair and (missing := ", ".join(sorted(known - set(fields)))):
+                known, is_pair = dict.fromkeys(fields), _has_pair(fields, columns)
+            if not is_pair and (missing := ", ".join(sorted(known.keys() - fields.keys()))):
                 raise InputError(f"{place}: expected the fields of the first line, missing {missing}.")
             yield row_of({name: fields.get(name) for name in dict.fromkeys((*known, *fields))}, place)
 

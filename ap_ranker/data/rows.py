@@ -155,7 +155,9 @@ def named_rows(
         logger.info("%s: the names of the columns are in %s %d; what stands above is left out.", file, unit, first)
     ignored = set(nameless) if is_pair else set()
     if is_pair:  # behind the names: of a sheet, any; of a delimited file, those that its first line has, too
-        ignored.update(range(right, max((len(values) for _, values in below), default=0) if not mark else len(names)))
+        ignored.update(
+            range(right, len(names) if unit == "line" else max(map(len, (row for _, row in below)), default=0))
+        )
     if ignored and (lost := [i for i in sorted(ignored) if any(texts(values[i : i + 1]) for _, values in below)]):
         numbers = ", ".join(str(i + 1) for i in lost[:3])
         logger.info("%s: columns without a name are left out: %s.", file, numbers)

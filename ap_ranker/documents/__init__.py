@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ap_ranker.child_process import ChildProcess
 from ap_ranker.data.faq import SHOWN as SHOWN
-from ap_ranker.data.faq import Entry, finished, log_left_out, read_faq
+from ap_ranker.data.faq import Entry, finished, gone_entries, log_left_out, read_faq, why_kept
 from ap_ranker.data.rows import LeftOut
 from ap_ranker.data.tables import FORMATS as TABLES
 from ap_ranker.data.tables import PAIR, file_format, name_columns, read_table
@@ -106,7 +106,10 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
                 by_file[name] = before
                 continue
             try:
-                by_file[name] = replace(_read_file(file, name, columns, child), version=version)
+                read = replace(_read_file(file, name, columns, child), version=version)
+                if before is not None and file_format(file) in TABLES:
+                    read = _unless_lost(before, read, name)
+                by_file[name] = read
             except (InputError, OSError) as error:
                 if not is_folder:
                     raise
@@ -123,6 +126,14 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
         named = f"the columns {columns[0]!r} and {columns[1]!r} that --columns names"
         raise InputError(f"{path}: expected a table with {named}, found none.")
     return reading
+
+
+def _unless_lost(before: FileReading, read: FileReading, name: str) -> FileReading:
+    """What was read of a table; what it was before, if too many entries are gone in one step."""
+    gone = gone_entries(before.entries, read.entries)
+    if not gone:
+        return read
+    return replace(before, version=read.version, left_out=[LeftOut(name, why_kept(gone, before.entries))])
 
 
 def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: ChildProcess) -> FileReading:

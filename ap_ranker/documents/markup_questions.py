@@ -179,7 +179,7 @@ def _take_microdata(tag: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQ
 def read_json_ld(
     soup: BeautifulSoup, to_text: Callable[[str], str]
 ) -> tuple[list[MarkupQuestion], list[tuple[str, str]]]:
-    """The questions that a page states in JSON-LD, anywhere in it; and which of its blocks could not be read, and why."""
+    """The questions that a page states in JSON-LD, anywhere in it; and blocks that could not be read, each with why."""
     entries: list[MarkupQuestion] = []
     faults: list[tuple[str, str]] = []
     scripts = soup("script", type=re.compile(r"\s*application/ld\+json", re.IGNORECASE))

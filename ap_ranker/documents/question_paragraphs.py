@@ -11,9 +11,10 @@ from ap_ranker.data.dataset import QUESTION_MARKS
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
+_QUESTION_WORDS = "q|question|frage|pregunta|domanda|pergunta|vraag|faq"
+
 QUESTION_LABEL = re.compile(
-    r"\s*(?:(?:q|question|frage|pregunta|domanda|pergunta|vraag|faq)[ \t]*(?:no\.?|nr\.?|#)?[ \t]*[\d.]*[ \t]*[:.)\u2013\uff1a-]+|q\d+)"
-    r"\s+(?=\S)",
+    rf"\s*(?:(?:{_QUESTION_WORDS})[ \t]*(?:no\.?|nr\.?|#)?[ \t]*[\d.]*[ \t]*[:.)\u2013\uff1a-]+|q\d+)\s+(?=\S)",
     re.IGNORECASE,
 )
 """What a question is labelled with: "Q1:", "Q.", "Question 2:"."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ap_ranker.data.faq import Entry, log_left_out, read_finished
+from ap_ranker.data.faq import Entry, gone_entries, log_left_out, read_finished, why_kept
 from ap_ranker.data.rows import LeftOut
 from ap_ranker.documents import Reading, is_faq, log_reading, read_documents
 from ap_ranker.documents.folder import find_files
@@ -59,7 +59,7 @@ class WatchedFolder:
         self.version = self.version._replace(overlay=None)  # one that cannot be read now has changed once it can
         self.version = self.look()  # even if they cannot be read, so that the same error is not met again and again
         if is_faq(self.path):
-            read, left_out = read_finished(self.path, self._columns)
+            read, left_out = self._read_faq()
             log_left_out(self.path, [left for left in left_out if left not in self.left_out])
         else:
             known, self._reading = self._reading, read_documents(self.path, self._columns, self._reading)
@@ -68,3 +68,10 @@ class WatchedFolder:
         self.left_out = left_out
         self.unchanged, self.entries = read, self.overlay.lay(read) if self.overlay else read
         return self.entries
+
+    def _read_faq(self) -> tuple[list[Entry], list[LeftOut]]:
+        """The entries of a FAQ and its rows left out; those of before if too many are gone in one step."""
+        read, left_out = read_finished(self.path, self._columns)
+        if gone := gone_entries(self.unchanged, read):
+            return self.unchanged, [LeftOut(str(self.path), why_kept(gone, self.unchanged))]
+        return read, left_out

@@ -135,7 +135,7 @@ class OwnersPage:
             content = (_PAGE / path.removeprefix("/owner/")).read_bytes()
             app.add_route(path, PageFile(content, media_type).send)
         service = self._service
-        self._add(app, "server", OwnerRequest, lambda _, owner: service.about | {"owner": owner})
+        self._add(app, "server", OwnerRequest, lambda _, owner: service.server() | {"owner": owner})
         self._add(app, "usage", PeriodRequest, lambda asked, _: usage_of(service.database, asked.period))
         self._add(app, "gaps", OwnerRequest, lambda *_: service.gaps())
         self._add(app, "feedback", OwnerRequest, lambda *_: service.feedback_rows())

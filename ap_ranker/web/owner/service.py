@@ -80,6 +80,11 @@ class OwnerService:
         self._finder = GapFinder(search, pause)
         self._groups = BackgroundGroups()
 
+    def server(self) -> dict[str, Any]:
+        """What the page says of the server, with what was left out of the files that are searched, and why."""
+        left_out = [] if self._documents is None else list(map(str, self._documents.left_out))
+        return self.about | {"left_out": left_out[:SHOWN], "more_left_out": max(0, len(left_out) - SHOWN)}
+
     def gaps(self) -> dict[str, Any]:
         """The groups of unanswered questions so far, each with its nearest entry, and whether more come (`grouping`).
 
