@@ -66,10 +66,12 @@ LISTS = [[PARCEL, TRACK], [RETURN, SEND]]
 shape(
     "questions as a list",
     "f.json",
-    [{"questions": q, "answer": a} for q, a in zip(LISTS, (IN_APP, DAYS))],
+    [{"questions": q, "answer": a} for q, a in zip(LISTS, (IN_APP, DAYS), strict=True)],
     BOTH_WITH_WORDINGS,
 )
-shape("q as a list", "f.json", [{"q": q, "a": a} for q, a in zip(LISTS, (IN_APP, DAYS))], BOTH_WITH_WORDINGS)
+shape(
+    "q as a list", "f.json", [{"q": q, "a": a} for q, a in zip(LISTS, (IN_APP, DAYS), strict=True)], BOTH_WITH_WORDINGS
+)
 shape("question as a list", "f.json", [pair([PARCEL, TRACK])], [(PARCEL, IN_APP, TRACK)])
 shape("lists in lines", "f.jsonl", lines(pair([PARCEL, TRACK]), pair([RETURN, SEND], DAYS)), BOTH_WITH_WORDINGS)
 shape(
@@ -466,7 +468,8 @@ shape("YAML's No is a text", "faq.yml", f"- q: {PARCEL}\n  a: No\n", [(PARCEL, "
 shape(
     "Rasa",
     "nlu.yml",
-    f'version: "3.1"\nnlu:\n- intent: faq/parcel\n  examples: |\n    - {PARCEL}\n    - {TRACK}\nresponses:\n  utter_faq/parcel:\n  - text: "{IN_APP}"\n',
+    f'version: "3.1"\nnlu:\n- intent: faq/parcel\n  examples: |\n    - {PARCEL}\n    - {TRACK}\n'
+    f'responses:\n  utter_faq/parcel:\n  - text: "{IN_APP}"\n',
     [(PARCEL, IN_APP, TRACK)],
 )
 
@@ -515,7 +518,8 @@ shape(
 shape(
     "Docusaurus",
     "f.md",
-    f"import Tabs from '@theme/Tabs';\n\n## {PARCEL}\n\n:::tip\n\n{IN_APP}\n\n:::\n\n<Tabs>\n\n{{/* later */}}\n\n</Tabs>\n",
+    f"import Tabs from '@theme/Tabs';\n\n## {PARCEL}\n\n:::tip\n\n{IN_APP}\n\n:::\n\n"
+    "<Tabs>\n\n{/* later */}\n\n</Tabs>\n",
     [(PARCEL, IN_APP)],
 )
 shape(

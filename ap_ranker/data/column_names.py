@@ -84,6 +84,11 @@ def has_role(name: str, columns: tuple[str, str] | None = None) -> bool:
     return plain(base) in _ROLES or _WORDINGS.fullmatch(base) is not None
 
 
+def is_category(name: str) -> bool:
+    """Whether a name is one of a column that groups the answers."""
+    return plain(base_name(name)) in CATEGORIES
+
+
 def named_pair(names: Sequence[str], columns: tuple[str, str], *, some: bool = False) -> bool:
     """Whether both of `columns`, or `some` of them, are among names, but for case and marks around them."""
     known = {*map(plain, names)}

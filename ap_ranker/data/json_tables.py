@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ap_ranker.data.chat_files import is_chat, is_rasa, rasa_intents, turns
-from ap_ranker.data.column_names import base_name, find_pair, has_role, named_pair
+from ap_ranker.data.column_names import base_name, find_pair, has_role, is_category, named_pair
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.json_values import is_single, texts_of
 from ap_ranker.data.rows import Columns, Row, check_columns, row_of, rows_of
@@ -152,7 +152,7 @@ class _Walk:
         for name, each in value.items():
             is_plain = is_single(each) or (isinstance(each, list) and all(map(is_single, each)))
             texts = each if is_plain else None
-            if texts is None and has_role(name, self._columns):
+            if texts is None and has_role(name, self._columns) and (not is_category(name) or _is_flat(each)):
                 texts = texts_of(each)
             if isinstance(texts, dict):
                 own |= {f"{name}.{language}": text for language, text in texts.items()}
@@ -171,6 +171,11 @@ class _Walk:
         if self._columns is not None:
             return self._columns
         return tuple(names[place] for place in find_pair([base_name(name) for name in names]))
+
+
+def _is_flat(value: Any) -> bool:
+    """Whether a category is an object of its own, such as {"id": 1, "name": "Parcels"}, and nothing is within it."""
+    return isinstance(value, dict) and all(map(is_single, value.values()))
 
 
 def _has_questions_as_names(value: Fields) -> bool:

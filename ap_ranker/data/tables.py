@@ -230,7 +230,8 @@ def name_columns(table: Table, columns: Columns = None, *, guess: bool = True) -
             found = f"found no {columns[named.index('')]!r} in {table.header}"
             raise InputError(f"{table.path}: expected the columns {_listed(columns)} that --columns names, {found}.")
         return _finished(table.renamed(dict(zip(named, PAIR, strict=True))))
-    if rows := entries_by_language(table.columns, table.rows):
+    every = dict.fromkeys(name for row in table.rows for name in row.fields)  # later records of JSON may have more
+    if rows := entries_by_language([*every], table.rows):
         table = Table(table.path, tuple(dict.fromkeys(name for row in rows for name in row.fields)), rows)
     written = {name: column for name in KNOWN if (column := _find(table, name))}
     if not set(PAIR) <= written.keys():
