@@ -102,7 +102,7 @@ _SUCCESSORS = {
 }
 """The ending of a file that cannot be read -> the one under which its program can save it."""
 
-_DOCUMENTS = (".pdf", ".docx", ".pptx", ".html", ".htm", ".md", ".markdown", ".txt")
+_DOCUMENTS = (".pdf", ".docx", ".pptx", ".html", ".htm", ".md", ".markdown", ".mdx", ".txt")
 
 
 def save_as(path: Path) -> str:

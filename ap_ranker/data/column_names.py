@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from ap_ranker.text.language_detection import LANGUAGES
+
 
 def plain(name: str) -> str:
     """A column's name as it is compared: without upper case and marks around it."""
@@ -41,8 +43,16 @@ OF_FORMS = frozenset(map(plain, _NAMES["of_forms"]))
 SEVERAL_ANSWERS = frozenset(map(plain, _NAMES["several_answers"]))
 """Names of a list whose texts are answers of their own, not the paragraphs of one."""
 
+TITLES, THEIR_TEXTS = ([*map(plain, words)] for words in _NAMES["titles_that_ask"])
+"""Names of columns that hold questions and answers if most titles ask."""
+
+FURTHER_WORDINGS = frozenset(map(plain, _NAMES["wordings"]))
+"""Names of columns of further wordings of a question."""
+
 LANGUAGE_CODES = frozenset(_NAMES["language_codes"].split())
 """Two letters -> a language, as ISO 639 has them."""
+
+_LANGUAGE_NAMES = {name.casefold(): code for code, name in LANGUAGES.items()}
 
 _NO_LANGUAGES = ("id", "no")  # behind a name: its number; Indonesian and Norwegian elsewhere
 
@@ -61,6 +71,9 @@ def is_language(name: str) -> bool:
 @lru_cache(maxsize=4_096)
 def split_language(name: str) -> tuple[str, str]:
     """A column's name without the language behind it, and that language: `answer_de`, `Answer (DE)`, `answer.de`."""
+    first, _, last = name.strip().strip(")]").rpartition(" ")
+    if first and last.lstrip("([").casefold() in _LANGUAGE_NAMES:
+        return first, _LANGUAGE_NAMES[last.lstrip("([").casefold()]
     match = _IN_LANGUAGE.fullmatch(name.strip())
     if match is None or not is_language(match["code"]) or match["code"].lower() in _NO_LANGUAGES:
         return name, ""
@@ -76,12 +89,13 @@ _ROLES = frozenset(name for pair in PAIRS for names in pair for name in names) |
 _WORDINGS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
 
 
+@lru_cache(maxsize=4_096)
 def has_role(name: str, columns: tuple[str, str] | None = None) -> bool:
     """Whether a name is one of a question, an answer, wordings or a category, or one of these `columns`."""
     base = base_name(name)
     if columns is not None and named_pair([name, base], columns, some=True):
         return True
-    return plain(base) in _ROLES or _WORDINGS.fullmatch(base) is not None
+    return plain(base) in _ROLES | FURTHER_WORDINGS or _WORDINGS.fullmatch(base) is not None
 
 
 def is_category(name: str) -> bool:

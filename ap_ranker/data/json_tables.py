@@ -152,7 +152,10 @@ class _Walk:
         for name, each in value.items():
             is_plain = is_single(each) or (isinstance(each, list) and all(map(is_single, each)))
             texts = each if is_plain else None
-            if texts is None and has_role(name, self._columns) and (not is_category(name) or _is_flat(each)):
+            may_be_text = not (is_category(name) and not _is_flat(each)) and not (
+                isinstance(each, list) and is_chat(each)
+            )
+            if texts is None and has_role(name, self._columns) and may_be_text:
                 texts = texts_of(each)
             if isinstance(texts, dict):
                 own |= {f"{name}.{language}": text for language, text in texts.items()}

@@ -44,20 +44,31 @@ def texts_of(value: Any) -> Any:
     if isinstance(value, list):
         return _list_of_texts(value)
     if value and all(is_language(name) for name in value):
-        texts = {name: texts_of(each) for name, each in value.items()}
-        is_whole = all(is_single(each) or isinstance(each, list) for each in texts.values())
-        return texts if is_whole and None not in texts.values() else None
-    for name in TEXT_KEYS:
-        if name in value:
-            text = texts_of(value[name])
-            return None if isinstance(text, dict) else text
-    return None
+        return _texts_by_language(value)
+    return _wrapped_text(value)
+
+
+def _texts_by_language(value: dict[str, Any]) -> dict[str, Any] | None:
+    texts = {name: texts_of(each) for name, each in value.items()}
+    is_whole = all(each is not None and not isinstance(each, dict) for each in texts.values())
+    return texts if is_whole else None
+
+
+def _wrapped_text(value: dict[str, Any]) -> Any:
+    """The text within an object that says something about it, too."""
+    parts = value.get("parts")
+    if isinstance(parts, list) and all(isinstance(part, dict) and is_single(part.get("text")) for part in parts):
+        return "".join(str(part.get("text") or "") for part in parts)  # words with and without a mark, of Dialogflow
+    name = next((name for name in TEXT_KEYS if name in value), None)
+    text = None if name is None else texts_of(value[name])
+    return None if isinstance(text, dict) else text
 
 
 def _list_of_texts(values: list[Any]) -> list[Any] | None:
     if any(isinstance(each, list) for each in values):
         return None
     texts = [texts_of(each) for each in values]
+    texts = [each[0] if isinstance(each, list) and len(each) == 1 else each for each in texts]
     return texts if all(is_single(each) and each is not None for each in texts) else None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ap_ranker.data.column_names import PAIRS, SEVERAL_ANSWERS, base_name, plain, split_language
-from ap_ranker.data.rows import Row
+from ap_ranker.data.rows import WORDING_COLUMNS, Row
 from ap_ranker.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -69,6 +69,9 @@ def with_lists(rows: list[Row], answer: str, file: str) -> list[Row]:
             fields[FURTHER_ANSWERS] = "\n\n".join(answers[1:])
         elif answers:
             fields["answer"] = "\n\n".join(answers)
+        for name, texts in row.lists.items():
+            if WORDING_COLUMNS.fullmatch(name) and name != "wordings":
+                fields[name] = "\n".join(" ".join(text.split()) for text in texts)
         read.append(replace(row, fields=fields))
     if n_several:
         kept = f"the first is shown, the others are kept in the column {FURTHER_ANSWERS!r}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import logging
 import math
 import re
@@ -17,7 +18,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ap_ranker.data.column_names import OF_FORMS, PAIRS, find_pair, plain
+from ap_ranker.data.column_names import FURTHER_WORDINGS, OF_FORMS, PAIRS, THEIR_TEXTS, TITLES, find_pair, plain
+from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.excel import read_spreadsheet
 from ap_ranker.data.json_tables import read_json, read_jsonl, read_yaml_table
 from ap_ranker.data.parquet import read_parquet
@@ -236,14 +238,42 @@ def name_columns(table: Table, columns: Columns = None, *, guess: bool = True) -
     written = {name: column for name in KNOWN if (column := _find(table, name))}
     if not set(PAIR) <= written.keys():
         in_other_words = ([_find(table, *names) for names in pair] for pair in PAIRS)
-        pair = next(filter(all, in_other_words), None) or _only_two(table, written, guess=guess)
+        pair = next(filter(all, in_other_words), None) or _titles_that_ask(table)
+        pair = pair or _only_two(table, written, guess=guess)
         written |= dict(zip(PAIR, pair, strict=True)) if pair else {}
     others = {plain(column): column for column in table.columns if column not in written.values()}
     for words in PAIRS if {*PAIR} <= written.keys() else ():  # in another language, perhaps
         if all(other := [next((others[name] for name in names if name in others), "") for names in words]):
             advice = f"--columns {one_line(','.join(other))} takes those instead"
             logger.info("%s: %s are read; %s.", table.path, _listed(written[name] for name in PAIR), advice)
-    return _finished(table.renamed({column: name for name, column in written.items()}))
+    names = {column: name for name, column in written.items()}
+    return _finished(table.renamed(names | _further_wordings(table, written)))
+
+
+def _further_wordings(table: Table, written: Mapping[str, str]) -> dict[str, str]:
+    """Columns of further wordings, such as "Question 2" beside "Question", with names of `WORDING_COLUMNS`."""
+    if not {*PAIR} <= written.keys():
+        return {}
+    question = re.escape(plain(written["question"]))
+    others = [column for column in table.columns if column not in written.values()]
+    further = [
+        column
+        for column in others
+        if plain(column) in FURTHER_WORDINGS or re.fullmatch(rf"{question}[ _-]?\d+", plain(column))
+    ]
+    free = (name for name in (f"wording {i}" for i in itertools.count(2)) if name not in table.columns)
+    return dict(zip(further, free, strict=False))
+
+
+def _titles_that_ask(table: Table) -> tuple[str, str] | None:
+    """The columns of titles and their texts, if most titles are questions."""
+    for title, text in itertools.product(TITLES, THEIR_TEXTS):
+        names = [next((column for column in table.columns if plain(column) == name), "") for name in (title, text)]
+        if all(names):
+            asked = sum(row.get(names[0]).endswith(QUESTION_MARKS) for row in table.rows)
+            if 2 * asked > len(table.rows):
+                return names[0], names[1]
+    return None
 
 
 def _finished(table: Table) -> Table:

@@ -17,6 +17,7 @@ from typing import Any
 from ap_ranker.child_process import ChildProcess
 from ap_ranker.documents.exports import convert_export
 from ap_ranker.documents.html import Converted, read_page, slugs
+from ap_ranker.documents.question_paragraphs import ANSWER_LABEL, QUESTION_LABEL
 from ap_ranker.errors import InputError, extra_for, library_errors
 from ap_ranker.safe_open import check_growth, check_zip, decode, open_file, parse_yaml, require_file, save_as
 
@@ -41,7 +42,7 @@ def convert(content: bytes, path: Path) -> Converted:
         return converter(content, path)
 
 
-QUICK = (".md", ".markdown", ".html", ".htm")
+QUICK = (".md", ".markdown", ".mdx", ".html", ".htm")
 """Formats that are read in time if they are not long: libraries that read others may be led astray by a few bytes."""
 
 QUICK_BYTES = 20_000
@@ -225,13 +226,22 @@ def _pptx(content: bytes, path: Path) -> Converted:
     return Converted("\f".join(texts), by="pages")
 
 
+def text_with_questions(text: str) -> Converted:
+    """A plain text; where its lines are labelled as questions and answers, with these questions as headings."""
+    lines = re.split(r"\r\n?|\n", text)
+    if not any(map(QUESTION_LABEL.match, lines)) or not any(map(ANSWER_LABEL.match, lines)):
+        return Converted(text)
+    marked = [f"###### {line.strip()}" if QUESTION_LABEL.match(line) else line for line in lines]
+    return Converted("\n".join(marked), by="headings")
+
+
 FORMATS: dict[str, Callable[[bytes, Path], Converted]] = {
-    **dict.fromkeys((".md", ".markdown"), _markdown),
+    **dict.fromkeys((".md", ".markdown", ".mdx"), _markdown),
     **dict.fromkeys((".html", ".htm"), _html),
     ".pdf": _pdf,
     ".docx": _docx,
     ".pptx": _pptx,
-    ".txt": lambda content, path: Converted(decode(content, path)),
+    ".txt": lambda content, path: text_with_questions(decode(content, path)),
     ".json": convert_export,
 }
 """Ending of a document's name -> its converter."""

@@ -55,11 +55,28 @@ def mark_questions(soup: BeautifulSoup) -> None:
 
     Such a paragraph is a question as a whole, in bold; or bold or labelled up to the end of a line.
     """
+    for items in soup(["ol", "ul"]):
+        _open_list(items)
     for paragraph in soup(["p", "div"]):
         if paragraph.find(["p", "div", "table", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6"]) is not None:
             continue
         if paragraph.find_parent(["td", "th", "li", "dl", "details", "h1", "h2", "h3", "h4", "h5", "h6"]) is None:
             _mark(soup, paragraph)
+
+
+def _open_list(items: Tag) -> None:
+    """Make paragraphs of a list each of whose items begins with a bold question."""
+    entries = items.find_all("li", recursive=False)
+    for entry in entries:
+        first = next((node for node in entry.children if _text([node]).strip()), None)
+        nodes = first.children if getattr(first, "name", None) == "p" else [first]
+        line = next(iter(_lines_of(list(nodes))), [])
+        if first is None or not _is_bold(line) or not _text(line).strip().endswith(QUESTION_MARKS):
+            return
+    for entry in entries:
+        entry.name = "div" if entry.find(["p", "div", "ul", "ol", "table"]) is not None else "p"
+    if entries:
+        items.name = "div"
 
 
 def _mark(soup: BeautifulSoup, paragraph: Tag) -> None:
@@ -100,10 +117,20 @@ LONGEST = 300
 
 def _lines(paragraph: Tag) -> list[list[Any]]:
     """The nodes of a paragraph's lines, which a `br` ends; a line of Markdown ends with white space, too."""
+    return _lines_of(list(paragraph.children))
+
+
+def _lines_of(nodes: Iterable[Any]) -> list[list[Any]]:
     lines: list[list[Any]] = [[]]
-    for node in list(paragraph.children):
+    for node in nodes:
         if getattr(node, "name", None) == "br":
             lines.append([])
+            continue
+        is_text = getattr(node, "name", None) is None
+        if (
+            is_text and str(node).startswith("\n") and _is_bold(lines[-1])
+        ):  # a question in bold, a line above its answer
+            lines.append([node])
             continue
         if getattr(node, "name", None) is None and "\n" in str(node).strip():
             first, *rest = str(node).strip().split("\n")

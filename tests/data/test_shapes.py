@@ -1,4 +1,4 @@
-"""Files as other people keep them are read as they are meant: the table of `file_shapes.py`."""
+"""Files as other people keep them are read as they are meant: the tables of `file_shapes.py` and `more_file_shapes.py`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 from file_shapes import SHAPES, Shape
+from more_file_shapes import MORE
 
 from ap_ranker.documents.watched_folder import WatchedFolder
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+@pytest.mark.parametrize("shape", [*SHAPES, *MORE], ids=lambda shape: shape.name)
 def test_a_file_is_read_as_it_is_meant(shape: Shape, tmp_path: Path) -> None:
     path = tmp_path / shape.file
     path.write_bytes(shape.content)
