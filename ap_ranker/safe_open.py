@@ -37,6 +37,9 @@ MAX_YAML = 2**17
 MAX_NODES = 20_000
 """Maximum number of YAML values, each alias expanded: ten lines of aliases of aliases stand for a billion values."""
 
+MAX_DATA_NODES = 1_000_000
+"""The same for YAML that holds data, such as the entries of a FAQ."""
+
 MAX_JSON = 10 * 2**20
 """Maximum size of a JSON file in bytes, but for vocabularies. The longest known one, of an encoder's tokenizer with
 6,415 tokens that were added, has 1.2 MB."""
@@ -66,6 +69,27 @@ def what_is_at(path: Path) -> str:
     return next((kind for is_kind, kind in _KINDS.items() if is_kind(mode)), "a file")
 
 
+LONGEST_NAME = 255
+"""Maximum number of bytes of a file's name on the usual file systems."""
+
+
+def may_be_path(text: str) -> bool:
+    """Whether what a user typed may name a file: prose is told by its signs, without asking the file system."""
+    names = re.split(r"[/\\]", text)
+    is_short = all(len(name.encode("utf-8", "surrogatepass")) <= LONGEST_NAME for name in names)
+    return is_short and len(text) <= 4_096 and not re.search(r"[\0\r\n?]", text)
+
+
+def names_path(text: str) -> bool:
+    """Whether a text is the name of a file or folder that there is, as far as this user may know."""
+    if not may_be_path(text):
+        return False
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):
+        return False
+
+
 def require_file(path: Path) -> None:
     """Refuse (InputError) anything but a regular file: a pipe or a device may never end."""
     kind = what_is_at(path)
@@ -88,7 +112,7 @@ _SUCCESSORS = {
 }
 """The ending of a file that cannot be read -> the one under which its program can save it."""
 
-_DOCUMENTS = (".pdf", ".docx", ".pptx", ".html", ".htm", ".md", ".markdown", ".txt")
+_DOCUMENTS = (".pdf", ".docx", ".pptx", ".html", ".htm", ".md", ".markdown", ".mdx", ".txt")
 
 
 def save_as(path: Path) -> str:
@@ -284,14 +308,25 @@ def parse_yaml(text: str, where: object) -> Any:
         return SafeConstructor().construct_document(node)
 
 
-def _check_nodes(node: yaml.Node) -> None:
+def parse_yaml_texts(text: str, where: object) -> Any:
+    """Parse data in YAML, whose values are texts as written; the message of an InputError begins with `where`."""
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # that of C, where it was built, is ten times as fast
+    with told_at(where), library_errors("expected data in YAML"):
+        node = yaml.compose(text, loader)
+        if node is None:
+            return None
+        _check_nodes(node, MAX_DATA_NODES)
+        return yaml.constructor.BaseConstructor().construct_document(node)
+
+
+def _check_nodes(node: yaml.Node, most: int = MAX_NODES) -> None:
     """Check the number of values that a node stands for, each alias expanded, and that no name stands twice."""
     nodes, n_values = [node], 0
     while nodes:
         each = nodes.pop()
         n_values += 1
-        if n_values > MAX_NODES:  # also of a value that contains itself
-            raise InputError(f"expected at most {MAX_NODES:,} values with aliases expanded, found more.")
+        if n_values > most:  # also of a value that contains itself
+            raise InputError(f"expected at most {most:,} values with aliases expanded, found more.")
         if isinstance(each, yaml.MappingNode):
             names: set[str] = set()
             for name, value in each.value:

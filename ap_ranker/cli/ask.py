@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from pathlib import Path
 from textwrap import indent
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.rows import stripped
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.outcome import Outcome
+from ap_ranker.safe_open import names_path
 from ap_ranker.search.sources import Source
 from ap_ranker.threads import wait_without_spinning
 
@@ -33,7 +33,7 @@ def ask(
     if not all(map(stripped, asked)):
         raise InputError("Expected a question, found an empty text.")
     ends = (questions[0], questions[-1])
-    if search.documents is None and (path := next((text for text in ends if Path(text).exists()), "")):
+    if search.documents is None and (path := next((text for text in ends if names_path(text)), "")):
         raise InputError(f"Expected questions, found the path {path}. To search it, name it with --documents {path}")
     wait_without_spinning()
     gc.set_threshold(100_000, 50, 50)  # what is imported lives until the end; to look for garbage takes an eighth of it

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from ap_ranker.text.language_detection import LANGUAGES
 from ap_ranker.text.normal_form import normal_form
 
 
@@ -38,3 +40,72 @@ CATEGORIES = frozenset(map(plain, _NAMES["categories"]))
 
 OF_FORMS = frozenset(map(plain, _NAMES["of_forms"]))
 """Names of columns that Google Forms adds to what was asked."""
+
+SEVERAL_ANSWERS = frozenset(map(plain, _NAMES["several_answers"]))
+"""Names of a list whose texts are answers of their own, not the paragraphs of one."""
+
+TITLES, THEIR_TEXTS = ([*map(plain, words)] for words in _NAMES["titles_that_ask"])
+"""Names of columns that hold questions and answers if most titles ask."""
+
+FURTHER_WORDINGS = frozenset(map(plain, _NAMES["wordings"]))
+"""Names of columns of further wordings of a question."""
+
+LANGUAGE_CODES = frozenset(_NAMES["language_codes"].split())
+"""Two letters -> a language, as ISO 639 has them."""
+
+_LANGUAGE_NAMES = {name.casefold(): code for code, name in LANGUAGES.items()}
+
+_NO_LANGUAGES = ("id", "no")  # behind a name: its number; Indonesian and Norwegian elsewhere
+
+_CODE = re.compile(r"[A-Za-z]{2}(?:[-_][A-Za-z]{2,4})?")
+_IN_LANGUAGE = re.compile(
+    r"(?P<base>.*?[^\s._(\[-])(?:[\s._-]+|\s*[(\[]\s*)(?P<code>[A-Za-z]{2}(?:[-_][A-Za-z]{2,4})?)[)\]]?"
+)
+
+
+def is_language(name: str) -> bool:
+    """Whether a name is the code of a language, such as `en` or `pt-BR`."""
+    match = _CODE.fullmatch(name)
+    return match is not None and name[:2].lower() in LANGUAGE_CODES
+
+
+@lru_cache(maxsize=4_096)
+def split_language(name: str) -> tuple[str, str]:
+    """A column's name without the language behind it, and that language: `answer_de`, `Answer (DE)`, `answer.de`."""
+    first, _, last = name.strip().strip(")]").rpartition(" ")
+    if first and last.lstrip("([").casefold() in _LANGUAGE_NAMES:
+        return first, _LANGUAGE_NAMES[last.lstrip("([").casefold()]
+    match = _IN_LANGUAGE.fullmatch(name.strip())
+    if match is None or not is_language(match["code"]) or match["code"].lower() in _NO_LANGUAGES:
+        return name, ""
+    return match["base"], match["code"]
+
+
+def base_name(name: str) -> str:
+    """A column's name without the language behind it."""
+    return split_language(name)[0]
+
+
+_ROLES = frozenset(name for pair in PAIRS for names in pair for name in names) | CATEGORIES
+_WORDINGS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
+
+
+@lru_cache(maxsize=4_096)
+def has_role(name: str, columns: tuple[str, str] | None = None) -> bool:
+    """Whether a name is one of a question, an answer, wordings or a category, or one of these `columns`."""
+    base = base_name(name)
+    if columns is not None and named_pair([name, base], columns, some=True):
+        return True
+    return plain(base) in _ROLES | FURTHER_WORDINGS or _WORDINGS.fullmatch(base) is not None
+
+
+def is_category(name: str) -> bool:
+    """Whether a name is one of a column that groups the answers."""
+    return plain(base_name(name)) in CATEGORIES
+
+
+def named_pair(names: Sequence[str], columns: tuple[str, str], *, some: bool = False) -> bool:
+    """Whether both of `columns`, or `some` of them, are among names, but for case and marks around them."""
+    known = {*map(plain, names)}
+    wanted = [{plain(column), plain(base_name(column))} for column in columns]
+    return (any if some else all)(known & each for each in wanted)

@@ -11,14 +11,14 @@ from typing import Any
 
 from ap_ranker.child_process import ChildProcess
 from ap_ranker.data.column_names import find_pair
-from ap_ranker.data.rows import Row, below_titles, named_rows, rows_of, texts
+from ap_ranker.data.rows import Columns, Row, below_titles, named_rows, rows_of, texts
 from ap_ranker.errors import extra_for, library_errors
 from ap_ranker.safe_open import OLD_OFFICE, check_growth, check_zip, found_instead, open_file
 
 logger = logging.getLogger(__name__)
 
 
-def read_spreadsheet(content: bytes, path: Path) -> Iterator[Row]:
+def read_spreadsheet(content: bytes, path: Path, chosen: Columns = None) -> Iterator[Row]:
     """Read the rows of the sheets that are shown; errors as `read_table`.
 
     The first one is that whose columns have the names of questions and answers, or else more than one column, as a
@@ -43,7 +43,7 @@ def read_spreadsheet(content: bytes, path: Path) -> Iterator[Row]:
         without = f"; left out, as they have other columns: {others}" if others else ""
         logger.info("%s: sheets that are read: %s%s.", path, ", ".join(read), without)
     for name in read:
-        rows = named_rows(sheets[name], f"{path}, sheet {name!r}", "row")
+        rows = named_rows(sheets[name], f"{path}, sheet {name!r}", "row", chosen=chosen)
         yield from rows_of(((place, columns | values) for place, values in rows), path)
 
 

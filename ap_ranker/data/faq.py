@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ap_ranker.data.rows import WORDING_COLUMNS, Row, stripped
-from ap_ranker.data.tables import OPTION, read_named_table
-from ap_ranker.errors import InputError, check_known
+from ap_ranker.data.html_cells import shown_text
+from ap_ranker.data.rows import WORDING_COLUMNS, Columns, LeftOut, Row, stripped
+from ap_ranker.data.tables import OPTION, Table, read_named_table
+from ap_ranker.errors import InputError, check_known, one_line
 from ap_ranker.files import csv_text, write_text_atomically
+from ap_ranker.text.reading import normalized, question_key
+
+logger = logging.getLogger(__name__)
 
 
 class Match(StrEnum):
@@ -49,7 +54,13 @@ class Entry:
         other = {name: value for name, value in row.fields.items() if name not in ("question", "answer")}
         cells = [other.pop(name) for name in list(other) if WORDING_COLUMNS.fullmatch(name)]
         wordings = dict.fromkeys(stripped(line) for cell in cells for line in cell.splitlines())
-        return cls(row.get("question"), row.need("answer"), other, row.place, tuple(filter(None, wordings)))
+        return cls(
+            shown_text(row.get("question")),
+            shown_text(row.need("answer")),
+            other,
+            row.place,
+            tuple(filter(None, wordings)),
+        )
 
     @property
     def questions(self) -> tuple[str, ...]:
@@ -72,14 +83,76 @@ def read_faq(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:
     """Read the entries of a table with a column `answer` and, usually, `question`.
 
     Columns `wording`, `wordings`, `wording 2` ... hold further wordings of the question, one per line. `columns` are
-    the names of its columns of questions and answers; by default they are recognized. InputError if the file cannot be
-    read, has no such column or a row without an answer.
+    the names of its columns of questions and answers; by default they are recognized. Rows without an answer are left
+    out, and a warning names them. InputError if the file cannot be read, has no such column or no answer at all.
     """
+    entries, left_out = read_finished(path, columns)
+    log_left_out(path, left_out)
+    return entries
+
+
+def read_finished(path: Path, columns: Columns = None) -> tuple[list[Entry], list[LeftOut]]:
+    """The entries of a FAQ, as `read_faq`, and the rows that are left out, since they have no answer."""
     table = read_named_table(path, columns)
     if "answer" not in table.columns:
         advice = f"Name yours: {OPTION}." if len(table.columns) > 1 else "Write the answers into one."
         raise InputError(f"{path}: expected a column 'answer' (and 'question'), found {table.header}. {advice}")
-    return [Entry.of(row) for row in table.rows]
+    entries, left_out = finished(table)
+    if not entries:
+        Entry.of(table.rows[0])  # says what is missing
+    return entries, left_out
+
+
+def finished(table: Table) -> tuple[list[Entry], list[LeftOut]]:
+    """The entries of a table's rows, and the rows that have no answer yet."""
+    entries: list[Entry] = []
+    left_out: list[LeftOut] = []
+    for row in table.rows:
+        if row.get("answer"):
+            entries.append(Entry.of(row))
+        else:
+            text = row.get("question") or next((text for name in row.fields if (text := row.get(name))), "")
+            left_out.append(LeftOut(row.place, f"it has no answer ({one_line(repr(text), 60)})."))
+    return entries, left_out
+
+
+MOST_GONE, SHARE_GONE, FEW_GONE = 20, 0.1, 2
+"""From so many entries on, or above such a share of them, a new version of a file has lost entries; one or two that go
+are an edit, however short the file is."""
+
+
+def gone_entries(before: Sequence[Entry], after: Sequence[Entry]) -> list[Entry]:
+    """The entries of a file of which a new version has neither the question nor the answer, if these are too many."""
+    questions = {question_key(text) for entry in after for text in entry.questions} - {""}
+    answers = {normalized(entry.answer) for entry in after}
+    gone = [
+        entry
+        for entry in before
+        if question_key(entry.question) not in questions and normalized(entry.answer) not in answers
+    ]
+    is_much = len(gone) >= MOST_GONE or len(gone) > max(FEW_GONE, SHARE_GONE * len(before))
+    return gone if is_much else []
+
+
+def why_kept(gone: Sequence[Entry], before: Sequence[Entry]) -> str:
+    """Why the version of a file before is kept, and what its owner can do."""
+    first = ", ".join(one_line(repr(entry.question or entry.answer), 60) for entry in gone[:3])
+    return (
+        f"{len(gone):,} of {len(before):,} entries are gone from it, such as {first}. The search keeps what it had "
+        "read. Was that an accident? Save the file as it was. Was it meant? Restart the server."
+    )
+
+
+SHOWN = 10
+"""Maximum number of rows or files left out that are named while a command goes on; `ap-ranker check` names all."""
+
+
+def log_left_out(path: Path, left_out: Sequence[LeftOut]) -> None:
+    """Log what was left out of a file or folder."""
+    for left in left_out[:SHOWN]:
+        logger.warning("%s", left)
+    if (more := len(left_out) - SHOWN) > 0:
+        logger.warning("%s more left out. List them: ap-ranker check %s", f"{more:,}", path)
 
 
 def write_entries(entries: Sequence[Entry], path: Path, *, private: bool = False) -> None:

@@ -7,7 +7,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ap_ranker.data.rows import Row, check_columns, rows_of
+from ap_ranker.data.json_tables import rows_in_record
+from ap_ranker.data.rows import Columns, Row, check_columns, rows_of
 from ap_ranker.errors import InputError, extra_for, library_errors
 from ap_ranker.safe_open import check_growth
 
@@ -18,20 +19,37 @@ _AT_ONCE = 256
 """Number of Parquet rows converted at once: few, as one value that all rows share may be long."""
 
 
-def read_parquet(content: bytes, path: Path) -> Iterator[Row]:
+def read_parquet(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
     """Read the rows of a Parquet file; errors as for `read_table`."""
     with extra_for(f"{path}: Parquet files need", "parquet"):
         import pyarrow
         import pyarrow.parquet
 
-    with library_errors(f"{path}: expected a Parquet file", (pyarrow.ArrowException, OSError, OverflowError)):
+    with library_errors(
+        f"{path}: expected a Parquet file", (pyarrow.ArrowException, OSError, OverflowError, UnicodeDecodeError)
+    ):
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
         check_columns(names := file.schema_arrow.names, path)
         groups = range(file.metadata.num_row_groups)
         check_growth(path, sum(file.metadata.row_group(group).total_byte_size for group in groups))
         batches = ({name: _values(batch[name], name, path) for name in names} for batch in file.iter_batches(_AT_ONCE))
         rows = enumerate(chain.from_iterable(zip(*batch.values(), strict=True) for batch in batches), start=1)
-        yield from rows_of(((f"{path}, row {i}", dict(zip(names, values, strict=True))) for i, values in rows), path)
+        records = ((f"{path}, row {i}", dict(zip(names, values, strict=True))) for i, values in rows)
+        yield from rows_of(((place, row) for place, record in records for row in _flat(record, place, columns)), path)
+
+
+def _flat(record: dict[str, Any], place: str, columns: Columns) -> list[dict[str, Any]]:
+    """A record as rows of texts; InputError if objects in it hold what is no question or answer."""
+    nested = [name for name, value in record.items() if isinstance(value, dict) or _holds_objects(value)]
+    if not nested:
+        return [record]
+    if rows := rows_in_record(record, columns):
+        return rows
+    raise InputError(f"{place}: expected texts, numbers or lists of them in column {nested[0]!r}, found objects.")
+
+
+def _holds_objects(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(each, (dict, list)) for each in value)
 
 
 def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:
@@ -48,6 +66,8 @@ def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:
         inner = pyarrow.string()
     elif types.is_string(inner) or types.is_large_string(inner):
         inner = pyarrow.large_binary()
+    elif types.is_struct(inner) or types.is_list(inner) or types.is_large_list(inner):
+        return column.to_pylist()
     elif types.is_nested(inner) or types.is_duration(inner):
         raise InputError(f"{path}: expected texts, numbers or lists of them in column {name!r}, found {inner}.")
     return column.cast(pyarrow.large_list(inner) if listed else inner).to_pylist()

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq
+from ap_ranker.data.html_cells import shown_text
 from ap_ranker.data.rows import Row
-from ap_ranker.data.tables import OPTION, Table, is_table, read_columns, read_named_table
+from ap_ranker.data.tables import OPTION, PAIR, Table, is_table, read_columns, read_named_table
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.reading import normalized, question_key
 
@@ -155,7 +156,7 @@ def read_pairs(table: Table) -> Dataset:
     positives: defaultdict[str, dict[int, None]] = defaultdict(dict)
     notes: Counter[str] = Counter()
     for row in table.rows:
-        answer = row_of.setdefault(row.need("answer"), len(row_of))
+        answer = row_of.setdefault(shown_text(row.need("answer")), len(row_of))
         for question in _asked(row):
             if answer in positives[question]:
                 notes["repeated question-answer pairs merged"] += 1
@@ -185,7 +186,7 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
     positives: defaultdict[str, dict[int, None]] = defaultdict(dict)
     missing: list[str] = []
     for row in table.rows:
-        if right := entries_of.get(normalized(row.need("answer"))):
+        if right := entries_of.get(normalized(shown_text(row.need("answer")))):
             for question in _asked(row):
                 positives[question] |= dict.fromkeys(right)
         else:
@@ -209,7 +210,7 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
 
 
 def _asked(row: Row) -> tuple[str, ...]:
-    return (row.need("question"), *Entry.of(row).wordings)
+    return (shown_text(row.need("question")), *Entry.of(row).wordings)
 
 
 def _read(faq: Path, columns: tuple[str, str] | None) -> list[Entry]:
@@ -238,7 +239,8 @@ def _judged(table: Table) -> Dataset:
     judged: defaultdict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     notes: Counter[str] = Counter()
     for row in table.rows:
-        text, answer, label = row.need("question"), row.need("answer"), read_label(row, classes)
+        text, answer = (shown_text(row.need(column)) for column in PAIR)
+        label = read_label(row, classes)
         key = row.need("qid") if has_id else text
         texts.setdefault(key, text)
         if answer not in judged[key]:

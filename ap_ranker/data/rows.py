@@ -12,7 +12,7 @@ from typing import Any
 
 import regex as re
 
-from ap_ranker.data.column_names import ALONE, find_pair, plain
+from ap_ranker.data.column_names import ALONE, base_name, find_pair, named_pair, plain
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import ALWAYS_READ, check_growth
@@ -31,16 +31,33 @@ def stripped(text: str) -> str:
     return text.strip() if _SEEN.search(text) else ""
 
 
+Columns = tuple[str, str] | None
+"""The names of the columns of questions and answers, if the user names them."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A file, a folder, a row or a part that was not read."""
+
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{one_line(self.place)}: left out: {self.reason}"
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One record of a file: its texts by column, and its file and line, for messages.
 
-    `written` has the names in the file of the columns that `Table.renamed` has renamed.
+    `written` has the names in the file of the columns that `Table.renamed` has renamed; `lists` has the texts of those
+    fields that are lists.
     """
 
     fields: dict[str, str]
     place: str
     written: Mapping[str, str] = field(default_factory=dict)
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def need(self, column: str) -> str:
         """The field's text without surrounding white space; raises `InputError` if it is empty or missing."""
@@ -60,11 +77,22 @@ ROW_BYTES = 64
 """Bytes that a row counts beside its texts when a file's growth is checked: empty rows take memory, too."""
 
 
+def row_of(values: dict[str, Any], place: str) -> Row:
+    """The row of values that may be lists; errors as `as_text`."""
+    fields = {name: as_text(value, name, place) for name, value in values.items()}
+    lists: dict[str, tuple[str, ...]] = {}
+    for name, value in values.items():
+        if isinstance(value, list):
+            texts = (as_text(part, name, place) for part in value)
+            lists[name] = tuple(text.strip() for text in texts if stripped(text))
+    return Row(fields, place, lists=lists)
+
+
 def rows_of(records: Iterable[tuple[str, dict[str, Any]]], path: Path) -> Iterator[Row]:
     """The rows of a compressed file, from their places and values; errors as `as_text` and `check_growth`."""
     read = checked = 0
     for place, values in records:
-        row = Row({name: as_text(value, name, place) for name, value in values.items()}, place)
+        row = row_of(values, place)
         read += ROW_BYTES + sum(map(len, row.fields.values()))
         if read > checked + ALWAYS_READ // 4:
             check_growth(path, checked := read)
@@ -101,10 +129,14 @@ def below_titles(records: Iterable[Record]) -> tuple[int, Iterator[Record]]:
     return start, chain(top[start:], filled)
 
 
-def named_rows(records: Iterable[Record], file: str, unit: str, mark: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def named_rows(
+    records: Iterable[Record], file: str, unit: str, mark: str = "", chosen: Columns = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """The places and values of the rows below the names of the columns, which are left out where they stand again.
 
-    A record is a `unit` (row, line); a bare `mark` ends a text. InputError: a text in no named column, or too few.
+    A record is a `unit` (row, line); a bare `mark` ends a text. Columns without a text are left out, and so are those
+    without a name where the columns of questions and answers are recognized, or `chosen`; then a row that ends early
+    has no further texts. InputError: a text in no named column, or too few.
     """
     n_titles, records = below_titles(records)
     first, header = next(records, (1, ()))
@@ -112,25 +144,40 @@ def named_rows(records: Iterable[Record], file: str, unit: str, mark: str = "") 
     names = [as_text(value, f"in column {i}", place).strip() for i, value in enumerate(header, 1)]
     columns = [i for i, name in enumerate(names) if name]
     left, right = min(columns, default=0), max(columns, default=0) + 1
-    check_columns([*(f" {i}" for i in range(left)), *names[left:right]], place)
-    known = one_line(", ".join(names[left:right]))
+    below = list(records)
+    is_pair = bool(find_pair(map(base_name, names))) if chosen is None else named_pair(names, chosen)
+    nameless = [i for i in range(right) if i not in columns]
+    filled = [i for i in nameless if any(texts(values[i : i + 1]) for _, values in below)]
+    checked = columns if is_pair else [i for i in range(left, right) if i in columns or i in filled]
+    check_columns([*([] if is_pair else (f" {i}" for i in range(left))), *(names[i] for i in checked)], place)
+    known = one_line(", ".join(names[i] for i in columns))
     if n_titles:
         logger.info("%s: the names of the columns are in %s %d; what stands above is left out.", file, unit, first)
-    for i, (number, values) in enumerate(records):
-        others = [at for at in (*range(left), *range(right, len(values))) if texts(values[at : at + 1])]
+    ignored = set(nameless) if is_pair else set()
+    if is_pair:  # behind the names: of a sheet, any; of a delimited file, those that its first line has, too
+        ignored.update(
+            range(right, len(names) if unit == "line" else max(map(len, (row for _, row in below)), default=0))
+        )
+    if ignored and (lost := [i for i in sorted(ignored) if any(texts(values[i : i + 1]) for _, values in below)]):
+        numbers = ", ".join(str(i + 1) for i in lost[:3])
+        logger.info("%s: columns without a name are left out: %s.", file, numbers)
+    for i, (number, values) in enumerate(below):
+        beside = (*range(left), *range(right, len(values)))
+        others = [at for at in beside if at not in ignored and texts(values[at : at + 1])]
         if others and others[0] < left:
             check_columns([*map(str, range(others[0])), ""], place)
-        if others or len(values) < right:
+        if others or (len(values) < right and not is_pair):
             is_no_header = len(columns) == 1 or names[left].endswith(QUESTION_MARKS)
             advice = f" {unit.capitalize()} {first} must hold the names of the columns." if is_no_header else ""
             if others and mark and not is_no_header:
                 advice = f" Put texts that hold {mark!r} in quotation marks."
             expected = f"expected {len(columns)} texts ({known}), found {len(values)}"
             raise InputError(f"{file}, {unit} {number}: {expected}.{advice}")
-        if i and all(str(values[at]).strip(" \ufeff") == names[at] for at in columns) and find_pair(names):
+        cells = [*values, *[""] * (right - len(values))]
+        if i and all(str(cells[at]).strip(" \ufeff") == names[at] for at in columns) and find_pair(names):
             logger.info("%s, %s %d: left out: the names of the columns again (%s).", file, unit, number, known)
         else:
-            yield f"{file}, {unit} {number}", {names[at]: values[at] for at in columns}
+            yield f"{file}, {unit} {number}", {names[at]: cells[at] for at in columns}
 
 
 def check_columns(names: Sequence[str], place: object) -> None:

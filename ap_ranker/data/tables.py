@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import logging
 import math
 import re
@@ -17,11 +18,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ap_ranker.data.column_names import OF_FORMS, PAIRS, find_pair, plain
+from ap_ranker.data.column_names import FURTHER_WORDINGS, OF_FORMS, PAIRS, THEIR_TEXTS, TITLES, find_pair, plain
+from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.excel import read_spreadsheet
-from ap_ranker.data.json_tables import read_json, read_jsonl
+from ap_ranker.data.json_tables import read_json, read_jsonl, read_yaml_table
 from ap_ranker.data.parquet import read_parquet
-from ap_ranker.data.rows import Row, below_titles, named_rows
+from ap_ranker.data.rows import Columns, Row, below_titles, named_rows
+from ap_ranker.data.several_texts import entries_by_language, with_line_ends, with_lists
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import unguarded
 from ap_ranker.safe_open import decode, open_file, require_file, save_as
@@ -63,7 +66,12 @@ class Table:
         new_names = {new: f"other {new}" for new in changed.values() if new not in names} | changed
         written = {new: old for old, new in new_names.items()}
         rows = [
-            replace(row, fields={new_names.get(name, name): text for name, text in row.fields.items()}, written=written)
+            replace(
+                row,
+                fields={new_names.get(name, name): text for name, text in row.fields.items()},
+                written=written,
+                lists={new_names.get(name, name): texts for name, texts in row.lists.items()},
+            )
             for row in self.rows
         ]
         return Table(self.path, tuple(new_names.get(column, column) for column in self.columns), rows, written)
@@ -84,8 +92,11 @@ def is_table(path: Path) -> bool:
     return path.is_file() and file_format(path) in FORMATS
 
 
-def read_table(path: Path) -> Table:
-    """Read a whole file; what it cannot be is an `InputError`, which names the file and the row."""
+def read_table(path: Path, columns: Columns = None) -> Table:
+    """Read a whole file; what it cannot be is an `InputError`, which names the file and the row.
+
+    `columns` name those of questions and answers, which tell the rows of JSON from what stands around them.
+    """
     require_file(path)
     reader = FORMATS.get(file_format(path))
     if reader is None:
@@ -93,13 +104,13 @@ def read_table(path: Path) -> Table:
         raise InputError(f"{path}: expected a file ending in {endings}.{save_as(path)}")
     with open_file(path) as file:
         content = file.read()
-    rows = list(reader(content, path))
+    rows = list(reader(content, path, columns))
     if not rows:
         raise InputError(f"{path}: expected at least one row of data, found none.")
-    return Table(path, tuple(rows[0].fields), rows)
+    return Table(path, tuple(rows[0].fields), with_line_ends(rows))
 
 
-def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
+def _read_delimited(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
     text, tabs = decode(content, path), file_format(path) == ".tsv"
     above = _ABOVE_HEADER.match(text)
     told, text = (above[0].count("\n"), text[above.end() :]) if above else (0, text)
@@ -114,7 +125,7 @@ def _read_delimited(content: bytes, path: Path) -> Iterator[Row]:
     )
     try:
         records = ((told + reader.line_num, [*map(unguarded, record)]) for record in reader)
-        for place, fields in named_rows(records, str(path), "line", "" if plain else delimiter):
+        for place, fields in named_rows(records, str(path), "line", "" if plain else delimiter, columns):
             yield Row(fields, place)
     except csv.Error as error:
         found = f"not a valid record ({error}). Close all quotation marks, and write one inside a text twice."
@@ -185,20 +196,21 @@ def _fitting_lines(text: str, delimiter: str = "\t", **reading: Any) -> float:
     return last
 
 
-FORMATS: dict[str, Callable[[bytes, Path], Iterator[Row]]] = {
+FORMATS: dict[str, Callable[[bytes, Path, Columns], Iterator[Row]]] = {
     ".csv": _read_delimited,
     ".tsv": _read_delimited,
     ".jsonl": read_jsonl,
     ".json": read_json,
+    **dict.fromkeys((".yml", ".yaml"), read_yaml_table),
     ".parquet": read_parquet,
     **dict.fromkeys((".xlsx", ".xls", ".ods"), read_spreadsheet),
 }
 """Ending of a table's name -> its reader."""
 
 
-def read_named_table(path: Path, columns: tuple[str, str] | None = None) -> Table:
+def read_named_table(path: Path, columns: Columns = None) -> Table:
     """Read a table as `read_table` does; `columns` and errors as for `name_columns`."""
-    return name_columns(read_table(path), columns)
+    return name_columns(read_table(path, columns), columns)
 
 
 def read_columns(path: Path, *required: str) -> Table:
@@ -208,7 +220,7 @@ def read_columns(path: Path, *required: str) -> Table:
     return table
 
 
-def name_columns(table: Table, columns: tuple[str, str] | None = None, *, guess: bool = True) -> Table:
+def name_columns(table: Table, columns: Columns = None, *, guess: bool = True) -> Table:
     """Rename the columns of a table to the names of `KNOWN`.
 
     `columns` are its columns of questions and answers; by default they are recognized. With `guess`, the two columns of
@@ -219,18 +231,58 @@ def name_columns(table: Table, columns: tuple[str, str] | None = None, *, guess:
         if not all(named):
             found = f"found no {columns[named.index('')]!r} in {table.header}"
             raise InputError(f"{table.path}: expected the columns {_listed(columns)} that --columns names, {found}.")
-        return _with_questions(table.renamed(dict(zip(named, PAIR, strict=True))))
+        return _finished(table.renamed(dict(zip(named, PAIR, strict=True))))
+    every = dict.fromkeys(name for row in table.rows for name in row.fields)  # later records of JSON may have more
+    if rows := entries_by_language([*every], table.rows):
+        table = Table(table.path, tuple(dict.fromkeys(name for row in rows for name in row.fields)), rows)
     written = {name: column for name in KNOWN if (column := _find(table, name))}
     if not set(PAIR) <= written.keys():
         in_other_words = ([_find(table, *names) for names in pair] for pair in PAIRS)
-        pair = next(filter(all, in_other_words), None) or _only_two(table, written, guess=guess)
+        pair = next(filter(all, in_other_words), None) or _titles_that_ask(table)
+        pair = pair or _only_two(table, written, guess=guess)
         written |= dict(zip(PAIR, pair, strict=True)) if pair else {}
     others = {plain(column): column for column in table.columns if column not in written.values()}
     for words in PAIRS if {*PAIR} <= written.keys() else ():  # in another language, perhaps
         if all(other := [next((others[name] for name in names if name in others), "") for names in words]):
             advice = f"--columns {one_line(','.join(other))} takes those instead"
             logger.info("%s: %s are read; %s.", table.path, _listed(written[name] for name in PAIR), advice)
-    return _with_questions(table.renamed({column: name for name, column in written.items()}))
+    names = {column: name for name, column in written.items()}
+    return _finished(table.renamed(names | _further_wordings(table, written)))
+
+
+def _further_wordings(table: Table, written: Mapping[str, str]) -> dict[str, str]:
+    """Columns of further wordings, such as "Question 2" beside "Question", with names of `WORDING_COLUMNS`."""
+    if not {*PAIR} <= written.keys():
+        return {}
+    question = re.escape(plain(written["question"]))
+    others = [column for column in table.columns if column not in written.values()]
+    further = [
+        column
+        for column in others
+        if plain(column) in FURTHER_WORDINGS or re.fullmatch(rf"{question}[ _-]?\d+", plain(column))
+    ]
+    free = (name for name in (f"wording {i}" for i in itertools.count(2)) if name not in table.columns)
+    return dict(zip(further, free, strict=False))
+
+
+def _titles_that_ask(table: Table) -> tuple[str, str] | None:
+    """The columns of titles and their texts, if most titles are questions."""
+    for title, text in itertools.product(TITLES, THEIR_TEXTS):
+        names = [next((column for column in table.columns if plain(column) == name), "") for name in (title, text)]
+        if all(names):
+            asked = sum(row.get(names[0]).endswith(QUESTION_MARKS) for row in table.rows)
+            if 2 * asked > len(table.rows):
+                return names[0], names[1]
+    return None
+
+
+def _finished(table: Table) -> Table:
+    """The table with lists of questions as wordings, if it holds pairs, and with questions."""
+    if {*PAIR} <= {*table.columns} and any(row.lists for row in table.rows):
+        rows = with_lists(table.rows, table.written.get("answer", "answer"), str(table.path))
+        columns = dict.fromkeys((*table.columns, *(name for row in rows for name in row.fields)))
+        table = Table(table.path, tuple(columns), rows, table.written)
+    return _with_questions(table)
 
 
 def _with_questions(table: Table) -> Table:

@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from ap_ranker.data.dataset import Answer, Dataset
-from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match
+from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, log_left_out
+from ap_ranker.data.html_cells import shown_text
 from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split, read_dataset
+from ap_ranker.data.rows import LeftOut
 from ap_ranker.data.tables import read_columns
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
@@ -72,10 +74,15 @@ def read_wordings(path: str | Path) -> Wordings:
             "clicks are. Accept those that are right on the owner's page, or add them to the FAQ's column wordings."
         )
     known: list[tuple[str, str]] = []
-    for row in table.rows:
+    right = "answer" if layout == Layout.pairs else "answer_ids"
+    unfinished = [row for row in table.rows if layout == Layout.pairs and not (row.get("question") and row.get(right))]
+    log_left_out(path, [LeftOut(row.place, "it has no question or no answer.") for row in unfinished])
+    places = {row.place for row in unfinished}
+    for row in (row for row in table.rows if row.place not in places):
         question = row.need("question")
         if layout == Layout.pairs:
-            known.append((normalized(row.need("answer")), question))
+            for text in dict.fromkeys((question, *Entry.of(row).wordings)):
+                known += [(normalized(form), text) for form in {row.need("answer"), shown_text(row.need("answer"))}]
         elif row.get("answerable").lower() not in UNANSWERABLE:
             known += [(name, question) for name in row.need("answer_ids").split()]
     return Wordings(by_text=_grouped(known)) if layout == Layout.pairs else Wordings(by_id=_grouped(known))

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ap_ranker.child_process import ChildProcess
-from ap_ranker.data.faq import Entry, read_faq
+from ap_ranker.data.faq import SHOWN as SHOWN
+from ap_ranker.data.faq import Entry, finished, gone_entries, log_left_out, read_faq, why_kept
+from ap_ranker.data.rows import LeftOut
 from ap_ranker.data.tables import FORMATS as TABLES
 from ap_ranker.data.tables import PAIR, file_format, name_columns, read_table
 from ap_ranker.documents.convert import FORMATS, convert_file
 from ap_ranker.documents.exports import is_export
-from ap_ranker.documents.folder import FileReading, LeftOut, find_files
+from ap_ranker.documents.folder import FileReading, find_files
 from ap_ranker.documents.html import Converted, without_marks
 from ap_ranker.documents.markup_questions import MarkupQuestion
 from ap_ranker.documents.passages import passages_of, split
@@ -27,9 +29,6 @@ from ap_ranker.safe_open import save_as, what_is_at
 logger = logging.getLogger(__name__)
 
 READABLE = f"a table ({', '.join(TABLES)}) or a document ({', '.join(each for each in FORMATS if each not in TABLES)})"
-
-SHOWN = 10
-"""Maximum number of files left out that are named while a command goes on; `ap-ranker check` names all."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +67,7 @@ def read_entries(path: Path, columns: tuple[str, str] | None = None) -> list[Ent
 def log_reading(path: Path, reading: Reading, known: Collection[LeftOut] = ()) -> None:
     """Log what was read of a folder, and what was left out, except what is known."""
     logger.info("%s: %s passages of %s files.", path, f"{len(reading.entries):,}", f"{reading.files:,}")
-    left_out = [left for left in reading.left_out if left not in known]
-    for left in left_out[:SHOWN]:
-        logger.warning("%s", left)
-    if (more := len(left_out) - SHOWN) > 0:
-        logger.warning("%s more left out. List them: ap-ranker check %s", f"{more:,}", path)
+    log_left_out(path, [left for left in reading.left_out if left not in known])
 
 
 def is_faq(path: Path) -> bool:
@@ -111,7 +106,10 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
                 by_file[name] = before
                 continue
             try:
-                by_file[name] = replace(_read_file(file, name, columns, child), version=version)
+                read = replace(_read_file(file, name, columns, child), version=version)
+                if before is not None and file_format(file) in TABLES:
+                    read = _unless_lost(before, read, name)
+                by_file[name] = read
             except (InputError, OSError) as error:
                 if not is_folder:
                     raise
@@ -130,6 +128,14 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
     return reading
 
 
+def _unless_lost(before: FileReading, read: FileReading, name: str) -> FileReading:
+    """What was read of a table; what it was before, if too many entries are gone in one step."""
+    gone = gone_entries(before.entries, read.entries)
+    if not gone:
+        return read
+    return replace(before, version=read.version, left_out=[LeftOut(name, why_kept(gone, before.entries))])
+
+
 def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: ChildProcess) -> FileReading:
     if file_format(file) in TABLES and not is_export(file):
         return _read_rows(file, name, columns)
@@ -141,7 +147,7 @@ def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: Ch
     entries = passages_of(converted, parts, markup_questions, name)
     if not entries:
         raise InputError(f"{file}: expected text, found none{converted.advice}.")
-    faults = [LeftOut(name, fault) for fault in converted.faults]
+    faults = [LeftOut(f"{name}, {part}" if part else name, fault) for part, fault in converted.faults]
     texts = [(part, without_marks(part.text)) for part in parts if part.question]
     of_headings = [MarkupQuestion(part.question, text, HEADING, part.above, part.anchor) for part, text in texts]
     return FileReading(entries, faults, [*of_headings, *markup_questions])
@@ -153,7 +159,7 @@ TRAINING = ("answer_ids", "candidate_ids", "label")
 
 def _read_rows(path: Path, name: str, columns: tuple[str, str] | None) -> FileReading:
     """Read a table of a folder; `name` is its path in the folder, which becomes the source of its entries."""
-    raw = read_table(path)
+    raw = read_table(path, columns)
     table = name_columns(raw, guess=False)
     if training := [column for column in TRAINING if column in table.columns and "question" in table.columns]:
         raise InputError(f"{path}: its column {training[0]!r} belongs to training data, not to texts to search.")
@@ -163,18 +169,13 @@ def _read_rows(path: Path, name: str, columns: tuple[str, str] | None) -> FileRe
             table, chosen = name_columns(raw, columns), True
     source, entries = {"file_path": name}, list[Entry]()
     if not set(PAIR) <= set(table.columns):
-        if path.suffix.lower() == ".json":  # such as the settings of a program
+        if path.suffix.lower() in (".json", ".yml", ".yaml"):  # such as the settings of a program
             raise InputError(f"{path}: expected articles, or questions with answers, found {table.header}.")
         for row in table.rows:
             text = "\n".join(f"{column}: {value.strip()}" for column, value in row.fields.items() if value.strip())
             entries += split(Converted(text), name, row.place)
         return FileReading(entries, has_columns=chosen)
-    left_out: list[LeftOut] = []
-    for row in table.rows:
-        try:
-            entry = Entry.of(row)
-        except InputError:
-            left_out.append(LeftOut(name + row.place.removeprefix(str(path)), "it has no answer."))
-        else:
-            entries.append(replace(entry, other=source | entry.other))
+    complete, unfinished = finished(table)
+    entries += [replace(entry, other=source | entry.other) for entry in complete]
+    left_out = [replace(left, place=name + left.place.removeprefix(str(path))) for left in unfinished]
     return FileReading(entries, left_out, has_columns=chosen)

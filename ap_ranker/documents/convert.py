@@ -17,6 +17,7 @@ from typing import Any
 from ap_ranker.child_process import ChildProcess
 from ap_ranker.documents.exports import convert_export
 from ap_ranker.documents.html import Converted, read_page, slugs
+from ap_ranker.documents.question_paragraphs import ANSWER_LABEL, QUESTION_LABEL
 from ap_ranker.errors import InputError, extra_for, library_errors
 from ap_ranker.safe_open import MAX_YAML, check_growth, check_zip, decode, open_file, parse_yaml, require_file, save_as
 from ap_ranker.text.markdown_tables import lacks_cells
@@ -42,7 +43,7 @@ def convert(content: bytes, path: Path) -> Converted:
         return converter(content, path)
 
 
-QUICK = (".md", ".markdown", ".html", ".htm")
+QUICK = (".md", ".markdown", ".mdx", ".html", ".htm")
 """Formats that are read in time if they are not long: libraries that read others may be led astray by a few bytes."""
 
 QUICK_BYTES = 20_000
@@ -96,6 +97,7 @@ def _markdown(content: bytes, path: Path) -> Converted:
         with suppress(InputError):  # not settings, or for another program
             settings = parse_yaml(front[1], path)
             title = str(settings.get("title") or "") if isinstance(settings, dict) else ""
+    text = without_site_marks(text)
     reader = MarkdownIt("commonmark", {"maxNesting": 100})
     if not lacks_cells(text):
         reader.enable("table")
@@ -121,6 +123,31 @@ def _with_own_ids(html: str) -> str:
     return "".join([*parts, html[last:]])
 
 
+_OF_SITES = re.compile(
+    r"^[ \t]*(?::{3,}[ \t]*(?:[\w-]+(?:\{[^}\n]*\})?)?|[!?]{3}\+?[ \t]+[\w-]+|\{[%{]<?.*?>?[%}]\})[ \t]*(?P<title>.*)$"
+    r"|^(?:import\b.*\bfrom\s+['\"].*['\"];?|import\s+['\"].*['\"];?|export\s+(?:const|default|let)\b.*)[ \t]*$"
+    r"|\{/\*.*?\*/\}",
+    re.MULTILINE,
+)
+"""What site generators have in Markdown beside text: `:::tip Title`, `!!! note "Title"`, tags of templates, imports."""
+
+_CODE_BLOCK = re.compile(r"^([ \t]*)(`{3,}|~{3,})[^\n]*\n.*?^\1\2[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+def without_site_marks(text: str) -> str:
+    """Markdown without the marks of site generators, but with the titles of what they mark; code stays as it is."""
+    parts: list[str] = []
+    end = 0
+    for code in _CODE_BLOCK.finditer(text):
+        parts += [_OF_SITES.sub(_title_of_mark, text[end : code.start()]), code[0]]
+        end = code.end()
+    return "".join([*parts, _OF_SITES.sub(_title_of_mark, text[end:])])
+
+
+def _title_of_mark(mark: re.Match[str]) -> str:
+    return (mark["title"] or "").strip(' "[]')
+
+
 _HEADING = re.compile(r"heading ([1-6])|title", re.IGNORECASE)
 """Names of Word's styles of headings, in every language."""
 
@@ -142,6 +169,24 @@ def _docx(content: bytes, path: Path) -> Converted:
     def html_of(element: Any) -> str:
         return escape(text_of(element)).replace("\n", "<br>")
 
+    def with_bold(paragraph: Any) -> str:
+        """A paragraph whose bold beginning is marked: it may be a question."""
+        begins = ""
+        for run in paragraph.iter(qn("w:r")):
+            text = text_of(run)
+            if text and not is_bold(run):
+                break
+            begins += "".join(signs[each.tag] or each.text or "" for each in run.iter(*signs))
+        whole, begins = text_of(paragraph), begins.strip()
+        if not begins or not whole.startswith(begins):
+            return html_of(paragraph)
+        rest = whole[len(begins) :]
+        return f"<b>{escape(begins)}</b>{escape(rest)}".replace("\n", "<br>")
+
+    def is_bold(run: Any) -> bool:
+        bold = run.find(f"{qn('w:rPr')}/{qn('w:b')}")
+        return bold is not None and bold.get(qn("w:val")) not in ("0", "false", "off")
+
     check_zip(content, path, _KINDS[".docx"])
     document, parts = docx.Document(io.BytesIO(content)), []
     relations = [each for each in document.part.rels.values() if each.reltype.endswith(("/footnotes", "/endnotes"))]
@@ -161,7 +206,7 @@ def _docx(content: bytes, path: Path) -> Converted:
             cells = ("".join(f"<t{'d' if i else 'h'}>{text}" for text in row) for i, row in enumerate(rows))
             parts.append(f"<table><tr>{'<tr>'.join(cells)}</table>")
             continue
-        text, named = html_of(element), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
+        text, named = with_bold(element), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
         style = None if named is None else styles.get(named.get(qn("w:val")))  # `block.style` takes milliseconds
         kind = f"h{min(int(style[1] or 0) + 1, 6)}" if text and style else "p"
         parts.append(f"<{kind}>{text}</{kind}>")
@@ -190,7 +235,7 @@ def _pdf(content: bytes, path: Path) -> Converted:
     text = re.sub(r"(?<=\w)[-\u00ad\u2010]\n(?=[^\W\d_A-Z])", "", "\f".join(texts))
     advice = ": is it a scan? Recognize its text first, such as with OCRmyPDF"
     left = f"its pages from {len(texts) + 1:,} to {len(pages):,}: more than can be read of one file. Divide it."
-    return Converted(text, by="pages", advice=advice, faults=[left] if len(texts) < len(pages) else [])
+    return Converted(text, by="pages", advice=advice, faults=[("", left)] if len(texts) < len(pages) else [])
 
 
 def _pptx(content: bytes, path: Path) -> Converted:
@@ -203,13 +248,22 @@ def _pptx(content: bytes, path: Path) -> Converted:
     return Converted("\f".join(texts), by="pages")
 
 
+def text_with_questions(text: str) -> Converted:
+    """A plain text; where its lines are labelled as questions and answers, with these questions as headings."""
+    lines = re.split(r"\r\n?|\n", text)
+    if not any(map(QUESTION_LABEL.match, lines)) or not any(map(ANSWER_LABEL.match, lines)):
+        return Converted(text)
+    marked = [f"###### {line.strip()}" if QUESTION_LABEL.match(line) else line for line in lines]
+    return Converted("\n".join(marked), by="headings")
+
+
 FORMATS: dict[str, Callable[[bytes, Path], Converted]] = {
-    **dict.fromkeys((".md", ".markdown"), _markdown),
+    **dict.fromkeys((".md", ".markdown", ".mdx"), _markdown),
     **dict.fromkeys((".html", ".htm"), _html),
     ".pdf": _pdf,
     ".docx": _docx,
     ".pptx": _pptx,
-    ".txt": lambda content, path: Converted(decode(content, path)),
+    ".txt": lambda content, path: text_with_questions(decode(content, path)),
     ".json": convert_export,
 }
 """Ending of a document's name -> its converter."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ap_ranker.data.faq import Entry
+from ap_ranker.data.rows import LeftOut
 from ap_ranker.documents import is_faq, read_documents
-from ap_ranker.documents.folder import LeftOut
 from ap_ranker.documents.markup_questions import DEFINITION, DETAILS, JSON_LD, MICRODATA, TABLE, MarkupQuestion
 from ap_ranker.documents.sections import HEADING
 from ap_ranker.errors import InputError

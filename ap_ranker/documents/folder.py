@@ -7,23 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ap_ranker.data.faq import Entry
+from ap_ranker.data.rows import LeftOut
 from ap_ranker.data.tables import FORMATS as TABLES
 from ap_ranker.data.tables import file_format
 from ap_ranker.documents.convert import FORMATS
 from ap_ranker.documents.markup_questions import MarkupQuestion
-from ap_ranker.errors import one_line
 from ap_ranker.safe_open import save_as, what_is_at
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """A file, a folder or a row that was not read."""
-
-    place: str  # its path in the folder that was read
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{one_line(self.place)}: left out: {self.reason}"
 
 
 @dataclass(frozen=True)

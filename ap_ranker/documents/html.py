@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.documents.markup_questions import HEADINGS, MarkupQuestion, read_json_ld, set_anchors, take_entries
+from ap_ranker.documents.question_paragraphs import mark_questions
 from ap_ranker.text.reading import question_key
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Converted:
     advice: str = ""  # what to do if there is no text
     anchors: Sequence[tuple[str, str]] = ()  # each heading of the text, in order, with what leads to it
     markup_questions: Sequence[MarkupQuestion] = ()  # with their answers, no part of the text
-    faults: Sequence[str] = ()  # why parts of it could not be read
+    faults: Sequence[tuple[str, str]] = ()  # parts of it that could not be read, and why; empty for some of its text
     articles: Mapping[str, str] = field(default_factory=dict)  # the letters of headings that ask -> their addresses
 
 
@@ -69,6 +70,7 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
     address = soup.find("link", rel="canonical")
     url = str(address.get("href") or "") if address else ""
     hidden, faults = read_json_ld(soup, lambda html: without_marks(_to_text(_parse(html))))
+    mark_questions(soup)
     for heading in soup(HEADINGS):  # a `div` between them has kept it open
         for inner in reversed(heading(HEADINGS)):
             heading.insert_after(inner.extract())

@@ -176,16 +176,19 @@ def _take_microdata(tag: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQ
             tag.decompose()  # else one around it looks through what is left of it again
 
 
-def read_json_ld(soup: BeautifulSoup, to_text: Callable[[str], str]) -> tuple[list[MarkupQuestion], list[str]]:
-    """The questions that a page states in JSON-LD, anywhere in it; and why some JSON-LD could not be read."""
+def read_json_ld(
+    soup: BeautifulSoup, to_text: Callable[[str], str]
+) -> tuple[list[MarkupQuestion], list[tuple[str, str]]]:
+    """The questions that a page states in JSON-LD, anywhere in it; and blocks that could not be read, each with why."""
     entries: list[MarkupQuestion] = []
-    faults: list[str] = []
-    for script in soup("script", type=re.compile(r"\s*application/ld\+json", re.IGNORECASE)):
+    faults: list[tuple[str, str]] = []
+    scripts = soup("script", type=re.compile(r"\s*application/ld\+json", re.IGNORECASE))
+    for number, script in enumerate(scripts, start=1):
         try:
-            values: list[Any] = [json.loads(script.get_text(), strict=False)]
+            values: list[Any] = [_parse_json_ld(script.get_text())]
         except (RecursionError, ValueError) as error:
             reason = "nested too deeply" if isinstance(error, RecursionError) else error
-            faults.append(f"expected its JSON-LD as JSON ({reason}).")
+            faults.append((f"block {number} of JSON-LD", f"expected JSON ({reason}). The page itself is read."))
             continue
         while values:
             value = values.pop()
@@ -195,6 +198,36 @@ def read_json_ld(soup: BeautifulSoup, to_text: Callable[[str], str]) -> tuple[li
                 values += reversed(list(value.values()))
                 entries += _json_ld_entry(value, to_text)
     return entries, faults
+
+
+_AROUND_JSON = re.compile(
+    r"\A(?:\s|<!--|(?://|/\*)?\s*<!\[CDATA\[(?:\s*\*/)?)+|(?:\s|;|-->|(?://|/\*)?\s*\]\]>(?:\s*\*/)?|//\s*(?=-->|\]\]>))+\Z"
+)
+"""What stands around JSON in pages: comments, CDATA, and a semicolon."""
+
+_STRING_OR_FAULT = re.compile(
+    r'"(?:[^"\\]|\\.)*"|(?P<value>\{\{.*?\}\})|(?P<tag>\{%.*?%\}|/\*.*?\*/)|(?P<comma>,(?=\s*[\]}]))', re.DOTALL
+)
+"""A text of JSON, which stays; or a value or a tag of a template, a comment, a comma behind the last value."""
+
+
+def _parse_json_ld(text: str) -> Any:
+    """Parse JSON, if need be without what pages have in and around it."""
+    try:
+        return json.loads(text, strict=False)
+    except ValueError as error:
+        inner = _AROUND_JSON.sub("", text)
+        inner = _STRING_OR_FAULT.sub(_without_fault, inner)
+        try:
+            return json.loads(inner, strict=False)
+        except ValueError:
+            raise error from None
+
+
+def _without_fault(match: re.Match[str]) -> str:
+    if match["value"]:
+        return "null"  # what a template would have put here is unknown
+    return "" if match["tag"] or match["comma"] else match[0]
 
 
 def _json_ld_entry(value: dict[str, Any], to_text: Callable[[str], str]) -> Iterator[MarkupQuestion]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.documents.html import Converted, letters
 from ap_ranker.documents.markup_questions import JSON_LD, MarkupQuestion
+from ap_ranker.documents.question_paragraphs import is_labelled, without_answer_label, without_label
 from ap_ranker.text.reading import question_key
 
 HEADING = "heading"
@@ -58,9 +59,14 @@ def sections(converted: Converted) -> list[Section]:
             next_place = same[at] + 1  # headings without text have none either
         if not (text := re.sub(r"\n{3,}", "\n\n", lines).strip()):
             continue
-        is_asked = bool(path) and (asks(path[-1]) or letters(path[-1]) in converted.articles)
+        is_article = bool(path) and letters(path[-1]) in converted.articles
+        is_asked = is_article or (bool(path) and (asks(path[-1]) or is_labelled(path[-1])))
         above, question = (path[:-1], path[-1]) if is_asked else (path, "")
         titles = (converted.title, *above) if converted.title else above
+        if not path and not found and converted.by == "headings" and asks(converted.title):
+            question, titles = converted.title, above  # a page whose title asks what its text answers
+        if question and not is_article:
+            question, text = without_label(question), without_answer_label(text)
         page = number if converted.by == "pages" else None
         found.append(Section(titles, " ".join(question.split()), text, page, anchor))
     return found

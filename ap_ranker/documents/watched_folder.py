@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ap_ranker.data.faq import Entry, read_faq
+from ap_ranker.data.faq import Entry, gone_entries, log_left_out, read_finished, why_kept
+from ap_ranker.data.rows import LeftOut
 from ap_ranker.documents import Reading, is_faq, log_reading, read_documents
 from ap_ranker.documents.folder import find_files
 from ap_ranker.errors import InputError
@@ -38,6 +39,7 @@ class WatchedFolder:
         self.version = Version({}, None)  # of all that is read, from before they were last read
         self.unchanged: list[Entry] = []  # what was last read, without the overlay
         self.entries: list[Entry] = []  # the same with it
+        self.left_out: list[LeftOut] = []  # what could not be read of them, such as rows without an answer
         self._reading: Reading | None = None
 
     def look(self) -> Version:
@@ -57,10 +59,19 @@ class WatchedFolder:
         self.version = self.version._replace(overlay=None)  # one that cannot be read now has changed once it can
         self.version = self.look()  # even if they cannot be read, so that the same error is not met again and again
         if is_faq(self.path):
-            read = read_faq(self.path, self._columns)
+            read, left_out = self._read_faq()
+            log_left_out(self.path, [left for left in left_out if left not in self.left_out])
         else:
             known, self._reading = self._reading, read_documents(self.path, self._columns, self._reading)
             log_reading(self.path, self._reading, set(known.left_out) if known else ())
-            read = self._reading.entries
+            read, left_out = self._reading.entries, self._reading.left_out
+        self.left_out = left_out
         self.unchanged, self.entries = read, self.overlay.lay(read) if self.overlay else read
         return self.entries
+
+    def _read_faq(self) -> tuple[list[Entry], list[LeftOut]]:
+        """The entries of a FAQ and its rows left out; those of before if too many are gone in one step."""
+        read, left_out = read_finished(self.path, self._columns)
+        if gone := gone_entries(self.unchanged, read):
+            return self.unchanged, [LeftOut(str(self.path), why_kept(gone, self.unchanged))]
+        return read, left_out

@@ -175,9 +175,9 @@ def test_files_that_would_fill_the_memory(tmp_path: Path, make: Any) -> None:
 @pytest.mark.parametrize(
     ("rows", "facts"),
     [
-        ([["question", None, "answer"], ["q", "x", "a"]], "row 1 … column 2"),
+        ([["ask", None, "say"], ["u", "x", "v"]], "row 1 … column 2"),
         ([["question", "answer", "answer"], ["q", "a", "b"]], "row 1 … answer"),
-        ([["question", "answer"], ["q", "a", "more"]], "row 2 … 2 … question, answer"),
+        ([["ask", "say"], ["u", "v", "more"]], "row 2 … 2 … ask, say"),
         ([["question", "answer"]], "a.xlsx … row … none"),
         ([[]], "a.xlsx … row … none"),
     ],

@@ -75,7 +75,7 @@ def test_rows_above_the_header_may_be_blank(above: str, tmp_path: Path) -> None:
 @given(data=st.data())
 def test_the_delimiter_is_found(delimiter: str, ends: str, data: st.DataObject) -> None:
     """Whatever the texts hold: only the header tells."""
-    text = st.text(st.characters(exclude_categories=["Cc", "Cs"]))
+    text = st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="\\"))  # no escaped line end
     rows = data.draw(st.lists(st.tuples(text, text).filter(lambda row: any(map(str.strip, row))), min_size=1))
     header = ("Frage, lang; ja", "Antwort")
     with tempfile.TemporaryDirectory() as folder:
@@ -141,8 +141,8 @@ def test_a_line_of_several_names_is_no_title(tmp_path: Path) -> None:
 def test_cells_that_only_have_a_format_are_no_column(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("question;answer;;\nq;a;;\n;;;\n")
     assert [row.fields for row in read_table(tmp_path / "a.csv").rows] == [{"question": "q", "answer": "a"}]
-    (tmp_path / "a.csv").write_text("question;answer;;\nq;a;;more\n")
-    with refused("line 2 … 2 … question, answer … 4"):
+    (tmp_path / "a.csv").write_text("ask;say;;\nu;v;;more\n")
+    with refused("line 2 … 2 … ask, say … 4"):
         read_table(tmp_path / "a.csv")
 
 
@@ -163,7 +163,7 @@ def test_an_answer_longer_than_the_csv_modules_limit(tmp_path: Path) -> None:
         ("a.csv", b"", "row … none"),
         ("a.csv", b"question,answer\n", "row … none"),
         ("a.csv", b"question,answer\nq,a\nq,\xff\xfe\n", "line 3 … UTF-8 … 0xff"),
-        ("a.csv", b"question,answer\nq\n", "line 2 … 2 … question, answer … 1"),
+        ("a.csv", b"ask,say\nq\n", "line 2 … 2 … ask, say … 1"),
         ("a.tsv", b"question\tanswer\nq\ta\tb\n", "line 2 … 2 … 3"),
         ("a.csv", b'question,answer\nq,"open\n', "line 2"),
         ("a.jsonl", b'{"question": "q"\n', "line 1 … JSON"),
@@ -173,7 +173,7 @@ def test_an_answer_longer_than_the_csv_modules_limit(tmp_path: Path) -> None:
         ("a.csv.gz", b"nonsense", "gzip"),
         ("a.csv.gz", gzip.compress(b"question,answer\n" * 99, mtime=0)[:-9], "gzip"),
         ("a.ods", b"PK", "spreadsheet"),
-        ("a.numbers", b"PK", ".csv, .tsv, .jsonl, .json, .parquet, .xlsx, .xls, .ods … .xlsx"),
+        ("a.numbers", b"PK", ".csv, .tsv, .jsonl, .json, .yml, .yaml, .parquet, .xlsx, .xls, .ods … .xlsx"),
         ("a.json", b'{"question": "q"', "JSON … array"),
         ("a.json", b'["q"]', "JSON … array … str"),
         ("a.json", b"[]", "row … none"),

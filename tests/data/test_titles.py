@@ -40,14 +40,8 @@ READ: dict[str, tuple[Sheet, int]] = {
 
 REFUSED: dict[str, tuple[Sheet, str]] = {
     "four lines of title": ([["a"], ["b"], ["c"], ["d"], NAMES, WHERE], "5 … 1 … a … 2"),
-    "a note below": ([NAMES, WHERE, ["Stand: Mai", ""]], "3 … Antwort … nothing"),
-    "totals": ([["Nr", *NAMES], ["1", *WHERE], ["Summe", "1", ""]], "3 … Antwort … nothing"),
-    "a title between": ([NAMES, WHERE, ["Preise", ""], WHEN], "3 … Antwort … nothing"),
-    "another table below": ([NAMES, WHERE, ["Artikel", "Preis", "Lager"], ["Schraube", "3", "ja"]], "3 … 2 … 3"),
     "one name of two": ([["Frage", ""], WHERE, WHEN], "2 … 1 … Frage … 2"),
     "no name for the first column": ([["", "Antwort"], WHERE, WHEN], "1 … none … column 1"),
-    "an empty column between": ([["Frage", "", "Antwort"], ["Wo?", "", "Hier."]], "1 … none … column 2"),
-    "no name for a column between": ([["Frage", "", "Antwort"], ["Wo?", "x", "Hier."]], "1 … none … column 2"),
     "one column with a note beside": ([["Text"], ["Hier", "(alt)"], ["Dort"]], "2 … 1 … Text … 2"),
     "one column of answers": ([["Antwort"], WHERE, WHEN], "2 … 1 … Antwort … 2"),
 }

@@ -35,7 +35,7 @@ from typing import TextIO
 
 os.environ |= {"HF_HUB_OFFLINE": "1", "HAYSTACK_TELEMETRY_ENABLED": "false", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 
-from . import command_targets, data_targets, search_targets
+from . import command_targets, data_targets, search_targets, shape_targets
 from .target import Nonsense, Target
 
 MODULES = "modules.txt"
@@ -49,7 +49,8 @@ FINE = ("ok", "refused")
 ROOT = Path(__file__).parents[2]
 OURS = (str(ROOT / "ap_ranker"), str(ROOT / "haystack_integrations"))
 
-TARGETS = {one.name: one for one in (*data_targets.TARGETS, *search_targets.TARGETS, *command_targets.TARGETS)}
+_ALL = (*data_targets.TARGETS, *shape_targets.TARGETS, *search_targets.TARGETS, *command_targets.TARGETS)
+TARGETS = {one.name: one for one in _ALL}
 
 
 @dataclass(frozen=True)

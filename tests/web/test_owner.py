@@ -833,7 +833,15 @@ def test_a_search_whose_documents_the_page_cannot_change(search: Any, database: 
     client = log_in(TestClient(app, "http://localhost", follow_redirects=False))
     found = post(client, "usage")
     assert found["current"]["questions"] == 0
-    assert post(client, "server") == {"editable": False, "logged": False, "keep_days": 0, "owner": "", "erased": True}
+    assert post(client, "server") == {
+        "editable": False,
+        "logged": False,
+        "keep_days": 0,
+        "owner": "",
+        "erased": True,
+        "left_out": [],
+        "more_left_out": 0,
+    }
     assert set(found["current"]["shares"].values()) == {None}, "of nothing"
     assert gaps_of(client) == post(client, "history") == []
     response = client.post("/owner/api/change", json={"action": "add entry", "question": "q", "answer": "a"})

@@ -45,7 +45,7 @@ def convert_export(content: bytes, path: Path) -> Converted:
     names = {str(each["id"]): each for each, _ in records if "id" in each and isinstance(each.get("name"), str)}
     left_out, parts, addresses, seen = Counter[str](), list[str](), dict[str, str](), set[tuple[str, str]]()
     for record, around in filter(lambda each: _is_article(each[0], system, "body"), records):
-        texts = [record.get(system[name]) for name in ("title", "body")]
+        texts = [_value(record, system[name]) for name in ("title", "body")]
         title, body = (each if isinstance(each, str) else "" for each in texts)
         title = " ".join(title.split())
         is_hidden = any(str(record.get(name)).casefold() in values for name, values in system["hidden"].items())
@@ -59,12 +59,14 @@ def convert_export(content: bytes, path: Path) -> Converted:
             left_out["without a title or a text"] += 1
         else:
             category = " > ".join(around or _categories(record, system, names)) or system["name"]
+            if system.get("format") == "markdown":
+                body = _html_of_markdown(body)
             deeper = re.sub(r"(?i)(</?h)([1-6])\b", lambda tag: f"{tag[1]}{min(int(tag[2]) + 2, 6)}", body)
             parts.append(f"<h1>{escape(category)}</h1>\n<h2>{escape(title)}</h2>\n<div>{deeper}</div>\n")
-            addresses[letters(title)] = str(record.get(system["url"]) or "")
-    faults = [f"{count:,} articles {why}." for why, count in left_out.items()]
+            addresses[letters(title)] = str(_value(record, system["url"]) or "")
+    faults = [("", f"{count:,} articles {why}.") for why, count in left_out.items()]
     page = read_page("".join(parts))
-    advice = f", but {' '.join(faults)}".removesuffix(".") if faults else ""
+    advice = f", but {' '.join(why for _, why in faults)}".removesuffix(".") if faults else ""
     return replace(page, articles=addresses, faults=[*page.faults, *faults], advice=advice)
 
 
@@ -78,14 +80,51 @@ def _has_text(body: str) -> bool:
 
 
 def _system(records: Iterator[Record] | list[Record]) -> dict[str, Any] | None:
+    """The system that a record is of; articles that have no marks of any are known by their HTML."""
     files = sorted(Path(__file__).parent.glob("*.toml"))
     systems = [tomllib.loads(file.read_text(encoding="utf-8")) for file in files]
-    pairs = ((each, system) for each, _ in records for system in systems)
-    return next((system for each, system in pairs if _is_article(each, system, "title", "body")), None)
+    known = list(records)
+    marked = [system for system in systems if "marks" in system]
+    of_any = [system for system in systems if "marks" not in system]
+    for some in (marked, of_any):
+        pairs = ((each, system) for each, _ in known for system in some)
+        if found := next((system for each, system in pairs if _is_article(each, system, "title", "body")), None):
+            return found
+    return None
 
 
 def _is_article(record: Mapping[str, Any], system: Mapping[str, Any], *named: str) -> bool:
-    return any({*map(system.get, named), *marks} <= record.keys() for marks in system["marks"])
+    """Whether a record has the fields of a system's articles; of one without marks, a body of HTML tells."""
+    if not all(_has(record, system[name]) for name in named):
+        return False
+    if "marks" in system:
+        return any(all(_has(record, mark) for mark in marks) for marks in system["marks"])
+    title, body = (_value(record, system[name]) for name in ("title", "body"))
+    return isinstance(title, str) and isinstance(body, str) and _PARAGRAPH.search(body) is not None
+
+
+_PARAGRAPH = re.compile(r"(?i)<(?:p|div|ul|ol|h[1-6]|table|br)(?:\s[^<>]*)?/?>")
+
+
+def _has(record: Mapping[str, Any], name: str) -> bool:
+    """Whether a record has a field; `title.rendered` is one within another."""
+    outer, _, inner = name.partition(".")
+    value = record.get(outer)
+    return outer in record and (not inner or (isinstance(value, dict) and _has(value, inner)))
+
+
+def _value(record: Mapping[str, Any], name: str) -> Any:
+    outer, _, inner = name.partition(".")
+    value = record.get(outer)
+    if not inner:
+        return value
+    return _value(value, inner) if isinstance(value, dict) else None
+
+
+def _html_of_markdown(text: str) -> str:
+    from markdown_it import MarkdownIt
+
+    return str(MarkdownIt("commonmark", {"maxNesting": 100}).enable("table").render(text))
 
 
 def _records(value: Any) -> Iterator[Record]:

@@ -136,8 +136,14 @@ class OwnerService:
         self._groups = BackgroundGroups()
 
     def server(self) -> dict[str, Any]:
-        """What the page says of the server, and whether the database's files hold nothing of what was deleted."""
-        return self._about | {"erased": self.database.is_erased}
+        """What the page says of the server: also whether the database's files hold nothing of what was deleted, and
+        what was left out of the files that are searched, and why."""
+        left_out = [] if self._documents is None else list(map(str, self._documents.left_out))
+        return self._about | {
+            "erased": self.database.is_erased,
+            "left_out": left_out[:SHOWN],
+            "more_left_out": max(0, len(left_out) - SHOWN),
+        }
 
     def gaps(self) -> dict[str, Any]:
         """The groups of unanswered questions so far, each with its nearest entry, and whether more come (`grouping`).

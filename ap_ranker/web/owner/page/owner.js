@@ -35,6 +35,9 @@ function showServer(server) {
   element("changes").hidden = !editable;
   const kept = server.keep_days ? filled(texts.keptFor, { time: inDays(server.keep_days) }) : texts.keptForever;
   element("kept").textContent = [server.logged ? kept : texts.noLog, server.erased ? "" : texts.notErased].join(" ").trim();
+  const more = server.more_left_out ? [filled(texts.moreLeftOut, { count: server.more_left_out })] : [];
+  element("left-out").hidden = !server.left_out.length;
+  list("left-out").replaceChildren(...[...server.left_out, ...more].map((text) => make("li", text)));
   if (!server.logged) say(texts.noLog);
   else if (!editable) say(texts.notEditable);
 }

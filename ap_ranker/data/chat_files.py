@@ -1,0 +1,87 @@
+"""Questions and answers of programs that chat: logs of messages, and the training data of Rasa."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ap_ranker.data.json_values import texts_of
+
+_ROLES = ("role", "from", "sender", "speaker", "author")
+_TEXTS = ("content", "value", "text", "message", "body")
+_ASKING = ("user", "human", "customer", "visitor", "client", "prompter", "end-user", "contact")
+_ANSWERING = ("assistant", "gpt", "bot", "agent", "model", "chatgpt", "support", "operator", "admin")
+
+
+def is_chat(values: list[Any]) -> bool:
+    """Whether a list is of messages, each with who wrote it, and somebody who asks among them."""
+    return bool(values) and all(map(_message, values)) and any(_message(each)[0] in _ASKING for each in values)
+
+
+def _message(value: Any) -> tuple[str, str]:
+    """Who wrote a message, and its text; empty, and so false, if it is none."""
+    if not isinstance(value, dict):
+        return ()  # type: ignore[return-value]
+    role = next((value[name] for name in _ROLES if isinstance(value.get(name), str)), None)
+    text = next((texts_of(value[name]) for name in _TEXTS if name in value), None)
+    if role is None or isinstance(text, dict) or text is None:
+        return ()  # type: ignore[return-value]
+    joined = "\n".join(map(str, text)) if isinstance(text, list) else str(text)
+    return role.casefold(), joined.strip()
+
+
+def turns(messages: list[Any]) -> Iterator[dict[str, Any]]:
+    """What was asked and what was answered to it, in order; a question that nobody answered has no answer."""
+    asked: list[str] = []
+    answered: list[str] = []
+    for role, text in map(_message, messages):
+        if role in _ASKING and answered:
+            yield {"question": "\n".join(asked), "answer": "\n\n".join(answered)}
+            asked, answered = [], []
+        if role in _ASKING:
+            asked.append(text)
+        elif role in _ANSWERING and asked:  # a greeting before the first question answers nothing
+            answered.append(text)
+    if asked:
+        yield {"question": "\n".join(asked), "answer": "\n\n".join(answered)}
+
+
+def is_rasa(value: dict[str, Any]) -> bool:
+    """Whether an object is the training data of Rasa, with the responses beside the intents."""
+    return isinstance(value.get("nlu"), list) and isinstance(value.get("responses"), dict)
+
+
+_ANNOTATION = re.compile(r"\[([^\]\n]*)\](?:\([^)\n]*\)|\{[^}\n]*\})")
+"""What an example's word is marked with: `[Berlin](city)`."""
+
+
+def rasa_intents(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Each intent with its examples and its response, which is called as the intent, or answers it by a rule."""
+    actions = _actions(value)
+    responses = value["responses"]
+    for intent in value["nlu"]:
+        if not isinstance(intent, dict) or "intent" not in intent:
+            continue
+        name = str(intent["intent"])
+        examples = str(intent.get("examples") or "").splitlines()
+        lines = [_ANNOTATION.sub(r"\1", line.strip().removeprefix("-").strip()) for line in examples]
+        said = responses.get(f"utter_{name}") or responses.get(actions.get(name, "")) or []
+        texts = [each["text"] for each in said if isinstance(each, dict) and each.get("text")] if said else []
+        yield {"intent": name, "question": [line for line in lines if line], "responses": texts}
+
+
+def _actions(value: dict[str, Any]) -> dict[str, str]:
+    """Intent -> the response that a rule or a story gives next."""
+    actions: dict[str, str] = {}
+    for name in ("rules", "stories"):
+        for rule in value.get(name) or []:
+            steps = rule.get("steps") if isinstance(rule, dict) else None
+            intent = ""
+            for step in steps if isinstance(steps, list) else []:
+                if isinstance(step, dict) and isinstance(step.get("intent"), str):
+                    intent = step["intent"]
+                elif intent and isinstance(step, dict) and isinstance(step.get("action"), str):
+                    actions.setdefault(intent, step["action"])
+                    intent = ""
+    return actions

@@ -1,0 +1,82 @@
+"""Cells of tables that hold HTML, as editors of help desks write it: their text and their links."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from html.parser import HTMLParser
+
+_INLINE = ("a", "b", "strong", "i", "em", "u", "s", "span", "font", "small", "sub", "sup", "mark", "code")
+_BLOCKS = ("p", "div", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6")
+_BLOCKS += ("table", "tbody", "thead", "tr", "td", "th", "blockquote", "section", "article", "pre")
+_PAIRED = re.compile(rf"<({'|'.join((*_INLINE, *_BLOCKS))})(?:\s[^<>]*)?>.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+_ALONE = re.compile(r"<(?:br|hr|img)(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_NAMED_ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{2,5}|#x[0-9a-fA-F]{2,5});")
+
+
+def shown_text(text: str) -> str:
+    """A cell's text as it is shown. Only HTML changes: a tag that is spoken of, such as "write <b>", has no end."""
+    if "&" not in text and "<" not in text:
+        return text
+    if _PAIRED.search(text) or _ALONE.search(text):
+        parser = _Text()
+        parser.feed(text)
+        parser.close()
+        return parser.result() or text
+    if _NAMED_ENTITY.search(text):
+        return _NAMED_ENTITY.sub(lambda entity: unescape(entity[0]).replace("\xa0", " "), text)
+    return text
+
+
+class _Text(HTMLParser):
+    """Collects the text of HTML, with links and lists as those of Markdown."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._parts: list[str] = []
+        self._links: list[tuple[str, int]] = []  # the addresses of open links, and where their texts begin
+        self._skipped = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("script", "style"):
+            self._skipped += 1
+        elif tag in ("br", "hr"):
+            self._parts.append("\n")
+        elif tag == "li":
+            self._parts.append("\n- ")
+        elif tag in ("td", "th"):
+            self._parts.append(" ")
+        elif tag == "a":
+            address = dict(attrs).get("href") or ""
+            self._links.append((address, len(self._parts)))
+        elif tag in ("p", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre"):
+            self._parts.append("\n\n")
+        elif tag in _BLOCKS:
+            self._parts.append("\n")
+        elif tag == "img" and (text := dict(attrs).get("alt")):
+            self._parts.append(text)
+        elif tag not in _INLINE and tag != "img":
+            self._parts.append(self.get_starttag_text() or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("script", "style"):
+            self._skipped = max(0, self._skipped - 1)
+        elif tag == "a" and self._links:
+            address, start = self._links.pop()
+            text = " ".join("".join(self._parts[start:]).split())
+            is_web = re.match(r"(?i)https?://|mailto:", address) is not None
+            self._parts[start:] = [f"[{text}]({address})" if is_web and text and text != address else text]
+        elif tag in ("p", "ul", "ol", "table"):
+            self._parts.append("\n\n")
+        elif tag in _BLOCKS and tag not in ("li", "td", "th"):
+            self._parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._skipped:
+            self._parts.append(data)
+
+    def result(self) -> str:
+        """The text without needless white space."""
+        text = "".join(self._parts).replace("\xa0", " ")
+        lines = "\n".join(" ".join(line.split()) for line in text.split("\n"))
+        return re.sub(r"\n{3,}", "\n\n", re.sub(r"\n+(?=- )", "\n", lines)).strip()

@@ -1,0 +1,112 @@
+"""What a value of JSON says: a text, several texts, or a text in several languages.
+
+Systems wrap a text: {"rendered": "<p>Yes</p>"}, {"en": "Yes", "de": "Ja"}, paragraphs of an editor in lists of objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ap_ranker.data.column_names import is_language
+
+TEXT_KEYS = (
+    "rendered",
+    "text",
+    "plain_text",
+    "value",
+    "html",
+    "markdown",
+    "content",
+    "body",
+    "question",
+    "name",
+    "title",
+)
+"""Names under which an object holds the text that it stands for, the best first."""
+
+_CHILDREN = ("content", "children", "blocks", "nodes", "rich_text", "root", "document")
+_BLOCKS = ("paragraph", "heading", "block", "header", "list-item", "list_item", "listitem", "unstyled", "blockquote")
+_EDITORS = ("doc", "document", "root", "block", *_BLOCKS)
+
+
+def is_single(value: Any) -> bool:
+    """Whether a value is one text, number or nothing."""
+    return not isinstance(value, (dict, list))
+
+
+def texts_of(value: Any) -> Any:
+    """The text, the list of texts or the texts by language that a value stands for; `None` if it is none of these."""
+    if is_single(value):
+        return "" if value is None else value
+    if (text := rich_text(value)) is not None:
+        return text
+    if isinstance(value, list):
+        return _list_of_texts(value)
+    if value and all(is_language(name) for name in value):
+        return _texts_by_language(value)
+    return _wrapped_text(value)
+
+
+def _texts_by_language(value: dict[str, Any]) -> dict[str, Any] | None:
+    texts = {name: texts_of(each) for name, each in value.items()}
+    is_whole = all(each is not None and not isinstance(each, dict) for each in texts.values())
+    return texts if is_whole else None
+
+
+def _wrapped_text(value: dict[str, Any]) -> Any:
+    """The text within an object that says something about it, too."""
+    parts = value.get("parts")
+    if isinstance(parts, list) and all(isinstance(part, dict) and is_single(part.get("text")) for part in parts):
+        return "".join(str(part.get("text") or "") for part in parts)  # words with and without a mark, of Dialogflow
+    name = next((name for name in TEXT_KEYS if name in value), None)
+    text = None if name is None else texts_of(value[name])
+    return None if isinstance(text, dict) else text
+
+
+def _list_of_texts(values: list[Any]) -> list[Any] | None:
+    if any(isinstance(each, list) for each in values):
+        return None
+    texts = [texts_of(each) for each in values]
+    texts = [each[0] if isinstance(each, list) and len(each) == 1 else each for each in texts]
+    return texts if all(is_single(each) and each is not None for each in texts) else None
+
+
+def rich_text(value: Any) -> str | None:
+    """The text of what an editor has written as objects in objects; `None` for anything else."""
+    if not _is_of_editor(value):
+        return None
+    lines = "".join(_pieces(value)).split("\n")
+    return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
+def _is_of_editor(value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(each, dict) and _is_of_editor(each) for each in value)
+    if not isinstance(value, dict):
+        return False
+    if "plain_text" in value:  # Notion
+        return True
+    kind = value.get("nodeType") or value.get("type") or value.get("_type")
+    has_children = any(isinstance(value.get(name), (list, dict)) for name in _CHILDREN)
+    is_block = isinstance(kind, str) and kind.lower() in _EDITORS
+    return (has_children and is_block) or isinstance(value.get("blocks"), list)
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    """The texts within a value, with the end of a line behind each block."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _pieces(each)
+    elif isinstance(value, dict):
+        text = next((value[name] for name in ("text", "plain_text", "value") if isinstance(value.get(name), str)), "")
+        yield text
+        data = value.get("data")
+        if isinstance(data, dict):
+            yield from _pieces(data)
+        for name in _CHILDREN:
+            if isinstance(value.get(name), (list, dict)):
+                yield from _pieces(value[name])
+        kind = value.get("nodeType") or value.get("type") or value.get("_type")
+        if isinstance(kind, str) and kind.lower().startswith(_BLOCKS):
+            yield "\n"
