@@ -90,6 +90,10 @@ class Cluster:
             listed[hit["_id"]] = Stored(_first(values.get(MADE_BY)), _first(values.get(ENTRY)))
         return listed
 
+    def list_ids(self, index: str) -> list[str]:
+        """The ids of all documents."""
+        return [hit["_id"] for hit in self._pages(index, {"query": {"match_all": {}}, "_source": False})]
+
     def list_others(self, index: str, maker: str) -> Iterator[dict[str, Any]]:
         """The documents of other writers that a maker has not read, with their sources."""
         missing = [{"exists": {"field": MARK}}, {"term": {MADE_BY: maker}}]

@@ -68,12 +68,11 @@ class Layout:
                 f"elasticsearch_index.json ({one_line(repr(error))})."
             ) from error
         _set_language(analysis, language)
-        vectors = [(properties, "embedding"), (properties[ASKED]["properties"], "vector")]
-        for place, name in vectors:
-            if dimensions is None:
-                del place[name]
-            else:
-                place[name]["dims"] = dimensions
+        if dimensions is None:
+            del properties["embedding"], properties[ASKED]
+        else:
+            properties["embedding"]["dims"] = dimensions
+            properties[ASKED]["properties"]["vector"]["dims"] = dimensions
         properties |= {name: dict(options) for name, options in (fields or {}).items()}
         return cls(settings, mappings)
 
@@ -122,7 +121,7 @@ def _set_language(analysis: Mapping[str, Any], language: str | None) -> None:
 
 
 def _different(expected: Any, found: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """What of `expected` is not in `found`, which may have more: Elasticsearch adds its defaults, and numbers as texts."""
+    """What of one is not in the other, which may have more: defaults, and numbers as texts."""
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
         for key, value in expected.items():
             yield from _different(value, found.get(key), f"{name}.{key}" if name else str(key))

@@ -68,7 +68,8 @@ def sources_of(
         names += [name_key("text", normalized(form)) for form in dict.fromkeys(forms) if form]
         source[NAMES] = names
         source[KEYS] = [wording_key(text) for text in known]
-        source[ASKED] = [{"vector": vectors[text]} for text in known if text in vectors]
+        if embed is not None:
+            source[ASKED] = [{"vector": vectors[text]} for text in known]
         source[MADE_BY] = maker
         source[ENTRY] = entry_key(document)
         sources.append(source)

@@ -91,8 +91,8 @@ def find_target(
 def _check_same_language(ranker: Ranker, language: str | None) -> None:
     if language not in (None, ranker.bm25_language):
         raise InputError(
-            f"{ranker.source}: expected the language that it was trained with ({ranker.bm25_language or 'none'}), found "
-            f"--language {language}. Leave --language out, or train again with it."
+            f"{ranker.source}: expected the language that it was trained with ({ranker.bm25_language or 'none'}), "
+            f"found --language {language}. Leave --language out, or train again with it."
         )
 
 

@@ -327,7 +327,7 @@ class ElasticsearchFAQStore:
 
     def first_documents(self, index: str, limit: int) -> list[Document]:
         """The first documents of an index, in no special order; at most 10,000."""
-        search = {"size": min(limit, 10_000), "query": {"exists": {"field": WORDS}}, "sort": ["_doc"]}
+        search = {"size": min(limit, 10_000), "query": {"exists": {"field": "content"}}, "sort": ["_doc"]}
         hits = self.search(index, [search])[0].get("hits", {}).get("hits", [])
         read = (read_document(hit["_id"], hit["_source"]) for hit in hits)
         return [document for document in read if document is not None]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of known wordings, for a store whose documents are elsewhere: which answers a question is like the wordings of."""
+"""Files of known wordings, for documents that are elsewhere: the answers whose wordings a question is like."""
 
 from __future__ import annotations
 
