@@ -52,11 +52,18 @@ def advice(error: BaseException, has_password: bool = False) -> str | None:
     return "" if isinstance(error, client.TransportError) else None
 
 
+def block_advice(text: str) -> str:
+    """What a block of an index means that an error tells of; nothing if it tells of none."""
+    if "cluster_block_exception" not in text:
+        return ""
+    return next((meaning for block, meaning in _BLOCKS.items() if block in text), "Remove the block.")
+
+
 def _advice_of_answer(status: int, text: str, has_password: bool) -> str:
     if status == 401:
         return _PASSWORD if has_password else _KEY
-    if "cluster_block_exception" in text:
-        return next((meaning for block, meaning in _BLOCKS.items() if block in text), "Remove the block.")
+    if block := block_advice(text):
+        return block
     if status == 403:
         return _advice_of_privilege(text)
     if "index_closed_exception" in text:

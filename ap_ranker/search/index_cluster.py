@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.search.elasticsearch_errors import block_advice
 from haystack_integrations.common.ap_ranker.entries import MARK
 from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import ENTRY, MADE_BY, OF_INDEX
 
@@ -182,6 +183,6 @@ def _refusal(index: str, operation: str, result: Mapping[str, Any]) -> InputErro
     cause = error.get("caused_by", {}).get("reason") if isinstance(error, dict) else None
     return InputError(
         f"Expected the index {index!r} to take every entry, found that it refused to {operation} "
-        f"{result.get('_id')!r} ({one_line(reason)}{f'; {one_line(cause)}' if cause else ''}). What was written "
-        "before stays; run the command again when that is mended."
+        f"{result.get('_id')!r} ({one_line(reason)}{f'; {one_line(cause)}' if cause else ''}). "
+        f"{block_advice(reason) or 'What was written before stays; run the command again when that is mended.'}"
     )
