@@ -27,6 +27,9 @@ def index(
     part: Annotated[
         str, option("In Elasticsearch: 2/4 writes the second of four ranges of entries, each on a machine of its own.")
     ] = "1/1",
+    database: Annotated[
+        str | None, option("A database of `ap-ranker serve`: the owner's changes in it are written, too.")
+    ] = None,
     back: Annotated[bool, option("In Elasticsearch: return to the index before this one; without documents.")] = False,
 ) -> None:
     """Synchronize a document store with a FAQ or documents: add, change and remove entries.
@@ -44,6 +47,11 @@ def index(
         return
     if documents is None:
         raise InputError("Expected a FAQ or documents to write into the store, found none. Name them.")
+    overlay = None
+    if database is not None:
+        from ap_ranker.web.changes import owners_changes
+
+        overlay = owners_changes(database)
     with ProgressBars() as bars:
         changes = index_faq(
             documents,
@@ -52,6 +60,7 @@ def index(
             columns=columns,
             language=language,
             part=_part(part),
+            overlay=overlay,
             on_progress=partial(bars.update, "indexing"),
             on_embedded=partial(bars.update, "embedding"),
         )

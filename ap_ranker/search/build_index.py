@@ -186,7 +186,7 @@ class _Builder:
         self._write(lock, missing, lambda written: self.on_progress(n_finished + written, len(entries)))
         lock.check()
         self.cluster.write(self.index, ({"_op_type": "delete", "_id": key} for key in stale))
-        old_entries = Counter(stored[key].entry for key in stale)
+        old_entries = Counter(stored[key].entry or "" for key in stale)
         replaced = (Counter(map(entry_key, missing)) & old_entries).total()
         written_again = sum(document.id in stored for document in missing)
         added = len(missing) - written_again - replaced

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from haystack import Document
@@ -26,22 +26,20 @@ def guard(store: Any) -> None:
     if type(store).__name__ != UPSTREAM or hasattr(store, _GUARDED):
         return
     check_index(store)
-    client = store.client
-    send = client.perform_request
+    for client in (store.client, store.async_client):
+        client.perform_request = _complete(client.perform_request)
+    setattr(store, _GUARDED, True)
+
+
+def _complete(send: Callable[..., Any]) -> Callable[..., Any]:
+    """What sends a request, or begins to, so that a search is answered by all shards or refused."""
 
     def perform_request(method: str, path: str, **options: Any) -> Any:
         if path.partition("?")[0].endswith("/_search"):
             options["params"] = {**(options.get("params") or {}), "allow_partial_search_results": "false"}
-        answer = send(method, path, **options)
-        if isinstance(answer.body, dict) and answer.body.get("timed_out"):
-            raise InputError(
-                f"Expected an answer of all shards of {store.to_dict()['init_parameters']['index']!r} in time, "
-                "found a part of it. Ask again."
-            )
-        return answer
+        return send(method, path, **options)
 
-    client.perform_request = perform_request
-    setattr(store, _GUARDED, True)
+    return perform_request
 
 
 def check_index(store: Any) -> None:

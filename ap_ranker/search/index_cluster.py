@@ -118,7 +118,7 @@ class Cluster:
         try:
             after: list[Any] | None = None
             while True:
-                place = {} if after is None else {"search_after": after}
+                place: dict[str, Any] = {} if after is None else {"search_after": after}
                 answer = self.client.search(
                     pit={"id": moment, "keep_alive": "2m"},
                     size=PAGE,

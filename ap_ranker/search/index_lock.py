@@ -26,6 +26,10 @@ Range = tuple[int, int]
 """Keys of entries, from the first to below the second."""
 
 
+class LockedIndexError(InputError):
+    """Another run writes."""
+
+
 class IndexLock:
     """A held lock; `check` raises InputError once another run has taken it."""
 
@@ -122,9 +126,9 @@ def _lives(held: Mapping[str, Any]) -> bool:
     return True
 
 
-def _refusal(held: Mapping[str, Any]) -> InputError:
+def _refusal(held: Mapping[str, Any]) -> LockedIndexError:
     seconds = max(0, round(time.time() - held["beat"]))
-    return InputError(
+    return LockedIndexError(
         f"Expected no other `ap-ranker index` of this FAQ, found one on {held['host']} (process {held['process']}, "
         f"last heard of {seconds} s ago). Wait until it has ended; of one that was killed, at most {ALIVE:g} s."
     )

@@ -17,6 +17,7 @@ from haystack.document_stores.types import DuplicatePolicy
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.documents import read_entries
+from ap_ranker.documents.watched_folder import Overlay
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.search.build_index import build_index, go_back
@@ -49,6 +50,7 @@ def index_faq(
     columns: tuple[str, str] | None = None,
     language: str | None = None,
     part: tuple[int, int] = (1, 1),
+    overlay: Overlay | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     on_embedded: Callable[[int, int], None] = lambda done, total: None,
 ) -> IndexChanges:
@@ -56,13 +58,15 @@ def index_faq(
 
     Documents from other sources are not touched. To continue an interrupted run, run it again. In Elasticsearch, each
     checkpoint has an index of its own (`build_index`, which also says what a `part` is); `language` is that of the
-    analyzers where no checkpoint says it. In other stores, an `APDocumentEmbedder` before the pipeline's writer, or a
-    `HybridRetriever`, embeds what it has not embedded yet. `on_progress` is called with the number of entries in the
-    store and their total, and `on_embedded`, by a `HybridRetriever`, with that of embedded ones. `match` and `columns`
+    analyzers where no checkpoint says it. The `overlay`, such as the owner's changes, is laid over the entries. In
+    other stores, an `APDocumentEmbedder` before the pipeline's writer, or a `HybridRetriever`, embeds what it
+    has not embedded yet. `on_progress` is called with the number of entries in the store and their total, and `on_embedded`, by a `HybridRetriever`, with that of embedded ones. `match` and `columns`
     are as for `set_up`.
     InputError if a file cannot be read, the pipeline has no persistent store, or its store or server fails.
     """
-    documents = [to_document(entry, match) for entry in read_entries(Path(faq), columns)]
+    entries = read_entries(Path(faq), columns)
+    laid = entries if overlay is None else overlay.lay(entries)
+    documents = [to_document(entry, match) for entry in laid]
     store, embedder, retrievers = _parts(Path(pipeline))
     place = describe_store(store)
     with report_store_errors(Path(pipeline), place):

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from conftest import write_checkpoint
 from haystack import Pipeline
+from haystack.core.errors import PipelineRuntimeError
 from haystack.errors import FilterError
 from haystack.utils import ComponentDevice
 from naive import SMALL
@@ -126,6 +127,19 @@ def test_a_deleted_index_stays_deleted(search: Search, bi_encoder: Path, kind: s
             served.answer(QUESTION)
         with refused("index"):
             served.check()
+        if kind != "elasticsearch":
+            inputs = {name: {"query": QUESTION} for name in ("ranker", "retriever", "scores")}
+            by_words = {
+                "words": inputs,
+                "hybrid": {
+                    "embedder": {"text": QUESTION},
+                    "by_words": {"query": QUESTION},
+                    "scores": {"query": QUESTION},
+                    "ranker": {"query": QUESTION},
+                },
+            }
+            with pytest.raises(PipelineRuntimeError):
+                asyncio.run(served.pipeline.run_async(by_words[kind]))
         assert_refusal("ap-ranker index", run("ask", QUESTION, "--pipeline", made.searching).exception)
     assert made.indexes() == []
 

@@ -50,6 +50,7 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     NAMES,
     WORDS,
     ElasticsearchFAQStore,
+    MissingIndexError,
     index_maker,
     wording_key,
 )
@@ -197,7 +198,7 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         notes = self.document_store.facts(index).notes
         if not notes.get("complete"):
             self.document_store.forget(index)
-            raise InputError(
+            raise MissingIndexError(
                 f"Expected the index {index!r} as `ap-ranker index` leaves it, found one that is not complete. Wait "
                 "until the command has ended, or run it again."
             )
@@ -440,7 +441,7 @@ def _found(
     bm25 = [hits.statistics.score(asked, terms) for _, terms in chosen]
     cosines = [hits.by_meaning.get(name) for name in names]
     scores = cosines if hits.by_meaning else bm25
-    columns = {
+    columns: dict[str, list[Any]] = {
         EMBEDDING_SCORE: cosines,
         EMBEDDING_RANK: _ranks(list(hits.by_meaning), names),
         BM25_SCORE: bm25,
