@@ -59,9 +59,9 @@ def index_faq(
     Documents from other sources are not touched. To continue an interrupted run, run it again. In Elasticsearch, each
     checkpoint has an index of its own (`build_index`, which also says what a `part` is); `language` is that of the
     analyzers where no checkpoint says it. The `overlay`, such as the owner's changes, is laid over the entries. In
-    other stores, an `APDocumentEmbedder` before the pipeline's writer, or a `HybridRetriever`, embeds what it
-    has not embedded yet. `on_progress` is called with the number of entries in the store and their total, and `on_embedded`, by a `HybridRetriever`, with that of embedded ones. `match` and `columns`
-    are as for `set_up`.
+    other stores, an `APDocumentEmbedder` before the pipeline's writer, or a `HybridRetriever`, embeds what it has not
+    embedded yet. `on_progress` is called with the number of entries in the store and their total, and `on_embedded`,
+    by a `HybridRetriever`, with that of embedded ones. `match` and `columns` are as for `set_up`.
     InputError if a file cannot be read, the pipeline has no persistent store, or its store or server fails.
     """
     entries = read_entries(Path(faq), columns)

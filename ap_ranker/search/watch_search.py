@@ -135,8 +135,8 @@ class SearchWatcher:
         documents = {document.id: document for document in read}
         retrievers = [part for part in components_of(self._search.pipeline) if isinstance(part, HybridRetriever)]
         if watched.documents.version.overlay != before:
-            for retriever in watched.indexed:
-                target = find_target(retriever.document_store, None, [retriever])
+            for searched in watched.indexed:
+                target = find_target(searched.document_store, None, [searched])
                 assert target is not None
                 build_index(target, documents.values())
         added = removed = 0
