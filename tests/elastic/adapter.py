@@ -55,32 +55,34 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             answer = self.server.before(self.command, self.path)
             if answer is not None:
-                self._answer(answer[0], "application/json", json.dumps(answer[1]).encode())
+                self._answer(answer[0], {"Content-Type": "application/json"}, json.dumps(answer[1]).encode())
                 return
-            status, kind, content = self._ask(body)
+            status, kinds, content = self._ask(body)
             self.server.traffic += len(body) + len(content)
             self.server.after(self.command, self.path)
-            self._answer(status, kind, content)
+            self._answer(status, kinds, content)
         except (OSError, http.client.HTTPException):
             self.close_connection = True  # the client finds the connection closed, as when a server dies
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _pass_on  # noqa: N815
 
-    def _ask(self, body: bytes) -> tuple[int, str, bytes]:
+    def _ask(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
         upstream = self.server.upstream
         connection = http.client.HTTPConnection(upstream.hostname or "", upstream.port, timeout=120)
-        passed = ("Content-Type", "Accept", "Authorization")
+        passed = ("Content-Type", "Accept", "Authorization", "Content-Encoding", "Accept-Encoding")
         headers = {name: self.headers[name] for name in passed if self.headers.get(name)}
         try:
             connection.request(self.command, self.path, body, headers)
             response = connection.getresponse()
-            return response.status, response.getheader("Content-Type") or "", response.read()
+            kinds = {name: response.getheader(name) for name in ("Content-Type", "Content-Encoding")}
+            return response.status, {name: kind for name, kind in kinds.items() if kind}, response.read()
         finally:
             connection.close()
 
-    def _answer(self, status: int, kind: str, content: bytes) -> None:
+    def _answer(self, status: int, kinds: dict[str, str], content: bytes) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", kind)
+        for name, kind in kinds.items():
+            self.send_header(name, kind)
         self.send_header("X-Elastic-Product", "Elasticsearch")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()

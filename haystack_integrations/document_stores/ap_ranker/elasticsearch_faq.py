@@ -221,7 +221,7 @@ class ElasticsearchFAQStore:
                 self.hosts,
                 api_key=(key_id, key) if key_id and key else key,
                 request_timeout=self.request_timeout,
-                **{"connections_per_node": _CONNECTIONS, **given},
+                **{"connections_per_node": _CONNECTIONS, "http_compress": True, **given},
             )
         except (ValueError, TypeError, OSError) as error:
             raise InputError(f"Expected valid settings of the Elasticsearch client ({one_line(error)}).") from error
