@@ -10,7 +10,7 @@ from ap_ranker.cli import options
 from ap_ranker.cli.console import ProgressBars, console
 from ap_ranker.cli.options import argument, option
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
-from ap_ranker.errors import InputError
+from ap_ranker.errors import InputError, extra_for
 
 MOST_PARTS = 1_000
 """Maximum number of machines that write one index."""
@@ -49,7 +49,8 @@ def index(
         raise InputError("Expected a FAQ or documents to write into the store, found none. Name them.")
     overlay = None
     if database is not None:
-        from ap_ranker.web.changes import owners_changes
+        with extra_for("--database needs", "serve"):
+            from ap_ranker.web.changes import owners_changes
 
         overlay = owners_changes(database)
     with ProgressBars() as bars:

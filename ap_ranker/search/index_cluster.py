@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.search.elasticsearch_errors import block_advice
 from haystack_integrations.common.ap_ranker.entries import MARK
-from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import ENTRY, MADE_BY, OF_INDEX
-
-if TYPE_CHECKING:
-    from elasticsearch import Elasticsearch
+from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
+    ENTRY,
+    MADE_BY,
+    OF_INDEX,
+    elasticsearch_library,
+)
 
 PAGE = 5_000
 """Number of documents listed at once; Elasticsearch allows 10,000."""
@@ -42,8 +44,8 @@ class Stored:
 class Cluster:
     """A FAQ's indexes in a cluster."""
 
-    def __init__(self, client: Elasticsearch, name: str) -> None:
-        self.client = client.options(request_timeout=SECONDS, max_retries=5, retry_on_timeout=True)
+    def __init__(self, client: Any, name: str) -> None:
+        self.client: Any = client.options(request_timeout=SECONDS, max_retries=5, retry_on_timeout=True)
         self.name = name
 
     def aliased(self) -> list[str]:
@@ -102,12 +104,10 @@ class Cluster:
 
     def _pages(self, index: str, search: Mapping[str, Any]) -> list[dict[str, Any]]:
         """All hits of a search at one moment, in the order of the shards; once more if a node is lost meanwhile."""
-        from elasticsearch import ApiError
-
         for attempt in range(ATTEMPTS):
             try:
                 return list(self._one_listing(index, search))
-            except ApiError as error:
+            except elasticsearch_library().ApiError as error:
                 if error.status_code not in (404, 429, 503) or attempt == ATTEMPTS - 1:
                     raise
                 time.sleep(2.0**attempt)
@@ -138,9 +138,7 @@ class Cluster:
 
     def write(self, index: str, actions: Iterable[dict[str, Any]]) -> None:
         """Write and delete documents, in order; InputError names the first that the cluster refuses for good."""
-        from elasticsearch import helpers
-
-        done = helpers.streaming_bulk(
+        done = elasticsearch_library().helpers.streaming_bulk(
             self.client,
             actions,
             index=index,

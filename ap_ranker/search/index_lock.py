@@ -10,12 +10,10 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ap_ranker.errors import InputError
-
-if TYPE_CHECKING:
-    from elasticsearch import Elasticsearch
+from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import elasticsearch_library
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +31,7 @@ class LockedIndexError(InputError):
 class IndexLock:
     """A held lock; `check` raises InputError once another run has taken it."""
 
-    def __init__(self, client: Elasticsearch, index: str, keys: Range) -> None:
+    def __init__(self, client: Any, index: str, keys: Range) -> None:
         self._client, self._index, self._keys = client, index, keys
         self._name = f"{keys[0]}-{keys[1]}"
         self._run = {"run": uuid.uuid4().hex, "host": platform.node(), "process": os.getpid()}
@@ -48,8 +46,6 @@ class IndexLock:
 
     def acquire(self) -> None:
         """Take the lock; InputError if another run that lives has it, or one of a range that overlaps."""
-        from elasticsearch import ConflictError
-
         found = self._client.options(ignore_status=404).get(index=self._index, id=self._name)
         held = found.get("_source") if found.get("found") else None
         if held is not None and _lives(held):
@@ -59,7 +55,7 @@ class IndexLock:
             place = {"if_seq_no": found["_seq_no"], "if_primary_term": found["_primary_term"]}
         try:
             self._keep(self._client.index(index=self._index, id=self._name, document=self._state(), **place))
-        except ConflictError as error:
+        except elasticsearch_library().ConflictError as error:
             found = self._client.get(index=self._index, id=self._name)
             raise _refusal(found["_source"]) from error
         self._client.indices.refresh(index=self._index)
@@ -83,8 +79,7 @@ class IndexLock:
         threading.Thread(target=self._beat, name="index lock", daemon=True).start()
 
     def _beat(self) -> None:
-        from elasticsearch import ApiError, ConflictError, TransportError
-
+        library = elasticsearch_library()
         last = time.monotonic()
         while not self._ended.wait(BEAT):
             try:
@@ -92,10 +87,10 @@ class IndexLock:
                     self._client.index(index=self._index, id=self._name, document=self._state(), **self._conditions())
                 )
                 last = time.monotonic()
-            except ConflictError:
+            except library.ConflictError:
                 self._lost = "another run has taken over"
                 return
-            except (ApiError, TransportError) as error:
+            except (library.ApiError, library.TransportError) as error:
                 logger.debug("The lock of %s could not be renewed.", self._index, exc_info=error)
                 if time.monotonic() - last > ALIVE:
                     self._lost = f"the cluster has not answered for {ALIVE:g} s"
@@ -135,15 +130,13 @@ def _refusal(held: Mapping[str, Any]) -> LockedIndexError:
 
 
 @contextmanager
-def locked_index(client: Elasticsearch, index: str, keys: Range) -> Iterator[IndexLock]:
+def locked_index(client: Any, index: str, keys: Range) -> Iterator[IndexLock]:
     """A lock in an index of its own, which is made if it is not there."""
-    from elasticsearch import BadRequestError
-
     if not client.indices.exists(index=index):
         settings = {"number_of_shards": 1, "auto_expand_replicas": "0-1", "hidden": True}
         try:
             client.indices.create(index=index, settings=settings, mappings={"dynamic": False})
-        except BadRequestError as error:  # another run was faster
+        except elasticsearch_library().BadRequestError as error:  # another run was faster
             if error.error != "resource_already_exists_exception":
                 raise
     lock = IndexLock(client, index, keys)

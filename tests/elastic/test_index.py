@@ -46,7 +46,10 @@ def index(search: Search, entries: Sequence[tuple[str, str]], *options: str) -> 
 
 def counts(line: str) -> list[int]:
     """Added, changed, removed, unchanged."""
-    return [int(re.search(rf"([\d,]+) {word}", line)[1]) for word in ("added", "changed", "removed", "unchanged")]  # type: ignore[index]
+    return [
+        int(re.search(rf"([\d,]+) {word}", line)[1].replace(",", ""))
+        for word in ("added", "changed", "removed", "unchanged")
+    ]  # type: ignore[index]
 
 
 def stored(search: Search) -> list[tuple[str, str]]:

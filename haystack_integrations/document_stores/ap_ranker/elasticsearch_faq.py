@@ -65,6 +65,15 @@ def _digest(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
+def elasticsearch_library() -> Any:
+    """The official client's library; InputError without the extra."""
+    with extra_for("Elasticsearch needs", "elasticsearch"):
+        import elasticsearch
+        import elasticsearch.helpers
+
+        return elasticsearch
+
+
 class IncompleteSearchError(InputError):
     """A search that not all shards have answered in time: candidates may be missing, so there is no answer."""
 
@@ -206,8 +215,6 @@ class ElasticsearchFAQStore:
             return client
 
     def _connect(self) -> Elasticsearch:
-        with extra_for("Elasticsearch needs", "elasticsearch"):
-            import elasticsearch
         key, key_id = (None if one is None else one.resolve_value() for one in (self.api_key, self.api_key_id))
         if key_id and not key:
             raise InputError(
@@ -217,12 +224,13 @@ class ElasticsearchFAQStore:
         given = {name: value for name, value in options.items() if value is not None}
         given |= self.client_settings or {}
         try:
-            return elasticsearch.Elasticsearch(
+            client: Elasticsearch = elasticsearch_library().Elasticsearch(
                 self.hosts,
                 api_key=(key_id, key) if key_id and key else key,
                 request_timeout=self.request_timeout,
                 **{"connections_per_node": _CONNECTIONS, "http_compress": True, **given},
             )
+            return client
         except (ValueError, TypeError, OSError) as error:
             raise InputError(f"Expected valid settings of the Elasticsearch client ({one_line(error)}).") from error
 
@@ -383,8 +391,8 @@ def _reason(error: Mapping[str, Any] | None) -> str:
     if error is None:
         return "no reason given"
     shard = next((one["reason"] for one in error.get("failed_shards", ())), None)
-    cause = shard or next(iter(error.get("root_cause") or ()), None) or error
-    return one_line(f"{cause.get('type')}: {cause.get('reason') or error.get('reason')}")
+    cause = shard or next(iter(error.get("root_cause") or ()), None) or error.get("caused_by") or error
+    return one_line(f"{cause.get('type')}: {cause.get('reason') or error.get('reason') or 'a shard has no node'}")
 
 
 def _fields_of(filters: Mapping[str, Any]) -> list[str]:
