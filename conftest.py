@@ -6,7 +6,9 @@ import csv
 import gc
 import importlib.util
 import os
+import shutil
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,6 +51,30 @@ settings.load_profile("any machine")
 
 ROOT = Path(__file__).parent
 BENCHMARKS = ROOT.parent / "shared" / "data"
+
+
+ENGINE_FOLDER = "AP_RANKER_TEST_ENGINE"
+"""The variable of the environment for the folder of an Elasticsearch that all processes of a run share."""
+
+
+def pytest_configure() -> None:
+    """The first process of a run names the folder to all others."""
+    if ENGINE_FOLDER not in os.environ:
+        os.environ[ENGINE_FOLDER] = tempfile.mkdtemp(prefix="ap-ranker-engine-")
+        _ours.append(Path(os.environ[ENGINE_FOLDER]))
+
+
+_ours: list[Path] = []
+
+
+def pytest_sessionfinish() -> None:
+    """The process that named the folder ends what runs there."""
+    for folder in _ours:
+        if (folder / "node" / "cluster.json").exists():
+            from elastic.engine import Engine
+
+            Engine(folder / "node", []).stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def pytest_collectstart() -> None:

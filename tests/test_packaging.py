@@ -24,7 +24,6 @@ TESTS = sorted(path for tree in ("tests", "examples", "benchmarks") for path in 
 EXTRAS = sorted(set(declared()) - {"", "dev", "docs"})
 
 INDIRECT = {
-    "elasticsearch-haystack": "the pipelines of Elasticsearch name its components",
     "psycopg": "SQLAlchemy imports it",
 }
 """What the code needs and never imports, and why."""

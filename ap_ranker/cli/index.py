@@ -10,26 +10,58 @@ from ap_ranker.cli import options
 from ap_ranker.cli.console import ProgressBars, console
 from ap_ranker.cli.options import argument, option
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
+from ap_ranker.errors import InputError, extra_for
+
+MOST_PARTS = 1_000
+"""Maximum number of machines that write one index."""
 
 
 def index(
-    documents: options.Corpus,
-    pipeline: Annotated[Path, option("A Haystack pipeline with a document store.")],
+    documents: Annotated[Path | None, argument("The FAQ, a document, or a folder of documents and tables.")] = None,
+    pipeline: Annotated[Path | None, option("A Haystack pipeline with a document store.")] = None,
     columns: options.Columns = None,
     match: options.MatchEntry = DEFAULT_MATCH,
+    language: Annotated[
+        str | None, option("In Elasticsearch: of the analyzers, for a pipeline without a checkpoint.")
+    ] = None,
+    part: Annotated[
+        str, option("In Elasticsearch: 2/4 writes the second of four ranges of entries, each on a machine of its own.")
+    ] = "1/1",
+    database: Annotated[
+        str | None, option("A database of `ap-ranker serve`: the owner's changes in it are written, too.")
+    ] = None,
+    back: Annotated[bool, option("In Elasticsearch: return to the index before this one; without documents.")] = False,
 ) -> None:
     """Synchronize a document store with a FAQ or documents: add, change and remove entries.
 
     Documents from other sources are not touched. To continue an interrupted run, run the command again.
     """
-    from ap_ranker.search.sync_store import index_faq
+    from ap_ranker.search.sync_store import index_back, index_faq
 
+    if pipeline is None:
+        raise InputError("Expected --pipeline with the file of a pipeline whose store is to be written, found none.")
+    if back:
+        if documents is not None:
+            raise InputError(f"Expected no documents beside --back, found {documents}. Leave one of them out.")
+        console.say(f"{index_back(pipeline)} is searched again.")
+        return
+    if documents is None:
+        raise InputError("Expected a FAQ or documents to write into the store, found none. Name them.")
+    overlay = None
+    if database is not None:
+        with extra_for("--database needs", "serve"):
+            from ap_ranker.web.changes import owners_changes
+
+        overlay = owners_changes(database)
     with ProgressBars() as bars:
         changes = index_faq(
             documents,
             pipeline,
             match,
             columns=columns,
+            language=language,
+            part=_part(part),
+            overlay=overlay,
             on_progress=partial(bars.update, "indexing"),
             on_embedded=partial(bars.update, "embedding"),
         )
@@ -39,6 +71,14 @@ def index(
         f"{changes.unchanged:,} unchanged."
         + (f" {changes.duplicates:,} duplicates left out." if changes.duplicates else "")
     )
+
+
+def _part(text: str) -> tuple[int, int]:
+    """The number of a part, and that of all parts."""
+    number, _, parts = text.partition("/")
+    if number.isdecimal() and parts.isdecimal() and 1 <= int(number) <= int(parts) <= MOST_PARTS:
+        return int(number), int(parts)
+    raise InputError(f"Expected --part as 2/4, of at most {MOST_PARTS} parts, found {text!r}.")
 
 
 def encode(

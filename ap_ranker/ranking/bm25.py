@@ -83,7 +83,7 @@ class BM25:
         self.language = language
         vocabulary: dict[str, int] = {}
         rows = [
-            array("i", [vocabulary.setdefault(term, len(vocabulary)) for term in _terms(_text_words(text, language))])
+            array("i", [vocabulary.setdefault(term, len(vocabulary)) for term in text_terms(text, language)])
             for text in texts
         ]
         self._size = len(rows)
@@ -107,8 +107,9 @@ class BM25:
         are fitted: a question that repeats itself counts once (`without_repetition`), a word `MOST_TIMES` at most, and
         all scores of a question of more than `LONGEST` words are scaled down to so many.
         """
-        asked = list(_counted(read_words(without_repetition(question), self.language)))
-        known = [ways for word in asked if (ways := self._known(word))]
+        asked = asked_words(question, self.language)
+        vocabulary = self._index.vocab_dict if self._index is not None else {}
+        known = [ways for word in asked if (ways := ways_of(word, self.language, vocabulary))]
         if self._index is None or not known:
             return np.zeros(self._size, dtype=np.float32)
         several = [ways for ways in known if len(ways) > 1 or len(ways[0]) > 1]
@@ -117,33 +118,12 @@ class BM25:
         for ways in several:
             best = np.stack([np.maximum.reduce([self._sum(form) for form in way]) for way in ways])
             scores = scores + (1 - TIE_BREAKER) * best.max(axis=0) + TIE_BREAKER * best.sum(axis=0)
-        length = sum(len(word[0]) for word in asked)
-        return scores if length <= LONGEST else scores * np.float32(LONGEST / length)
+        return scores * np.float32(length_factor(asked))
 
     def _sum(self, terms: Iterable[str]) -> np.ndarray:
         """(N,) the sum of the scores of known terms."""
         known = list(terms)
         return self._index.get_scores(known) if self._index and known else np.zeros(self._size, dtype=np.float32)
-
-    def _known(self, word: Word) -> list[list[Form]]:
-        """The forms of a word with the terms that texts have, in groups of those that are spellings of each other.
-
-        These have as many terms; the others break the word in another way. A form without any term is left out. A word
-        without any, of a language that writes compounds as one, is read as the known words that it begins and ends
-        with.
-        """
-        vocabulary = self._index.vocab_dict if self._index is not None else {}
-        ways: defaultdict[int, dict[Form, None]] = defaultdict(dict)
-        for form in word:
-            if known := tuple(term for term in form if term in vocabulary):
-                ways[len(form)][known] = None
-        if not ways and self.language in COMPOUNDING:
-            whole = (form[0] for form in word if len(form) == 1)
-            compounds = (part for part in whole if len(part) <= LONGEST_COMPOUND and part.isalpha())
-            ends = dict.fromkeys(tuple(_ends_of(compound, vocabulary)) for compound in compounds)
-            ends.pop((), None)
-            return [[*ends]] if ends else []
-        return [list(forms) for forms in ways.values()]
 
     def save(self, folder: Path) -> None:
         """Write an index with at least one word into a folder, as arrays and JSON."""
@@ -159,6 +139,52 @@ class BM25:
         loaded = cls((), language=language)
         loaded._index, loaded._size = index, index.scores["num_docs"]
         return loaded
+
+
+def asked_words(question: str, language: str | None) -> list[Word]:
+    """The words of a question, each as often as it counts; a question that repeats itself is read once."""
+    return list(_counted(read_words(without_repetition(question), language)))
+
+
+def length_factor(asked: Iterable[Word]) -> float:
+    """What the scores of a question with these words are multiplied by: 1, and less above `LONGEST` words."""
+    length = sum(len(word[0]) for word in asked)
+    return 1.0 if length <= LONGEST else LONGEST / length
+
+
+def ways_of(word: Word, language: str | None, known: Container[str]) -> list[list[Form]]:
+    """The forms of a word with the terms that are known, in groups of those that are spellings of each other.
+
+    These have as many terms; the others break the word in another way. A form without any term is left out. A word
+    without any, of a language that writes compounds as one, is read as the known words that it begins and ends
+    with. A text's score for the word is the best of each group's, joined by `TIE_BREAKER`.
+    """
+    ways: defaultdict[int, dict[Form, None]] = defaultdict(dict)
+    for form in word:
+        if known_terms := tuple(term for term in form if term in known):
+            ways[len(form)][known_terms] = None
+    if not ways and language in COMPOUNDING:
+        ends = dict.fromkeys(tuple(_ends_of(compound, known)) for compound in compounds_of(word))
+        ends.pop((), None)
+        return [[*ends]] if ends else []
+    return [list(forms) for forms in ways.values()]
+
+
+def compounds_of(word: Word) -> list[str]:
+    """The forms of a word that are one term of letters, of which known words may be a part."""
+    terms = [form[0] for form in word if len(form) == 1]
+    return [term for term in terms if len(term) <= LONGEST_COMPOUND and term.isalpha()]
+
+
+def parts_of(compound: str) -> list[str]:
+    """Whatever a compound may begin or end with, if it is known."""
+    lengths = range(SHORTEST_PART, len(compound))
+    return [compound[:length] for length in lengths] + [compound[-length:] for length in lengths]
+
+
+def text_terms(text: str, language: str | None) -> list[str]:
+    """What an index holds of a text, in order; their number is the text's length."""
+    return list(_terms(_text_words(text, language)))
 
 
 def _ends_of(compound: str, known: Container[str]) -> Iterator[str]:

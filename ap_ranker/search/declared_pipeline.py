@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from haystack import Document, Pipeline, tracing
-from haystack.document_stores.types import DuplicatePolicy
 
 from ap_ranker.data.faq import Entry, Match
 from ap_ranker.errors import InputError
@@ -24,12 +23,23 @@ from ap_ranker.ranking.explanation import Explanation
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.rule import Basis
 from ap_ranker.search.default_pipelines import find_pipeline
-from ap_ranker.search.load_pipeline import components_of, describe_store, find_stores, load_pipeline, safe_line
+from ap_ranker.search.elasticsearch_guard import check_origin, check_shards, guard
+from ap_ranker.search.index_target import elasticsearch_of, is_elasticsearch
+from ap_ranker.search.lasting_stores import fill_store
+from ap_ranker.search.load_pipeline import (
+    components_of,
+    describe_store,
+    find_stores,
+    load_pipeline,
+    report_store_errors,
+    safe_line,
+)
 from ap_ranker.text.synonyms import read_synonyms
 from haystack_integrations.common.ap_ranker.entries import to_document
 from haystack_integrations.common.ap_ranker.query_data import query_key, with_query_data
+from haystack_integrations.components.embedders.ap_ranker import APTextEmbedder
 from haystack_integrations.components.rankers.ap_ranker import AnswerRanker
-from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
+from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch, ElasticsearchFAQRetriever
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
 
 Limits = Mapping[str, float | None]  # `precision` or `score_threshold` of the ranker; `None` leaves it to the pipeline
@@ -102,11 +112,11 @@ class DeclaredPipeline:
         return ", ".join(dict.fromkeys(map(describe_store, self._stores())))
 
     def fill(self, entries: Sequence[Entry] | None, match: Match) -> list[Document]:
-        """Write a FAQ's entries into the stores; if `None`, they must hold documents already."""
+        """Let its stores be searched for a FAQ's entries (`fill_store`); without, they must hold documents."""
         documents = [to_document(entry, match) for entry in entries or ()]
         if entries is not None:
             self.index(documents)
-        elif not any(store.count_documents() for store in self._stores()):
+        elif not any(map(self._count, self._stores())):
             raise InputError(
                 f"{self.path}: expected documents in {self.place}, found none. Give --documents, or write them with "
                 "`ap-ranker index` if the store is persistent."
@@ -114,15 +124,36 @@ class DeclaredPipeline:
         return documents
 
     def index(self, documents: list[Document]) -> None:
-        """Write the documents into every store that the pipeline retrieves from; equal entries are written once.
+        """Let every store that the pipeline retrieves from be searched for the documents, as `fill_store` does it.
 
         They replace those that the pipeline's file names.
         """
         for store in self._stores():
-            if isinstance(store, BM25SDocumentStore):
-                store.documents = None  # not read yet, and then never
-            # Equal ids mean equal documents, and the stored one may have the mark of `ap-ranker index`.
-            store.write_documents(documents, policy=DuplicatePolicy.SKIP)
+            retriever = self._elasticsearch_retriever(store)
+            fill_store(store, documents, None if retriever is None else retriever.index)
+
+    def check(self) -> None:
+        """See, by one small request, whether a question could be answered in full now; InputError says why not."""
+        with report_store_errors(self.path, self.place):
+            for store in find_stores(self.pipeline):
+                retriever = self._elasticsearch_retriever(store)
+                if retriever is not None:
+                    retriever.check()
+                elif is_elasticsearch(store):
+                    check_shards(store)
+
+    def _count(self, store: Any) -> int:
+        retriever = self._elasticsearch_retriever(store)
+        if retriever is not None:
+            retriever.check()
+            return retriever.count_documents()
+        guard(store)
+        return int(store.count_documents())
+
+    def _elasticsearch_retriever(self, store: Any) -> ElasticsearchFAQRetriever | None:
+        """The retriever of ours that searches a store in Elasticsearch; its checkpoint decides which index."""
+        retrievers = (part for part in components_of(self.pipeline) if isinstance(part, ElasticsearchFAQRetriever))
+        return next((part for part in retrievers if part.document_store is store), None)
 
     def _stores(self) -> list[Any]:
         if stores := find_stores(self.pipeline):
@@ -139,6 +170,8 @@ class DeclaredPipeline:
     def prepare(self) -> None:
         """Load the model, open or build the index, and embed what has no embedding; InputError if a component fails."""
         try:
+            for store in find_stores(self.pipeline):
+                guard(store)
             if (ranker := self.ranker()) is not None:
                 ranker.warm_up()  # first: its cache keeps what a retriever encodes
             self.pipeline.warm_up()
@@ -217,8 +250,21 @@ class DeclaredPipeline:
         return f"Target precision of answers: {precision:g}, by {origin}; all else is a maybe, or nothing."
 
     def _compare_faq(self, ranker: AnswerRanker) -> None:
-        stores = [store for store in find_stores(self.pipeline) if isinstance(store, BM25SDocumentStore)]
-        ranker.compare_faq(lambda most: [text for store in stores for text in store.contents(most)])
+        stores = find_stores(self.pipeline)
+        ranker.compare_faq(lambda most: [text for store in stores for text in self._contents(store, most)])
+
+    def _contents(self, store: Any, most: int) -> list[str]:
+        """Some of a store's texts; none of one that we do not know."""
+        retriever = self._elasticsearch_retriever(store)
+        if isinstance(store, BM25SDocumentStore):
+            return store.contents(most)
+        if retriever is not None:
+            return retriever.contents(most)
+        if not is_elasticsearch(store):
+            return []
+        ours = elasticsearch_of(store)
+        documents = ours.first_documents(ours.index, most)
+        return [document.content for document in documents if document.content is not None]
 
     def run(self, question: str, limits: Limits = NO_LIMITS, top_k: int | None = None) -> list[Document]:
         """Retrieve and rank the documents for a question, best first; without `top_k`, as many as the pipeline says."""
@@ -237,6 +283,8 @@ class DeclaredPipeline:
                 f"{self.path}: expected documents from {self.last!r}, found none. Does each component that needs the "
                 f"query get it? It goes to {', '.join(self.query)}."
             )
+        embedders = (part for part in components_of(self.pipeline) if isinstance(part, APTextEmbedder))
+        check_origin(next(embedders, None), documents)
         return documents
 
     def _search(self) -> AnswerSearch | None:

@@ -6,8 +6,7 @@ import importlib.util
 import json
 import logging
 import re
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from haystack.errors import FilterError
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import parse_yaml, read_yaml_text
+from ap_ranker.search.elasticsearch_errors import advice
 from haystack_integrations.components.retrievers.ap_ranker import AnswerSearch
 
 logger = logging.getLogger(__name__)
@@ -147,20 +147,15 @@ def report_store_errors(path: Path, store: str, asked: str = "") -> Iterator[Non
 def _explanation(error: BaseException, asked: str) -> str | None:
     if isinstance(error, DocumentStoreError):
         return f"expected the store to accept all documents, but it refused some. {safe_line(error, asked)}"
-    if (client := sys.modules.get("elasticsearch")) is None:  # not loaded: the error has another source
+    found = advice(error, has_password=_has_password(error))
+    if found is None:
         return None
-    advice = {  # subclasses before their base classes
-        client.AuthenticationException: "Set ELASTIC_API_KEY to a valid key, and ELASTIC_API_KEY_ID if it has an id.",
-        client.AuthorizationException: "The key has no permission to read or write.",
-        client.ConnectionTimeout: "Try again; if the server is slow, raise request_timeout in the pipeline.",
-        client.ConnectionError: "Start the server (docker compose up --detach --wait elasticsearch), or correct hosts "
-        "in the pipeline.",
-        (client.ApiError, client.TransportError): "",
-    }
-    matching = (text for kind, text in advice.items() if isinstance(error, kind))
-    return next(
-        (f"the Elasticsearch request failed: {safe_line(error, asked)}. {text}".rstrip() for text in matching), None
-    )
+    return f"the Elasticsearch request failed: {safe_line(error, asked)}. {found}".rstrip()
+
+
+def _has_password(error: BaseException) -> bool:
+    """Whether Elasticsearch was asked with a password: its refusal then names a user."""
+    return "unable to authenticate user" in str(error)
 
 
 def safe_line(error: BaseException | str, asked: str = "") -> str:

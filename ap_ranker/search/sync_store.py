@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,14 @@ from haystack.document_stores.types import DuplicatePolicy
 
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.documents import read_entries
+from ap_ranker.documents.watched_folder import Overlay
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.wordings import EMBEDDED_BY
+from ap_ranker.search.build_index import build_index, go_back
 from ap_ranker.search.default_pipelines import find_pipeline
+from ap_ranker.search.index_changes import IndexChanges
+from ap_ranker.search.index_source import entry_of, marked
+from ap_ranker.search.index_target import elasticsearch_of, find_target
 from ap_ranker.search.load_pipeline import (
     components_of,
     describe_store,
@@ -30,33 +34,12 @@ from ap_ranker.search.load_pipeline import (
 )
 from haystack_integrations.common.ap_ranker.entries import MARK, to_document
 from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
-from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
+from haystack_integrations.components.retrievers.ap_ranker import ElasticsearchFAQRetriever, HybridRetriever
 
 KEYS = 2**32
 """The numbers that mark synchronised documents are below it."""
 LISTED, BATCH = 5_000, 500
 """Numbers of documents to list at once, about, of which Elasticsearch allows 10,000, and to write or delete at once."""
-
-
-@dataclass(frozen=True)
-class IndexChanges:
-    """The changes of a run, in numbers of entries, and in words where the store keeps them.
-
-    Changed are those that replaced an older version, or that another checkpoint had embedded; removed, those that the
-    file no longer has; duplicates are left out because they equal another one.
-    """
-
-    added: int
-    changed: int
-    removed: int
-    unchanged: int
-    duplicates: int = 0
-    place: str = ""
-
-    @property
-    def total(self) -> int:
-        """Number of entries in the store after the run."""
-        return self.added + self.changed + self.unchanged
 
 
 def index_faq(
@@ -65,25 +48,52 @@ def index_faq(
     match: Match = DEFAULT_MATCH,
     *,
     columns: tuple[str, str] | None = None,
+    language: str | None = None,
+    part: tuple[int, int] = (1, 1),
+    overlay: Overlay | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     on_embedded: Callable[[int, int], None] = lambda done, total: None,
 ) -> IndexChanges:
     """Synchronize the document store of a pipeline's file with a FAQ or documents: add, change and remove entries.
 
-    Documents from other sources are not touched. To continue an interrupted run, run it again. An `APDocumentEmbedder`
-    before the pipeline's writer, or a `HybridRetriever`, embeds what it has not embedded yet. `on_progress` is called
-    with the number of entries in the store and their total, and `on_embedded`, by a `HybridRetriever`, with that of
-    embedded ones. `match` and `columns` are as for `set_up`.
+    Documents from other sources are not touched. To continue an interrupted run, run it again. In Elasticsearch, each
+    checkpoint has an index of its own (`build_index`, which also says what a `part` is); `language` is that of the
+    analyzers where no checkpoint says it. The `overlay`, such as the owner's changes, is laid over the entries. In
+    other stores, an `APDocumentEmbedder` before the pipeline's writer, or a `HybridRetriever`, embeds what it has not
+    embedded yet. `on_progress` is called with the number of entries in the store and their total, and `on_embedded`,
+    by a `HybridRetriever`, with that of embedded ones. `match` and `columns` are as for `set_up`.
     InputError if a file cannot be read, the pipeline has no persistent store, or its store or server fails.
     """
-    documents = [to_document(entry, match) for entry in read_entries(Path(faq), columns)]
+    entries = read_entries(Path(faq), columns)
+    laid = entries if overlay is None else overlay.lay(entries)
+    documents = [to_document(entry, match) for entry in laid]
     store, embedder, retrievers = _parts(Path(pipeline))
     place = describe_store(store)
     with report_store_errors(Path(pipeline), place):
-        changes = sync_documents(store, documents, embedder, on_progress=on_progress)
-        for retriever in retrievers:
-            retriever.embed_documents(on_embedded)
-    return replace(changes, duplicates=len(documents) - changes.total, place=place)
+        target = find_target(store, embedder, retrievers, language)
+        if target is not None:
+            changes = build_index(target, documents, part=part, on_progress=on_progress)
+        elif part != (1, 1) or language is not None:
+            raise InputError(
+                f"{pipeline}: expected an index of Elasticsearch for --part and --language, found {place}. Leave the "
+                "option out."
+            )
+        else:
+            changes = sync_documents(store, documents, embedder, on_progress=on_progress)
+            for retriever in retrievers:
+                retriever.embed_documents(on_embedded)
+    return replace(changes, duplicates=len(documents) - _unique(documents), place=place)
+
+
+def _unique(documents: Iterable[Document]) -> int:
+    return len({document.id for document in documents})
+
+
+def index_back(pipeline: str | Path) -> str:
+    """Let the FAQ's name in Elasticsearch mean the index that it meant before; its name."""
+    store, _, _ = _parts(Path(pipeline))
+    with report_store_errors(Path(pipeline), describe_store(store)):
+        return go_back(elasticsearch_of(store))
 
 
 def sync_documents(
@@ -104,13 +114,12 @@ def sync_documents(
     """
     origin = None if embedder is None else embedder.embedded_by
     # The mark is added but the id kept, so that `ap-ranker ask --documents` recognises a stored entry.
-    marked = (replace(one, meta={**one.meta, MARK: zlib.crc32(one.id.encode())}) for one in documents)
-    target = {document.id: document for document in marked}
+    target = {document.id: marked(document) for document in documents}
     stored: dict[str, tuple[str | None, str]] = {}  # id -> what has embedded it, and the identity of its entry
     n_ranges = 1 + max(len(target), store.count_documents()) // LISTED
     for low, high in pairwise(KEYS * i // n_ranges for i in range(n_ranges + 1)):
         listing = _stored(store, low, high).values()
-        stored |= {document.id: (document.meta.get(EMBEDDED_BY), _entry(document)) for document in listing}
+        stored |= {document.id: (document.meta.get(EMBEDDED_BY), entry_of(document)) for document in listing}
     is_done = {key for key, (embedded_by, _) in stored.items() if origin in (None, embedded_by)}
     missing = sorted((document for document in target.values() if document.id not in is_done), key=_key)
     stale = [key for key in stored if key not in target]
@@ -135,7 +144,7 @@ def sync_documents(
                 "again when the index is not read-only."
             )
 
-    replaced = (Counter(map(_entry, missing)) & Counter(stored[key][1] for key in stale)).total()
+    replaced = (Counter(map(entry_of, missing)) & Counter(stored[key][1] for key in stale)).total()
     not_embedded = sum(document.id in stored for document in missing)
     added = len(missing) - not_embedded - replaced
     return IndexChanges(added, replaced + not_embedded, len(stale) - replaced, done)
@@ -143,13 +152,6 @@ def sync_documents(
 
 def _key(document: Document) -> int:
     return int(document.meta[MARK])
-
-
-def _entry(document: Document) -> str:
-    """The identity of an entry when its text changes: its `aid`, or else its question, or else its file and title."""
-    meta = document.meta
-    passage = (meta.get("file_path"), meta["title"]) if "title" in meta else None
-    return str(meta.get("aid") or meta.get("question") or passage or meta.get("answer"))
 
 
 def _stored(store: Any, low: int, high: int) -> dict[str, Document]:
@@ -177,7 +179,7 @@ def _write(store: Any, documents: list[Document]) -> None:
             raise DocumentStoreError("The server did not say which, nor why.") from error
 
 
-def _parts(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[HybridRetriever]]:
+def _parts(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[Any]]:
     """The document store of a pipeline's file, the embedder before its writer, and the retrievers that embed."""
     pipeline, _ = load_pipeline(find_pipeline(path))
     parts, stores = list(components_of(pipeline)), find_stores(pipeline)
@@ -196,4 +198,8 @@ def _parts(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[HybridRetri
     embedder = next((part for part in parts if isinstance(part, APDocumentEmbedder)), None)
     if embedder is not None:
         embedder.progress_bar = False  # `on_progress` tells
-    return stores[0], embedder, [part for part in parts if isinstance(part, HybridRetriever)]
+    return (
+        stores[0],
+        embedder,
+        [part for part in parts if isinstance(part, HybridRetriever | ElasticsearchFAQRetriever)],
+    )

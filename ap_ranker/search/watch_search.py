@@ -14,26 +14,34 @@ from ap_ranker.data.faq import Match
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings
+from ap_ranker.search.build_index import build_index
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.index_lock import LockedIndexError
+from ap_ranker.search.index_target import find_target
 from ap_ranker.search.load_pipeline import components_of, find_stores, report_store_errors
 from ap_ranker.search.setup import SearchSetup
 from ap_ranker.threads import leave_what_lives
 from haystack_integrations.common.ap_ranker.entries import to_document
-from haystack_integrations.components.retrievers.ap_ranker import HybridRetriever
-from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore
+from haystack_integrations.components.retrievers.ap_ranker import ElasticsearchFAQRetriever, HybridRetriever
+from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, ElasticsearchFAQStore
+from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import MissingIndexError
 
 logger = logging.getLogger(__name__)
 
 PAUSE, TIMES = 0.5, 20
 """Seconds between two looks at the files, and how many times as long as a look they are apart at least."""
 
+INDEX_SECONDS = 30.0
+"""Seconds between two looks for the index of a new checkpoint."""
+
 
 class _WatchedDocuments(NamedTuple):
-    """Documents, and the stores in memory that are kept like them."""
+    """Documents, the stores in memory that are kept like them, and the retrievers whose indexes the owner changes."""
 
     documents: WatchedFolder
     match: Match
     stores: Sequence[BM25SDocumentStore]
+    indexed: Sequence[ElasticsearchFAQRetriever] = ()
 
 
 class SearchWatcher:
@@ -44,13 +52,15 @@ class SearchWatcher:
     before; for a checkpoint, a second pipeline with all documents. If files cannot be read, or the checkpoint not
     search with the limits of this search, a warning says why, and the search stays as it is.
 
-    Only stores in memory are kept so; `ap-ranker index` changes the others. Without `encode`, new entries are found
+    Only stores in memory are kept so; `ap-ranker index` changes the others, and what the owner changes on the website
+    is written into the index of an `ElasticsearchFAQRetriever`, too. Without `encode`, new entries are found
     before they are encoded, which is for a process that leaves the questions to others.
     """
 
     def __init__(self, search: DeclaredPipeline, setup: SearchSetup, *, encode: bool = True) -> None:
         self._search, self._setup, self._encode = search, setup, encode
-        self._checkpoint = search.version
+        self._checkpoint: object = search.version
+        self._waits, self._missing = False, ""
         self.documents = _watched_documents(search, setup)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="watch documents", daemon=True)
@@ -70,16 +80,30 @@ class SearchWatcher:
             if now == seen:
                 for each, version in zip(self.documents, now[0], strict=True):
                     if version != each.documents.version:
+                        before = each.documents.version
+                        self._waits = False
                         self._try(partial(self._update, each), each.documents.path)
+                        if self._waits:  # for another run of `ap-ranker index`
+                            each.documents.version, pause = before, max(pause, INDEX_SECONDS)
                 if now[1] != self._checkpoint:
                     self._checkpoint = now[1]  # even if it cannot be used, so that the same error is not met again
+                    self._waits = False
                     self._try(self._switch, self._search.path)
+                    if self._waits:  # for `ap-ranker index`, which makes the checkpoint's index
+                        self._checkpoint, pause = None, max(pause, INDEX_SECONDS)
             seen = now
 
     def _try(self, change: Callable[[], None], place: Path) -> None:
         try:
             with report_store_errors(self._search.path, self._search.place):
                 change()
+        except LockedIndexError:
+            self._waits = True
+        except MissingIndexError as error:
+            self._waits = True
+            if str(error) != self._missing:
+                self._missing = str(error)
+                logger.warning("%s The search goes on with the checkpoint and the index of before until then.", error)
         except InputError as error:
             logger.warning("%s The search goes on with what was read before.", error)
         except Exception:  # a defect of ours must not end the thread
@@ -88,7 +112,7 @@ class SearchWatcher:
     def _switch(self) -> None:
         """Let another pipeline that has the checkpoint of now take the place of this one, unless it changes again."""
         new, documents = self._setup.load()
-        names = [{getattr(one, "index", None) for one in find_stores(each.pipeline)} for each in (self._search, new)]
+        names = [_names_in_memory(each) for each in (self._search, new)]
         if None in names[0] or names[0] & names[1]:
             expected = "expected documents in memory, which each of two pipelines has for itself"
             raise InputError(
@@ -106,9 +130,15 @@ class SearchWatcher:
 
     def _update(self, watched: _WatchedDocuments) -> None:
         """Let the stores hold the documents as they are now."""
+        before = watched.documents.version.overlay
         read = [to_document(entry, watched.match) for entry in watched.documents.read()]
         documents = {document.id: document for document in read}
         retrievers = [part for part in components_of(self._search.pipeline) if isinstance(part, HybridRetriever)]
+        if watched.documents.version.overlay != before:
+            for searched in watched.indexed:
+                target = find_target(searched.document_store, None, [searched])
+                assert target is not None
+                build_index(target, documents.values())
         added = removed = 0
         for store in watched.stores:
             stored = store.document_ids()
@@ -129,11 +159,21 @@ class SearchWatcher:
             logger.info("%s has changed. New entries: %s; gone: %s.", place, f"{added:,}", f"{removed:,}")
 
 
+def _names_in_memory(search: DeclaredPipeline) -> set[str | None]:
+    """What tells the stores of two pipelines apart, `None` for one that both have; in Elasticsearch, each checkpoint
+    has an index of its own."""
+    stores = [store for store in find_stores(search.pipeline) if not isinstance(store, ElasticsearchFAQStore)]
+    return {getattr(store, "index", None) for store in stores}
+
+
 def _watched_documents(search: DeclaredPipeline, setup: SearchSetup) -> list[_WatchedDocuments]:
     stores = [store for store in find_stores(search.pipeline) if isinstance(store, BM25SDocumentStore)]
     in_memory = [store for store in stores if store.path is None]
+    parts = components_of(search.pipeline)
+    indexed = [part for part in parts if isinstance(part, ElasticsearchFAQRetriever)]
     if setup.documents is not None:
-        return [_WatchedDocuments(setup.documents, setup.match, in_memory)] if in_memory else []
+        is_watched = bool(in_memory or indexed)
+        return [_WatchedDocuments(setup.documents, setup.match, in_memory, indexed)] if is_watched else []
     named = [(store, Path(store.documents)) for store in in_memory if store.documents is not None]
     watched = [_WatchedDocuments(WatchedFolder(path), Match(store.match), [store]) for store, path in named]
     for each in watched:

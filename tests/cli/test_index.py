@@ -60,6 +60,21 @@ def test_index_then_ask(tmp_path: Path, pipeline: Callable[[str | None], Path]) 
     assert {answer["answer"] for answer in found["answers"]} == {"a lot", "it is red", "it is"}
 
 
+def test_a_folder_is_not_written_by_who_searches_files(
+    tmp_path: Path, pipeline: Callable[[str | None], Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A deleted entry does not come back, and the file's entries are found."""
+    search, faq, older = pipeline(str(tmp_path / "index")), tmp_path / "faq.csv", tmp_path / "older.csv"
+    older.write_text("question,answer\nwhere is it,on its way\nhow much,nothing\n")
+    faq.write_text("question,answer\nwhere is it,on its way\n")
+    invoke("index", faq, "--pipeline", search)
+    found = json.loads(invoke("ask", "how much", "--documents", older, "--pipeline", search, "--json"))
+    assert [answer["answer"] for answer in found["answers"]] == ["nothing"]
+    assert "1 more" in caplog.text
+    assert json.loads(invoke("ask", "how much", "--pipeline", search, "--json"))["answers"] == []
+    assert "0 added, 0 changed, 0 removed, 1 unchanged." in invoke("index", faq, "--pipeline", search)
+
+
 def test_an_id_tells_a_change_from_another_entry(tmp_path: Path, pipeline: Callable[[str | None], Path]) -> None:
     search, faq = pipeline(str(tmp_path / "index")), tmp_path / "faq.csv"
     faq.write_text("aid,answer\n1,on its way\n2,nothing\n")

@@ -1,4 +1,4 @@
-"""A proxy before a server: mends what the stand-ins do not understand, and fails as a test asks it to."""
+"""A proxy before a server, which fails as a test asks it to, and counts what goes through."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class Adapter(ThreadingHTTPServer):
 
     Attributes:
         requests: method and path of every request.
+        traffic: bytes of the bodies of requests and answers.
         before: called with method and path before a request goes on; an answer it returns, a status and a dictionary,
             is given instead; `ConnectionError` drops the connection.
         after: called with method and path when the server has answered, before the client hears of it.
@@ -28,13 +29,14 @@ class Adapter(ThreadingHTTPServer):
         self.upstream = urlsplit(upstream)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.requests: list[tuple[str, str]] = []
+        self.traffic = 0
         self.authorization: list[str | None] = []
         self.before: Callable[[str, str], tuple[int, dict[str, object]] | None] = lambda method, path: None
         self.after: Callable[[str, str], None] = lambda method, path: None
         threading.Thread(target=self.serve_forever, daemon=True, kwargs={"poll_interval": 0.05}).start()
 
     def bulks(self) -> int:
-        """How many bulk requests have come."""
+        """How many bulk requests to a FAQ's index have come."""
         return sum("/_bulk" in path for _, path in self.requests)
 
     def close(self) -> None:
@@ -53,35 +55,34 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             answer = self.server.before(self.command, self.path)
             if answer is not None:
-                self._answer(answer[0], json.dumps(answer[1]).encode())
+                self._answer(answer[0], {"Content-Type": "application/json"}, json.dumps(answer[1]).encode())
                 return
-            status, content = self._ask(body)
+            status, kinds, content = self._ask(body)
+            self.server.traffic += len(body) + len(content)
             self.server.after(self.command, self.path)
-            self._answer(status, content)
+            self._answer(status, kinds, content)
         except (OSError, http.client.HTTPException):
             self.close_connection = True  # the client finds the connection closed, as when a server dies
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _pass_on  # noqa: N815
 
-    def _ask(self, body: bytes) -> tuple[int, bytes]:
+    def _ask(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
         upstream = self.server.upstream
-        kind = http.client.HTTPSConnection if upstream.scheme == "https" else http.client.HTTPConnection
-        connection = kind(upstream.hostname or "", upstream.port, timeout=120)
-        json_lines = "ndjson" in (self.headers.get("Content-Type") or "")
-        headers = {"Content-Type": "application/x-ndjson" if json_lines else "application/json"}
-        headers["Accept"] = "application/json"
-        if self.headers.get("Authorization"):
-            headers["Authorization"] = self.headers["Authorization"]
+        connection = http.client.HTTPConnection(upstream.hostname or "", upstream.port, timeout=120)
+        passed = ("Content-Type", "Accept", "Authorization", "Content-Encoding", "Accept-Encoding")
+        headers = {name: self.headers[name] for name in passed if self.headers.get(name)}
         try:
-            connection.request(self.command, self.path, _mended(self.path, body), headers)
+            connection.request(self.command, self.path, body, headers)
             response = connection.getresponse()
-            return response.status, response.read()
+            kinds = {name: response.getheader(name) for name in ("Content-Type", "Content-Encoding")}
+            return response.status, {name: kind for name, kind in kinds.items() if kind}, response.read()
         finally:
             connection.close()
 
-    def _answer(self, status: int, content: bytes) -> None:
+    def _answer(self, status: int, kinds: dict[str, str], content: bytes) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        for name, kind in kinds.items():
+            self.send_header(name, kind)
         self.send_header("X-Elastic-Product", "Elasticsearch")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
@@ -90,13 +91,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
-
-
-def _mended(path: str, body: bytes) -> bytes:
-    """noida-db searches no field where Elasticsearch takes all of them: where none is named."""
-    if "/_search" not in path or b"multi_match" not in body:
-        return body
-    search = json.loads(body)
-    for clause in search["query"]["bool"]["must"]:
-        clause["multi_match"].setdefault("fields", ["*"])
-    return json.dumps(search).encode()

@@ -1,9 +1,9 @@
-"""A server of each kind, a proxy before it, and the pipelines that users have, pointed there."""
+"""A real Elasticsearch, a proxy before it, and the pipelines that users have, pointed there."""
 
 from __future__ import annotations
 
 import json
-import os
+import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -16,72 +16,104 @@ import yaml
 from conftest import ROOT
 
 from elastic.adapter import Adapter
-from elastic.servers import Server, make_server
+from elastic.engine import Engine, shared_engine
 
-KINDS = ["elasticsearch", "noida-db", "osmem"]
+PACKAGED = ("faq_elasticsearch", "faq_index_elasticsearch", "faq_search_elasticsearch")
+PACKAGED += ("faq_index_hybrid_elasticsearch", "faq_search_hybrid_elasticsearch")
 
 
 @dataclass
 class Search:
-    """A folder with the two pipelines, on an index of its own behind a proxy."""
+    """A folder with the pipelines of a kind, on an index of its own behind a proxy.
+
+    The kind `elasticsearch` is ours, one file for both; the others have components of Haystack's.
+    """
 
     folder: Path
-    server: Server
+    server: Engine
     proxy: Adapter
     index: str
     kind: str = "elasticsearch"
 
     @property
     def indexing(self) -> Path:
-        return self.folder / f"faq_index_{self.kind}.yaml"
+        return self.folder / f"{'faq' if self.kind == 'elasticsearch' else 'faq_index'}_{self._suffix}.yaml"
 
     @property
     def searching(self) -> Path:
-        return self.folder / f"faq_search_{self.kind}.yaml"
+        return self.folder / f"{'faq' if self.kind == 'elasticsearch' else 'faq_search'}_{self._suffix}.yaml"
+
+    @property
+    def _suffix(self) -> str:
+        return {"words": "elasticsearch", "hybrid": "hybrid_elasticsearch"}.get(self.kind, self.kind)
 
     def write_pipelines(self, checkpoint: Path, **settings: Any) -> None:
         """The project's files with this index; `settings` are the document store's."""
-        for path in (self.indexing, self.searching):
-            pipeline = yaml.safe_load((ROOT / "pipelines" / path.name).read_text())
-            for component in pipeline["components"].values():
-                options = component["init_parameters"]
-                if "document_store" in options:
-                    changes = {"hosts": self.proxy.url, "index": self.index, **settings}
-                    options["document_store"]["init_parameters"].update(changes)
-                if "model" in options:
-                    options["model"] = str(checkpoint)
-            path.write_text(yaml.safe_dump(pipeline))
+        changes = {"hosts": self.proxy.url, "index": self.index, **settings}
+        for name in PACKAGED:
+            pipeline = yaml.safe_load((ROOT / "pipelines" / f"{name}.yaml").read_text())
+            change(pipeline, checkpoint, changes)
+            (self.folder / f"{name}.yaml").write_text(yaml.safe_dump(pipeline))
 
     def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """To the server itself: what is really there."""
-        request = urllib.request.Request(
-            f"{self.server.url}/{path}",
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=120) as response:
-            answer: dict[str, Any] = json.loads(response.read())
-            return answer
+        return ask(self.server.url, method, path, body)
 
-    def documents(self) -> dict[str, dict[str, Any]]:
-        """Id -> fields of every document."""
-        self.request("POST", f"{self.index}/_refresh")
-        found = self.request("POST", f"{self.index}/_search", {"size": 1000, "query": {"match_all": {}}})
+    def documents(self, index: str | None = None) -> dict[str, dict[str, Any]]:
+        """Id -> source of every document that is searched by the FAQ's name, or of an index."""
+        index = index or self.index
+        self.request("POST", f"{index}/_refresh")
+        found = self.request("POST", f"{index}/_search", {"size": 10_000, "query": {"match_all": {}}})
         return {hit["_id"]: hit["_source"] for hit in found["hits"]["hits"]}
 
+    def indexes(self) -> list[str]:
+        """The indexes of the FAQ, but for that of its lock."""
+        names = self.request("GET", f"{self.index}*?expand_wildcards=open").keys()
+        return sorted(name for name in names if not name.endswith("-lock"))
 
-@pytest.fixture(scope="session", params=KINDS)
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    def current(self) -> str:
+        """What the FAQ's name means."""
+        [name] = self.request("GET", f"_alias/{self.index}")
+        return name
+
+
+def change(part: Any, checkpoint: Path, store: dict[str, Any]) -> None:
+    """Let all parts of a pipeline's file rank with a checkpoint, and search in this store."""
+    if isinstance(part, list):
+        for each in part:
+            change(each, checkpoint, store)
+    if not isinstance(part, dict):
+        return
+    if "model" in part:
+        part["model"] = str(checkpoint)
+    if "hosts" in part:
+        part.update(store)
+    for each in part.values():
+        change(each, checkpoint, store)
+
+
+def ask(url: str, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The server's answer, also where it refuses."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"{url}/{path}", method=method, data=data, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=120) as response:
+            text = response.read()
+    except urllib.error.HTTPError as error:
+        text = error.read()
+    answer: dict[str, Any] = json.loads(text or b"{}")
+    return answer
+
+
+@pytest.fixture(scope="session")
+def server() -> Engine:
     pytest.importorskip("elasticsearch", reason="elasticsearch-haystack is not installed")
-    made = make_server(request.param, tmp_path_factory.mktemp(request.param))
-    made.start()
-    yield made
-    made.kill()
+    return shared_engine()
 
 
 @pytest.fixture
-def search(server: Server, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Search]:
+def search(server: Engine, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Search]:
     for name in ("ELASTIC_API_KEY", "ELASTIC_API_KEY_ID"):
         monkeypatch.delenv(name, raising=False)
     proxy = Adapter(server.url)
@@ -89,5 +121,5 @@ def search(server: Server, checkpoint: Path, tmp_path: Path, monkeypatch: pytest
     made.write_pipelines(checkpoint)
     yield made
     proxy.close()
-    if os.environ.get("ELASTICSEARCH_URL") == server.url:  # the others end with the tests
-        made.request("DELETE", f"{made.index}?ignore_unavailable=true")
+    for name in [*made.indexes(), f"{made.index}-lock"]:
+        made.request("DELETE", f"{name}?ignore_unavailable=true")

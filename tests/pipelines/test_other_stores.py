@@ -10,8 +10,7 @@ from uuid import uuid4
 
 import pytest
 from both_pipelines import assembled, ids, run_both
-from elastic.conftest import KINDS
-from elastic.servers import make_server
+from elastic.engine import shared_engine
 from haystack import Document, Pipeline
 from haystack.components.joiners import DocumentJoiner
 from haystack.components.writers import DocumentWriter
@@ -50,16 +49,11 @@ def inputs_of(query: str, *names: str) -> dict[str, dict[str, str]]:
     return {"embedder": {"text": query}, **{name: {"query": query} for name in ("ranker", *names)}}
 
 
-@pytest.fixture(params=KINDS)
-def elasticsearch(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a server that searches by vectors, too."""
+@pytest.fixture
+def elasticsearch() -> str:
+    """The URL of a server."""
     pytest.importorskip("elasticsearch", reason="elasticsearch-haystack is not installed")
-    server = make_server(request.param, tmp_path)
-    if not server.vectors:
-        pytest.skip("this stand-in has no vectors")
-    server.start()
-    yield server.url
-    server.kill()
+    return shared_engine().url
 
 
 def test_elasticsearch(

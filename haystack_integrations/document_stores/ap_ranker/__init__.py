@@ -2,5 +2,6 @@
 """Haystack document stores of ap-ranker."""
 
 from .bm25s import BM25SDocumentStore
+from .elasticsearch_faq import ElasticsearchFAQStore
 
-__all__ = ["BM25SDocumentStore"]
+__all__ = ["BM25SDocumentStore", "ElasticsearchFAQStore"]

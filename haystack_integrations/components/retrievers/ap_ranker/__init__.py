@@ -3,6 +3,7 @@
 
 from .bm25_scores import BM25Scores
 from .bm25s import BM25SEmbeddingRetriever, BM25SRetriever
+from .elasticsearch_retriever import ElasticsearchFAQRetriever
 from .faq_search import AnswerSearch, FAQSearch
 from .hybrid import HybridRetriever
 from .lucene_scores import LuceneScores
@@ -12,6 +13,7 @@ __all__ = [
     "BM25SEmbeddingRetriever",
     "BM25SRetriever",
     "BM25Scores",
+    "ElasticsearchFAQRetriever",
     "FAQSearch",
     "HybridRetriever",
     "LuceneScores",

@@ -20,6 +20,7 @@ from haystack_integrations.common.ap_ranker.component import THRESHOLDS, Compose
 from haystack_integrations.common.ap_ranker.query_data import decision_data
 from haystack_integrations.components.rankers.ap_ranker.ranker import AnswerRanker
 from haystack_integrations.components.retrievers.ap_ranker.bm25s import BM25SRetriever
+from haystack_integrations.components.retrievers.ap_ranker.elasticsearch_retriever import ElasticsearchFAQRetriever
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import HybridRetriever
 from haystack_integrations.document_stores.ap_ranker.bm25s import BM25SDocumentStore
 
@@ -48,7 +49,9 @@ class AnswerSearch(Composed):
     parameters: ClassVar[tuple[str, ...]] = ("retriever", "ranker")
     uses = ("ranker", "retriever")  # in this order: the ranker's cache keeps what a retriever encodes
 
-    def __init__(self, retriever: BM25SRetriever | HybridRetriever, ranker: AnswerRanker) -> None:
+    def __init__(
+        self, retriever: BM25SRetriever | HybridRetriever | ElasticsearchFAQRetriever, ranker: AnswerRanker
+    ) -> None:
         """
         Create the component without loading anything.
 
@@ -92,13 +95,13 @@ class AnswerSearch(Composed):
     ) -> tuple[list[Document], Decision]:
         """As `run`; to `offer` is to return the best documents also where none is good enough."""
         # Also in a thread that comes while another one loads, and of a store that was empty until now.
-        self.ranker.compare_faq(self.retriever.document_store.contents)
+        self.ranker.compare_faq(self.retriever.contents)
         return self.ranker.rank_found(query, self.retriever.find(query, filters), offer=offer, **limits)
 
     def warm_up(self) -> None:
         """Load the checkpoint and the documents unless this is done already."""
         Composed.warm_up(self)  # no super(): @component recreates the class
-        self.ranker.compare_faq(self.retriever.document_store.contents)
+        self.ranker.compare_faq(self.retriever.contents)
 
 
 @component

@@ -53,7 +53,7 @@ class StoreRetriever(Composed):
 
     def _search(
         self,
-        document_store: BM25SDocumentStore,
+        document_store: Any,
         filters: dict[str, Any] | None,
         top_k: int,
         filter_policy: str | FilterPolicy,
@@ -64,6 +64,11 @@ class StoreRetriever(Composed):
         self.top_k = top_k
         self.filter_policy = FilterPolicy.from_str(str(filter_policy))  # a policy is the text of its name, too
         self.warn_once = WarnOnce()
+
+    def contents(self, limit: int) -> list[str]:
+        """The contents of the first `limit` of the documents that have some."""
+        contents: list[str] = self.document_store.contents(limit)
+        return contents
 
     def _wording_rows(self) -> WordingRows:
         return self.document_store.computed(wording_rows)

@@ -1,0 +1,324 @@
+"""Makes the index of a FAQ for a checkpoint in Elasticsearch, beside those that are searched, and puts it in place."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from haystack import Document
+
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.faq_sketch import FAQSketch
+from ap_ranker.ranking.wordings import EMBEDDED_BY
+from ap_ranker.search.index_changes import IndexChanges
+from ap_ranker.search.index_cluster import Cluster, Stored
+from ap_ranker.search.index_layout import Layout
+from ap_ranker.search.index_lock import IndexLock, Range, locked_index
+from ap_ranker.search.index_source import Embed, entry_key, marked, sources_of
+from haystack_integrations.common.ap_ranker.entries import MARK
+from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
+    MADE_BY,
+    OF_INDEX,
+    ElasticsearchFAQStore,
+    read_document,
+)
+
+KEYS = 2**32
+"""The numbers that mark documents of ours are below it."""
+
+BATCH = 256
+"""Number of documents embedded before they are written; an interrupted run loses as many."""
+
+WRITERS = 2
+"""Number of batches written at once, while the next one is embedded."""
+
+SAMPLE, NEAREST = 16, 0.999
+"""Number of documents whose vectors are read back, and the cosine from which on a vector is the one that was written.
+Vectors of 8-bit numbers are kept beside exact ones, which are compared."""
+
+
+@dataclass(frozen=True)
+class IndexTarget:
+    """
+    What an index is made for.
+
+    `maker` is the name of what makes it (`index_maker`), `embed` copies documents with their vectors, `embed_wordings`
+    makes those of known wordings; both are `None` without a model that has any, of `dimensions` numbers each.
+    """
+
+    store: ElasticsearchFAQStore
+    maker: str
+    language: str | None
+    origin: str = ""
+    dimensions: int | None = None
+    embed: Callable[[list[Document]], list[Document]] | None = None
+    embed_wordings: Embed | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def index(self) -> str:
+        """The name of the index."""
+        return self.store.index_of(self.maker)
+
+
+def build_index(
+    target: IndexTarget,
+    documents: Iterable[Document],
+    *,
+    part: tuple[int, int] = (1, 1),
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> IndexChanges:
+    """
+    Let the index of a target hold these documents and no other ones of ours, and let the FAQ's name mean that index.
+
+    The index is made beside those that are searched. `part` (p, n): this run writes the p-th of n ranges of keys, on a
+    machine of its own; the name moves when all have run. An interrupted run is continued by running it again.
+    InputError if another run writes, the index has another layout, the cluster refuses a document, or holds other
+    documents in the end than it should.
+    """
+    builder = _Builder(target, part, on_progress)
+    return builder.run(documents)
+
+
+def go_back(store: ElasticsearchFAQStore) -> str:
+    """Let a FAQ's name mean the index that it meant before; its name. InputError if there is none."""
+    cluster = Cluster(store.client, store.index)
+    with locked_index(cluster.client, f"{store.index}-lock", (0, KEYS)):
+        current = cluster.current()
+        kept = cluster.kept()
+        before = kept.get(current or "", {}).get("previous")
+        if current is None or before not in kept:
+            raise InputError(
+                f"Expected an index of {store.index!r} before the one that is searched, found none. "
+                "`ap-ranker index` keeps one when it makes one for another checkpoint."
+            )
+        _note(cluster, before, kept[before] | {"previous": current})
+        cluster.move_alias(before)
+    return str(before)
+
+
+def _note(cluster: Cluster, index: str, notes: Mapping[str, Any]) -> None:
+    found = cluster.description(index)
+    others = {} if found is None else found[1].get("_meta", {})
+    cluster.client.indices.put_mapping(index=index, meta={**others, OF_INDEX: dict(notes)})
+
+
+class _Builder:
+    """One run of `build_index`."""
+
+    def __init__(self, target: IndexTarget, part: tuple[int, int], on_progress: Callable[[int, int], None]) -> None:
+        self.target = target
+        self.index = target.index
+        self.cluster = Cluster(target.store.client, target.store.index)
+        self.part = part
+        number, parts = part
+        self.keys: Range = (KEYS * (number - 1) // parts, KEYS * number // parts)
+        self.on_progress = on_progress
+        self.embedded: list[Document] = []  # a sample
+
+    def run(self, documents: Iterable[Document]) -> IndexChanges:
+        name = self.target.store.index
+        entries = {document.id: marked(document) for document in documents}
+        ours = {key: each for key, each in entries.items() if self.keys[0] <= each.meta[MARK] < self.keys[1]}
+        with locked_index(self.cluster.client, f"{name}-lock", self.keys) as lock:
+            before = self.cluster.current()
+            layout = Layout.read(
+                self.target.store.settings,
+                language=self.target.language,
+                dimensions=self.target.dimensions,
+                fields=self.target.store.fields,
+            )
+            rewrite = self._open(layout)
+            stored = self.cluster.list_ours(self.index, self.keys)
+            changes = self._synchronize(lock, ours, {} if rewrite else stored, stored)
+            self._read_others(lock, before, entries)
+            self.cluster.client.indices.refresh(index=self.index)
+            self._check(ours, changes)
+            self._update_kept(lock, ours)
+            self._finish(layout, before, entries)
+        return changes
+
+    def _open(self, layout: Layout) -> bool:
+        """Make the index, or check its layout; whether all must be written again for fields that are new."""
+        client = self.cluster.client
+        found = self.cluster.description(self.index)
+        if found is None:
+            settings = {**layout.settings, "refresh_interval": "-1"}
+            client.indices.create(index=self.index, settings=settings, mappings=layout.with_notes(self._notes(False)))
+            return False
+        differences = layout.differences(*found)
+        if differences:
+            raise InputError(
+                f"Expected the index {self.index!r} as this command makes it, found another layout: "
+                f"{'; '.join(differences)}. Delete that index, and the command makes it anew, or change the settings."
+            )
+        missing = layout.missing_fields(found[1])
+        if missing:
+            client.indices.put_mapping(index=self.index, properties=missing)
+        if layout.changeable:
+            client.indices.put_settings(index=self.index, settings=layout.changeable)
+        return bool(missing)
+
+    def _notes(self, complete: bool) -> dict[str, Any]:
+        target = self.target
+        made: dict[str, Any] = {"faq": target.store.index, "made_by": target.maker, "origin": target.origin}
+        return {**made, "language": target.language, **target.notes, "complete": complete}
+
+    def _synchronize(
+        self,
+        lock: IndexLock,
+        entries: Mapping[str, Document],
+        done: Mapping[str, Stored],
+        stored: Mapping[str, Stored],
+    ) -> IndexChanges:
+        """Write what is missing, and then delete what is no entry any more."""
+        finished = {key for key, each in done.items() if each.made_by == self.target.maker}
+        missing = [document for key, document in entries.items() if key not in finished]
+        stale = [key for key in stored if key not in entries]
+        n_finished = len(entries) - len(missing)
+        self.on_progress(n_finished, len(entries))
+        self._write(lock, missing, lambda written: self.on_progress(n_finished + written, len(entries)))
+        lock.check()
+        self.cluster.write(self.index, ({"_op_type": "delete", "_id": key} for key in stale))
+        old_entries = Counter(stored[key].entry or "" for key in stale)
+        replaced = (Counter(map(entry_key, missing)) & old_entries).total()
+        written_again = sum(document.id in stored for document in missing)
+        added = len(missing) - written_again - replaced
+        return IndexChanges(added, replaced + written_again, len(stale) - replaced, n_finished)
+
+    def _write(
+        self, lock: IndexLock, documents: Sequence[Document], on_written: Callable[[int], None] = lambda written: None
+    ) -> None:
+        """Embed documents, a batch at a time, while those before are being written."""
+        waiting: list[Future[None]] = []
+        with ThreadPoolExecutor(WRITERS, "index") as writers:
+            for start in range(0, len(documents), BATCH):
+                lock.check()
+                actions = list(self._actions(list(documents[start : start + BATCH])))
+                waiting.append(writers.submit(self.cluster.write, self.index, actions))
+                if len(waiting) > WRITERS:
+                    waiting.pop(0).result()
+                on_written(min(start + BATCH, len(documents)))
+            for each in waiting:
+                each.result()
+
+    def _actions(self, documents: list[Document]) -> Iterator[dict[str, Any]]:
+        target = self.target
+        if target.embed is not None:
+            documents = target.embed(documents)
+            self.embedded += documents[:1]
+        sources = sources_of(documents, target.maker, target.language, target.embed_wordings)
+        for document, source in zip(documents, sources, strict=True):
+            yield {"_op_type": "index", "_id": document.id, "_source": source}
+
+    def _read_others(self, lock: IndexLock, before: str | None, entries: Mapping[str, Document]) -> None:
+        """Documents of other writers stay: those of the index before come along, those of this one can be searched."""
+        for index in dict.fromkeys([self.index, before or self.index]):
+            hits = self.cluster.list_others(index, self.target.maker)
+            foreign = (hit for hit in hits if hit["_id"] not in entries and MARK not in hit["_source"])
+            read = (read_document(hit["_id"], hit["_source"]) for hit in foreign)
+            self._write(lock, [_without_vector(document) for document in read if document is not None])
+            self.cluster.client.indices.refresh(index=self.index)
+
+    def _check(self, entries: Mapping[str, Document], changes: IndexChanges) -> None:
+        """Read back what is there: the number of entries, and some vectors."""
+        bounds = {"range": {MARK: {"gte": self.keys[0], "lt": self.keys[1]}}}
+        made = {"term": {MADE_BY: self.target.maker}}
+        n_ours = self.cluster.count(self.index, bounds)
+        n_made = self.cluster.count(self.index, {"bool": {"filter": [bounds, made]}})
+        if not n_ours == n_made == len(entries) == changes.total:
+            raise InputError(
+                f"Expected {len(entries):,} entries in the index {self.index!r}, found {n_ours:,}, of which {n_made:,} "
+                "were made by this checkpoint. Somebody else may be writing; run the command again."
+            )
+        if self.target.embed is None:
+            return
+        sample = self.embedded[-SAMPLE:] or self.target.embed(list(entries.values())[:SAMPLE])
+        for document in sample:
+            self._check_vector(document)
+
+    def _check_vector(self, document: Document) -> None:
+        vector = document.embedding
+        script = {
+            "source": "doc['embedding'].size() == 0 ? 0 : cosineSimilarity(params.vector, 'embedding') + 1",
+            "params": {"vector": vector},
+        }
+        search = {"script_score": {"query": {"ids": {"values": [document.id]}}, "script": script}}
+        answer = self.cluster.client.search(
+            index=self.index, size=1, query=search, source=False, allow_partial_search_results=False
+        )
+        cosine = next((hit["_score"] - 1 for hit in answer["hits"]["hits"]), -1.0)
+        if cosine < NEAREST:
+            raise InputError(
+                f"Expected the vector of the entry {document.id!r} in the index {self.index!r} as it was written, "
+                f"found one with a cosine of {cosine:.3f} to it. Delete that index, and run the command again."
+            )
+
+    def _update_kept(self, lock: IndexLock, entries: Mapping[str, Document]) -> None:
+        """
+        What the FAQ no longer has is in no index that is kept, and what is new is in each of them.
+
+        There it is found by words and known wordings, until the command runs with that index's checkpoint.
+        """
+        for index, notes in self.cluster.kept().items():
+            if index == self.index or not notes.get("complete"):
+                continue
+            lock.check()
+            stored = self.cluster.list_ours(index, self.keys)
+            new = [document for key, document in entries.items() if key not in stored]
+            sources = sources_of(new, "", notes.get("language"), None)
+            stale = [{"_op_type": "delete", "_id": key} for key in stored if key not in entries]
+            written = [
+                {"_op_type": "index", "_id": document.id, "_source": source}
+                for document, source in zip(new, sources, strict=True)
+            ]
+            if written or stale:
+                self.cluster.write(index, [*written, *stale])
+                self.cluster.client.indices.refresh(index=index)
+
+    def _finish(self, layout: Layout, before: str | None, entries: Mapping[str, Document]) -> None:
+        """Let the FAQ's name mean the index, once all parts have run; remove all but the one before."""
+        client, index = self.cluster.client, self.index
+        if not self._all_parts_have_run(entries):
+            return
+        kept = self.cluster.kept()
+        texts = [document.content or "" for document in entries.values()]
+        notes = kept[index] | self._notes(True) | {"sketch": asdict(FAQSketch.of(texts)), "at": time.time()}
+        if before not in (None, index, self.target.store.index):
+            notes["previous"] = before
+        client.indices.put_settings(index=index, settings={"refresh_interval": layout.settings.get("refresh_interval")})
+        _note(self.cluster, index, notes)
+        if before != index:
+            self.cluster.move_alias(index)
+        for other, theirs in kept.items():
+            if other not in (index, notes.get("previous")) and theirs.get("complete"):
+                client.indices.delete(index=other)
+
+    def _all_parts_have_run(self, entries: Mapping[str, Document]) -> bool:
+        """Whether each part has written its entries of this very FAQ; the last one to see so finishes."""
+        number, parts = self.part
+        if parts == 1:
+            return True
+        index, client = f"{self.target.store.index}-lock", self.cluster.client
+        digest = blake2b("".join(sorted(entries)).encode(), digest_size=8).hexdigest()
+        names = [f"done-{self.target.maker}-{digest}-{each}-of-{parts}" for each in range(1, parts + 1)]
+        client.index(index=index, id=names[number - 1], document={"done": True}, refresh=True)
+        found = client.mget(index=index, ids=names, realtime=True)
+        return all(each["found"] for each in found["docs"])
+
+
+def _without_vector(document: Document) -> Document:
+    """A document of another writer, to be embedded by this checkpoint."""
+    meta = {name: value for name, value in document.meta.items() if name != EMBEDDED_BY}
+    return Document(id=document.id, content=document.content, meta=meta)
+
+
+def vectors_of(embed: Callable[[Sequence[str]], Any]) -> Embed:
+    """A ranker's vectors of known wordings as numbers."""
+    return lambda texts: np.asarray(embed(texts))

@@ -1,0 +1,186 @@
+"""What `ap-ranker index` asks of an Elasticsearch cluster: aliases, listings and writes, each checked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ap_ranker.errors import InputError, one_line
+from ap_ranker.search.elasticsearch_errors import block_advice
+from haystack_integrations.common.ap_ranker.entries import MARK
+from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
+    ENTRY,
+    MADE_BY,
+    OF_INDEX,
+    elasticsearch_library,
+)
+
+PAGE = 5_000
+"""Number of documents listed at once; Elasticsearch allows 10,000."""
+
+SECONDS = 90.0
+"""Maximum number of seconds of a request that writes: a lost node's shards need a minute to move to another."""
+
+CHUNK, CHUNK_BYTES = 200, 5 * 2**20
+"""Maximum number of documents, and of bytes, of a request."""
+
+RETRIES = 7
+"""How often a busy or recovering cluster is asked again, after 1, 2, 4 ... 30 seconds."""
+
+ATTEMPTS = 4
+"""How often a listing begins anew if a node is lost meanwhile."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What an index says of a document of ours: what made its fields, and the key of its entry."""
+
+    made_by: str | None
+    entry: str | None
+
+
+class Cluster:
+    """A FAQ's indexes in a cluster."""
+
+    def __init__(self, client: Any, name: str) -> None:
+        self.client: Any = client.options(request_timeout=SECONDS, max_retries=5, retry_on_timeout=True)
+        self.name = name
+
+    def aliased(self) -> list[str]:
+        """The indexes behind the alias; none if there is no such alias."""
+        found = self.client.options(ignore_status=404).indices.get_alias(name=self.name)
+        return [] if "error" in found else sorted(found)
+
+    def is_index(self) -> bool:
+        """Whether an index itself has the FAQ's name, as an earlier release made it."""
+        return not self.aliased() and bool(self.client.indices.exists(index=self.name))
+
+    def current(self) -> str | None:
+        """The index that is searched by the FAQ's name; InputError if there are several."""
+        indexes = self.aliased()
+        if len(indexes) > 1:
+            raise InputError(
+                f"Expected the alias {self.name!r} on one index, found {len(indexes)}: {', '.join(indexes)}. Remove it "
+                "from those that are not this FAQ's."
+            )
+        if indexes:
+            return indexes[0]
+        return self.name if self.is_index() else None
+
+    def kept(self) -> dict[str, dict[str, Any]]:
+        """The notes of the FAQ's indexes, by their names."""
+        found = self.client.indices.get_mapping(index=f"{self.name}-*", expand_wildcards="open", allow_no_indices=True)
+        notes = {index: each["mappings"].get("_meta", {}).get(OF_INDEX) for index, each in found.items()}
+        return {index: each for index, each in notes.items() if each and each.get("faq") == self.name}
+
+    def description(self, index: str) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+        """The settings and the mapping of an index; `None` if there is none."""
+        found = self.client.options(ignore_status=404).indices.get(index=index)
+        if "error" in found:
+            return None
+        made = next(iter(found.values()))
+        return made["settings"]["index"], made["mappings"]
+
+    def list_ours(self, index: str, keys: tuple[int, int]) -> dict[str, Stored]:
+        """The documents that `ap-ranker index` wrote, with keys of a range."""
+        bounds = {"range": {MARK: {"gte": keys[0], "lt": keys[1]}}}
+        search = {"query": bounds, "_source": False, "docvalue_fields": [MADE_BY, ENTRY]}
+        listed: dict[str, Stored] = {}
+        for hit in self._pages(index, search):
+            values = hit.get("fields", {})
+            listed[hit["_id"]] = Stored(_first(values.get(MADE_BY)), _first(values.get(ENTRY)))
+        return listed
+
+    def list_ids(self, index: str) -> list[str]:
+        """The ids of all documents."""
+        return [hit["_id"] for hit in self._pages(index, {"query": {"match_all": {}}, "_source": False})]
+
+    def list_others(self, index: str, maker: str) -> Iterator[dict[str, Any]]:
+        """The documents of other writers that a maker has not read, with their sources."""
+        missing = [{"exists": {"field": MARK}}, {"term": {MADE_BY: maker}}]
+        return iter(self._pages(index, {"query": {"bool": {"must_not": missing}}, "seq_no_primary_term": True}))
+
+    def _pages(self, index: str, search: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """All hits of a search at one moment, in the order of the shards; once more if a node is lost meanwhile."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return list(self._one_listing(index, search))
+            except elasticsearch_library().ApiError as error:
+                if error.status_code not in (404, 429, 503) or attempt == ATTEMPTS - 1:
+                    raise
+                time.sleep(2.0**attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _one_listing(self, index: str, search: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        moment = self.client.open_point_in_time(index=index, keep_alive="2m")["id"]
+        try:
+            after: list[Any] | None = None
+            while True:
+                place: dict[str, Any] = {} if after is None else {"search_after": after}
+                answer = self.client.search(
+                    pit={"id": moment, "keep_alive": "2m"},
+                    size=PAGE,
+                    sort=[{"_shard_doc": "asc"}],
+                    track_total_hits=False,
+                    allow_partial_search_results=False,
+                    **search,
+                    **place,
+                )
+                hits = answer["hits"]["hits"]
+                yield from hits
+                if len(hits) < PAGE:
+                    return
+                after = hits[-1]["sort"]
+        finally:
+            self.client.options(ignore_status=404).close_point_in_time(id=moment)
+
+    def write(self, index: str, actions: Iterable[dict[str, Any]]) -> None:
+        """Write and delete documents, in order; InputError names the first that the cluster refuses for good."""
+        done = elasticsearch_library().helpers.streaming_bulk(
+            self.client,
+            actions,
+            index=index,
+            chunk_size=CHUNK,
+            max_chunk_bytes=CHUNK_BYTES,
+            max_retries=RETRIES,
+            initial_backoff=1,
+            max_backoff=30,
+            raise_on_error=False,
+            retry_on_status=(429, 503),
+        )
+        for is_done, item in done:
+            operation, result = next(iter(item.items()))
+            if not is_done and not (operation == "delete" and result.get("status") == 404):
+                raise _refusal(index, operation, result)
+
+    def count(self, index: str, query: Mapping[str, Any]) -> int:
+        """The number of documents that match a query, by all shards."""
+        answer = self.client.search(
+            index=index, size=0, query=query, track_total_hits=True, allow_partial_search_results=False
+        )
+        return int(answer["hits"]["total"]["value"])
+
+    def move_alias(self, index: str) -> None:
+        """Let the FAQ's name mean this index, in one step; an index of that name is removed."""
+        actions: list[dict[str, Any]] = [{"add": {"index": index, "alias": self.name}}]
+        if self.is_index():
+            actions.insert(0, {"remove_index": {"index": self.name}})
+        actions += [{"remove": {"index": each, "alias": self.name}} for each in self.aliased() if each != index]
+        self.client.indices.update_aliases(actions=actions)
+
+
+def _first(values: Sequence[str] | None) -> str | None:
+    return values[0] if values else None
+
+
+def _refusal(index: str, operation: str, result: Mapping[str, Any]) -> InputError:
+    error = result.get("error", {})
+    reason = error if isinstance(error, str) else f"{error.get('type')}: {error.get('reason')}"
+    cause = error.get("caused_by", {}).get("reason") if isinstance(error, dict) else None
+    return InputError(
+        f"Expected the index {index!r} to take every entry, found that it refused to {operation} "
+        f"{result.get('_id')!r} ({one_line(reason)}{f'; {one_line(cause)}' if cause else ''}). "
+        f"{block_advice(reason) or 'What was written before stays; run the command again when that is mended.'}"
+    )

@@ -1,0 +1,196 @@
+"""What does a question cost in Elasticsearch, by Haystack's own components and by ours, beside the store in memory?
+
+PYTHONPATH=tests:. python -m benchmarks.elasticsearch_cost --documents ../shared/data/insuranceqa/answers.tsv.gz
+
+It starts three nodes; indexes have three shards and one replica. All systems have the same documents, the same vectors
+and the same ranker, and answer in turn. The documents' vectors are random ones: only costs are measured here, and to
+encode 100,000 answers takes 20 minutes. Every question has been asked before, so that what it finds is encoded.
+Requests and bytes are counted by a proxy, in a pass of its own.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+import yaml
+from elastic.adapter import Adapter
+from elastic.conftest import change
+from elastic.engine import Engine, start_engine
+from haystack import Document
+
+from ap_ranker.data.faq import Match
+from ap_ranker.documents import read_entries
+from ap_ranker.evaluation.markdown import markdown_table
+from ap_ranker.ranking.wordings import EMBEDDED_BY
+from ap_ranker.search.build_index import build_index
+from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.index_layout import SETTINGS
+from ap_ranker.search.index_target import IndexTarget, find_target
+from ap_ranker.training.untrained import write_untrained
+from haystack_integrations.common.ap_ranker.entries import to_document
+
+ROOT = Path(__file__).parents[1]
+FAQ = ROOT / "examples" / "faq" / "answers.csv"
+QUESTIONS = ROOT / "examples" / "faq" / "test.csv"
+CLIENTS = 8
+
+SYSTEMS = {
+    "Haystack's components": "faq_search_hybrid_elasticsearch.yaml",
+    "ours": "faq_elasticsearch.yaml",
+    "in memory": "faq_search_hybrid.yaml",
+}
+MEASURES = ("requests", "KB", "ms", "client ms", "engine ms", "questions/s")
+
+
+def main(
+    documents: Annotated[Path | None, typer.Option(help="A table of answers for larger sizes.")] = None,
+    sizes: Annotated[str, typer.Option(help="Numbers of answers.")] = "168,27413",
+    number: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 20,
+) -> None:
+    """Print a table: a row for each number of answers and each system."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with QUESTIONS.open(encoding="utf-8", newline="") as file:
+        questions = [row["question"] for row in csv.DictReader(file)][:number]
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="ap-ranker-cost-") as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        entries = read_entries(FAQ)
+        checkpoint = place / "checkpoint"
+        texts = [entry.text(Match.both) for entry in entries]
+        write_untrained(checkpoint, texts, "english", stored=True, wordings=[entry.questions for entry in entries])
+        engine = start_engine(place / "nodes", 3)
+        try:
+            for size in map(int, sizes.split(",")):
+                source = FAQ if size <= len(entries) or documents is None else documents
+                made = [to_document(entry, Match.both) for entry in read_entries(source)]
+                copies = [_numbered(made[row % len(made)], row // len(made)) for row in range(size)]
+                for name, measures in _measured(engine, place / str(size), checkpoint, copies, questions).items():
+                    rows.append([f"{size:,}", name, *(f"{measures[each]:.1f}" for each in MEASURES)])
+                typer.echo(markdown_table(["answers", "system", *MEASURES], rows))
+        finally:
+            engine.stop()
+
+
+def _numbered(document: Document, copy: int) -> Document:
+    """One more document, if a size is larger than the table."""
+    return document if not copy else Document(content=f"{document.content} ({copy})", meta=document.meta)
+
+
+def _measured(
+    engine: Engine, folder: Path, checkpoint: Path, documents: list[Document], questions: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """What each system costs for documents with vectors that are made here."""
+    folder.mkdir()
+    proxy = Adapter(engine.url)
+    random = np.random.default_rng(0)
+    vectors = random.standard_normal((len(documents), 384)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = {document.id: row for row, document in enumerate(documents)}
+
+    def embed(some: list[Document]) -> list[Document]:
+        return [
+            Document(id=one.id, content=one.content, meta=one.meta | origin, embedding=vectors[rows[one.id]].tolist())
+            for one in some
+        ]
+
+    pipelines = {
+        name: _pipeline(folder, file, checkpoint, engine.urls, len(documents)) for name, file in SYSTEMS.items()
+    }
+    ours, memory = pipelines["ours"], pipelines["in memory"]
+    [store] = ours._stores()
+    retriever = ours._elasticsearch_retriever(store)
+    assert retriever is not None
+    target = find_target(store, None, [retriever])
+    assert target is not None
+    origin = {EMBEDDED_BY: target.origin}
+    random_target = IndexTarget(
+        store, target.maker, target.language, target.origin, 384, embed, target.embed_wordings, target.notes
+    )
+    if len(documents) > 1_000:  # a vector for each known wording would be encoded
+        random_target = IndexTarget(store, target.maker, target.language, target.origin, 384, embed, None, target.notes)
+    build_index(random_target, documents)
+    [in_memory] = memory._stores()
+    in_memory.documents = None
+    in_memory.write_documents(embed(documents))
+    found: dict[str, dict[str, float]] = {}
+    for name, pipeline in pipelines.items():
+        pipeline.prepare()
+        for question in questions:
+            pipeline.answer(question)
+        found[name] = _times(engine, pipeline, questions)
+    for name in ("Haystack's components", "ours"):
+        through = _pipeline(folder, SYSTEMS[name], checkpoint, [proxy.url], len(documents))
+        through.prepare()
+        for question in questions:
+            through.answer(question)
+        proxy.requests.clear()
+        proxy.traffic = 0
+        for question in questions:
+            through.answer(question)
+        found[name] |= {"requests": len(proxy.requests) / len(questions), "KB": proxy.traffic / len(questions) / 1000}
+    found["in memory"] |= {"requests": 0.0, "KB": 0.0}
+    proxy.close()
+    return found
+
+
+def _pipeline(folder: Path, name: str, checkpoint: Path, hosts: list[str], size: int) -> DeclaredPipeline:
+    settings: dict[str, Any] = json.loads(SETTINGS.read_text(encoding="utf-8"))
+    del settings["settings"]["auto_expand_replicas"]
+    settings["settings"] |= {"number_of_shards": 3, "number_of_replicas": 1}
+    file = folder / "settings.json"
+    file.write_text(json.dumps(settings))
+    declared = yaml.safe_load((ROOT / "pipelines" / name).read_text(encoding="utf-8"))
+    more = {"settings": str(file)} if name == "faq_elasticsearch.yaml" else {}
+    change(declared, checkpoint, {"hosts": hosts, "index": f"cost-{size}", "request_timeout": 60, **more})
+    path = folder / name
+    path.write_text(yaml.safe_dump(declared))
+    return DeclaredPipeline.load(path)
+
+
+def _times(engine: Engine, pipeline: DeclaredPipeline, questions: Sequence[str]) -> dict[str, float]:
+    """Milliseconds of a question alone, processor time of both sides, and questions a second of 8 clients."""
+    seconds = []
+    client, served = time.process_time(), _processor_seconds(engine)
+    for question in questions:
+        with _clock(seconds):
+            pipeline.answer(question)
+    client, served = time.process_time() - client, _processor_seconds(engine) - served
+    start = time.perf_counter()
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        list(clients.map(pipeline.answer, [*questions, *questions]))
+    rate = 2 * len(questions) / (time.perf_counter() - start)
+    each = 1000 / len(questions)
+    return {"ms": 1000 * median(seconds), "client ms": client * each, "engine ms": served * each, "questions/s": rate}
+
+
+@contextmanager
+def _clock(seconds: list[float]) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds.append(time.perf_counter() - start)
+
+
+def _processor_seconds(engine: Engine) -> float:
+    """Of all nodes."""
+    ticks = 0
+    for file in engine.folder.glob("node-*/pid"):
+        fields = Path(f"/proc/{file.read_text().strip()}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,471 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The retriever of `ElasticsearchFAQStore`. It is here because Haystack loads YAML only from this namespace."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from haystack import Document, component, tracing
+from haystack.document_stores.types import FilterPolicy
+from haystack.utils import ComponentDevice, Secret
+
+from ap_ranker.errors import InputError
+from ap_ranker.ranking.bm25 import (
+    BM25_LANGUAGE,
+    BM25_RANK,
+    BM25_SCORE,
+    COMPOUNDING,
+    TIE_BREAKER,
+    asked_words,
+    compounds_of,
+    parts_of,
+    text_terms,
+)
+from ap_ranker.ranking.bm25_statistics import AskedWords, Statistics, Ways
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
+from ap_ranker.ranking.wordings import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, WORDING_RANK
+from ap_ranker.text.reading import Word
+from haystack_integrations.common.ap_ranker.component import READING, CheckpointComponent, DocumentTexts, file_list
+from haystack_integrations.common.ap_ranker.query_data import (
+    STORED_QUESTION,
+    WORDINGS_COUNT,
+    Found,
+    changed,
+    check_query,
+    query_key,
+)
+from haystack_integrations.components.retrievers.ap_ranker.file_wordings import FileWordings
+from haystack_integrations.components.retrievers.ap_ranker.hybrid import StoreRetriever
+from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
+    ASKED,
+    KEYS,
+    LENGTH,
+    NAMES,
+    WORDS,
+    ElasticsearchFAQStore,
+    MissingIndexError,
+    index_maker,
+    wording_key,
+)
+
+MOST_CLAUSES = 900
+"""Maximum number of terms in one search: Elasticsearch allows 1,024 where its memory is small."""
+
+MOST_KEPT = 50_000
+"""Number of documents from which on those in memory begin anew."""
+
+OVERSAMPLE = 1.5
+"""How many times as many neighbours are compared by their exact vectors: of the 100 nearest, vectors of 8-bit numbers
+alone find .984, and these .9998."""
+
+TERMS_SECONDS = 60.0
+"""How long it is taken for known which terms the index has."""
+
+
+@dataclass
+class _KeptDocuments:
+    """Documents that were fetched, by id and last change, with their terms; a row's document never changes."""
+
+    rows: dict[tuple[str, int], int] = field(default_factory=dict)
+    documents: list[tuple[Document, list[str]]] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, key: tuple[str, int], document: Document, language: str | None) -> None:
+        """Keep a document, unless another thread has done so."""
+        terms = text_terms(document.content or "", language)
+        with self.lock:
+            if key not in self.rows:
+                self.documents.append((document, terms))
+                self.rows[key] = len(self.documents) - 1
+
+
+@dataclass(frozen=True)
+class _Hits:
+    """What the parts of a search have found, ids best first, with the last change of each, and BM25's statistics."""
+
+    by_words: list[str]
+    by_meaning: dict[str, float]
+    by_wordings: list[str]
+    changes: dict[str, int]
+    statistics: Statistics
+    has_wordings: bool
+
+
+@component
+class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
+    """
+    Finds documents of a FAQ in Elasticsearch by words, by meaning and by the questions that are known to ask for them.
+
+    It does with one request what `HybridRetriever` does in memory: BM25 of the same words, the vectors of the same
+    checkpoint, and known wordings, also those of files. Texts that it has fetched once stay in memory. BM25's scores
+    are those of the whole index, however many shards it has. A model without vectors searches by words and wordings.
+
+    The index is the checkpoint's own; `ap-ranker index` makes it. An answer of some shards only, or a late one, is an
+    error.
+
+    ### Usage example
+
+    ```python
+    from haystack_integrations.components.retrievers.ap_ranker import ElasticsearchFAQRetriever
+    from haystack_integrations.document_stores.ap_ranker import ElasticsearchFAQStore
+
+    store = ElasticsearchFAQStore(hosts="http://127.0.0.1:9200", index="faq")
+    retriever = ElasticsearchFAQRetriever(store, model="checkpoints/faq")
+    print(retriever.run(query="Where is my parcel?")["documents"])
+    ```
+    """
+
+    parameters = (*StoreRetriever.parameters, *CheckpointComponent.parameters, *READING)
+    uses = ("loaded", "document_store", "_file_wordings")
+
+    def __init__(
+        self,
+        document_store: ElasticsearchFAQStore,
+        *,
+        model: str | Path,
+        device: ComponentDevice | None = None,
+        token: Secret | None = Secret.from_env_var(["HF_API_TOKEN", "HF_TOKEN"], strict=False),  # noqa: B008
+        filters: dict[str, Any] | None = None,
+        top_k: int = 100,
+        filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
+        query_prefix: str = "",
+        query_suffix: str = "",
+        document_prefix: str = "",
+        document_suffix: str = "",
+        meta_fields_to_embed: list[str] | None = None,
+        embedding_separator: str = "\n",
+        batch_size: int = BATCH_SIZE,
+        wordings: str | Path | Sequence[str | Path] | None = None,
+    ) -> None:
+        """
+        Create the component without loading the checkpoint or connecting to the server.
+
+        Parameters that are not named here are those of `HybridRetriever`.
+
+        :param document_store: Where the FAQ is.
+        :raises ValueError: A number is out of range, there is no policy of this name, or it is another store.
+        """
+        self._search(document_store, filters, top_k, filter_policy)
+        check_number("batch_size", batch_size, 1)
+        self._name_checkpoint(model, device, token)
+        self.query_prefix = query_prefix
+        self.query_suffix = query_suffix
+        self.document_prefix = document_prefix
+        self.document_suffix = document_suffix
+        self.meta_fields_to_embed = meta_fields_to_embed or []
+        self.embedding_separator = embedding_separator
+        self.batch_size = batch_size
+        self.wordings = file_list(wordings)
+        self.texts = DocumentTexts(document_prefix, document_suffix, self.meta_fields_to_embed, embedding_separator)
+        self._file_wordings = FileWordings(self.wordings, query_prefix, query_suffix)
+        self._kept = _KeptDocuments()
+        self._parts: dict[str, tuple[float, bool]] = {}  # terms that were looked for, when, and whether they are known
+
+    def _load(self) -> Ranker:
+        ranker = self._read_checkpoint()
+        if ranker.has_vectors:
+            ranker.fill_cache()  # so that the ranker does not encode again what was encoded for the vectors
+        _ = ranker.fingerprint  # now: later, the folder might contain another checkpoint
+        return ranker
+
+    @property
+    def index(self) -> str:
+        """The index of the checkpoint."""
+        ranker = self.loaded()
+        return self.document_store.index_of(index_maker(self.texts.origin(ranker), ranker.bm25_language))
+
+    def warm_up(self) -> None:
+        """Load the checkpoint, and see whether its index is there and complete."""
+        self.loaded()
+        self.check()
+        ranker = self.loaded()
+        self._file_wordings.warm_up(ranker)
+
+    def check(self) -> None:
+        """
+        See whether a question could be answered now: by all shards, from an index that is complete.
+
+        :raises InputError: It could not; the message says why.
+        """
+        index = self.index
+        notes = self.document_store.facts(index).notes
+        if not notes.get("complete"):
+            self.document_store.forget(index)
+            raise MissingIndexError(
+                f"Expected the index {index!r} as `ap-ranker index` leaves it, found one that is not complete. Wait "
+                "until the command has ended, or run it again."
+            )
+        self.document_store.search(index, [{"size": 0}])
+
+    def embedded(self, documents: list[Document]) -> list[Document]:
+        """Copies of documents with the vectors of this checkpoint; the documents themselves if it has none."""
+        ranker = self.loaded()
+        if not ranker.has_vectors:
+            return documents
+        vectors = ranker.embed_answers(self.texts.texts(documents), self.batch_size).tolist()
+        origin = {EMBEDDED_BY: self.texts.origin(ranker)}
+        pairs = zip(documents, vectors, strict=True)
+        return [changed(document, document.meta | origin, document.score, vector) for document, vector in pairs]
+
+    def contents(self, limit: int) -> list[str]:
+        """The contents of some documents of the index."""
+        documents = self.document_store.first_documents(self.index, limit)
+        return [document.content for document in documents if document.content is not None]
+
+    def count_documents(self) -> int:
+        """The number of documents in the index of the checkpoint."""
+        search = {"size": 0, "track_total_hits": True, "aggs": {"texts": {"value_count": {"field": LENGTH}}}}
+        answer = self.document_store.search(self.index, [search])[0]
+        return int(answer["aggregations"]["texts"]["value"])
+
+    def add_wordings(self, path: str | Path) -> None:
+        """Use the wordings of one more file."""
+        self._file_wordings.add(path)
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
+    ) -> dict[str, list[Document]]:
+        """
+        Find documents.
+
+        :param query: The question of the user. Must not be empty.
+        :param filters: Replace the component's, or are merged with them, as its `filter_policy` says.
+        :param top_k: The maximum number of documents to find by each of the three. By default, the component's.
+        :returns: `documents`: copies of all that were found. The score of each is the cosine of its vector with the
+            query's, `None` if it was not found by that; of a model without vectors it is BM25's. The highest comes
+            first. In `meta["ap_ranker"]` of each are the same fields as by `HybridRetriever`.
+        :raises InputError: The query is empty, the checkpoint cannot be loaded, or has no index; or not all shards have
+            answered in time.
+        """
+        return {"documents": self.find(query, filters, top_k).copies()}
+
+    def find(self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None) -> Found:
+        """As `run`, before any document is copied."""
+        check_query(query)
+        if not query:
+            raise InputError("Expected query as a text with words, found an empty one.")
+        filters, top_k = self._limits(filters, top_k)
+        ranker, index = self.loaded(), self.index
+        language = ranker.bm25_language
+        asked = AskedWords.of(query, language, self._known_parts(index, query, language))
+        hits = self._hits(ranker, index, query, asked, filters, top_k)
+        kept = self._current_documents()
+        rows = self._fetch(index, hits.changes, kept, language)
+        found = _found(hits, kept, rows, asked, query, language)
+        if (span := tracing.tracer.current_span()) is not None:
+            span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": len(found.rows)})
+        return found
+
+    def _hits(
+        self,
+        ranker: Ranker,
+        index: str,
+        query: str,
+        asked: AskedWords,
+        filters: dict[str, Any] | None,
+        top_k: int,
+    ) -> _Hits:
+        """What the index answers to one request."""
+        matching = [] if not filters else [self.document_store.query_of(index, filters)]
+        question = self.query_prefix + query + self.query_suffix
+        vector = ranker.embed_questions([question])[0].numpy() if ranker.has_vectors else None
+        names = self._file_wordings.nearest(query, vector, ranker, top_k)
+        limits = {"size": top_k, "_source": False, "seq_no_primary_term": True}
+        words = [limits | {"query": _all(clause, matching)} for clause in _word_queries(asked)]
+        exact = [{"terms": {KEYS: [wording_key(query)]}}]
+        exact += [{"terms": {NAMES: names}}] if names else []
+        wordings = [limits | {"query": _all(clause, matching)} for clause in exact]
+        meaning, similar = [], []
+        if vector is not None and top_k:
+            meaning = [limits | {"knn": _nearest("embedding", vector, matching, top_k)}]
+            similar = [limits | {"knn": _nearest(f"{ASKED}.vector", vector, matching, top_k)}]
+        answers = self.document_store.search(index, [_statistics_of(asked), *words, *meaning, *wordings, *similar])
+        by_words, rest = answers[1 : 1 + len(words)], answers[1 + len(words) :]
+        by_meaning, by_wordings = rest[: len(meaning)], rest[len(meaning) :]
+        hits = [hit for answer in answers[1:] for hit in _hits_of(answer)]
+        counted = answers[0]["aggregations"]
+        return _Hits(
+            _best_first(by_words),
+            {hit["_id"]: 2 * hit["_score"] - 1 for answer in by_meaning for hit in _hits_of(answer)},
+            list(dict.fromkeys(hit["_id"] for answer in by_wordings for hit in _hits_of(answer))),
+            {hit["_id"]: hit["_seq_no"] for hit in hits},
+            _read_statistics(asked, counted),
+            bool(counted["asked"]["doc_count"]) or bool(names),
+        )
+
+    def _current_documents(self) -> _KeptDocuments:
+        """Those in memory, or a new beginning where they have become too many."""
+        if len(self._kept.documents) > MOST_KEPT:
+            self._kept = _KeptDocuments()
+        return self._kept
+
+    def _fetch(
+        self, index: str, changes: Mapping[str, int], kept: _KeptDocuments, language: str | None
+    ) -> dict[str, int]:
+        """The rows of documents; those that are not in memory are fetched. What is gone by now is left out."""
+        rows = {name: kept.rows[name, change] for name, change in changes.items() if (name, change) in kept.rows}
+        fetched = self.document_store.documents(index, [name for name in changes if name not in rows])
+        for name, (change, document) in fetched.items():
+            kept.add((name, change), document, language)
+            rows[name] = kept.rows[name, change]
+        return rows
+
+    def _known_parts(self, index: str, query: str, language: str | None) -> dict[Word, list[str]]:
+        """The known terms that may be parts of the query's compounds that no text has, in languages that have them."""
+        if language not in COMPOUNDING:
+            return {}
+        compounds = {word: compounds_of(word) for word in asked_words(query, language)}
+        terms = {word: [term for form in word for term in form] for word in compounds}
+        parts = {word: [part for each in compounds[word] for part in parts_of(each)] for word in compounds}
+        asked_for = [term for word in compounds for term in (*terms[word], *parts[word])]
+        known = self._known_terms(index, list(dict.fromkeys(asked_for)))
+        unknown = [word for word in compounds if compounds[word] and not any(known[term] for term in terms[word])]
+        return {word: [part for part in parts[word] if known[part]] for word in unknown}
+
+    def _known_terms(self, index: str, terms: Sequence[str]) -> dict[str, bool]:
+        """Whether the index has each term; asked for once a minute at most."""
+        now = time.monotonic()
+        if len(self._parts) > MOST_KEPT:
+            self._parts = {}
+        parts = self._parts
+        new = [term for term in terms if term not in parts or now - parts[term][0] > TERMS_SECONDS]
+        for start in range(0, len(new), MOST_CLAUSES):
+            looked_for = new[start : start + MOST_CLAUSES]
+            answer = self.document_store.search(index, [{"size": 0, "aggs": {"terms": _frequencies(looked_for)}}])[0]
+            counts = [bucket["doc_count"] for bucket in answer["aggregations"]["terms"]["buckets"]]
+            parts |= {term: (now, count > 0) for term, count in zip(looked_for, counts, strict=True)}
+        return {term: parts[term][1] for term in terms}
+
+
+def _all(query: dict[str, Any], filters: list[dict[str, Any]]) -> dict[str, Any]:
+    """What matches a query, and filters, which leave its scores as they are."""
+    return {"bool": {"must": [query], "filter": filters}}
+
+
+def _nearest(name: str, vector: np.ndarray, filters: list[dict[str, Any]], top_k: int) -> dict[str, Any]:
+    """The nearest vectors of a field, each document once."""
+    return {
+        "field": name,
+        "query_vector": [round(number, 6) for number in vector.tolist()],
+        "k": top_k,
+        "num_candidates": min(10_000, max(100, 2 * top_k)),
+        "rescore_vector": {"oversample": OVERSAMPLE},
+        **({"filter": filters} if filters else {}),
+    }
+
+
+def _word_queries(asked: AskedWords) -> list[dict[str, Any]]:
+    """The words asked for as queries, of as many terms each as Elasticsearch allows; BM25's score is their sum."""
+    queries: list[dict[str, Any]] = []
+    clauses: list[dict[str, Any]] = []
+    n_terms = 0
+    for ways, times in asked.times.items():
+        size = sum(len(form) for way in ways for form in way)
+        if clauses and n_terms + size > MOST_CLAUSES:
+            queries.append({"bool": {"should": clauses}})
+            clauses, n_terms = [], 0
+        clauses.append(_word_clause(ways, times))
+        n_terms += size
+    return [*queries, {"bool": {"should": clauses}}] if clauses else []
+
+
+def _word_clause(ways: Ways, times: int) -> dict[str, Any]:
+    """A word as a query with the score of `Statistics.score`; what is simple is written simply."""
+    alternatives = []
+    for way in ways:
+        forms = [_form_clause(form) for form in way]
+        alternatives.append(forms[0] if len(forms) == 1 else {"dis_max": {"queries": forms}})
+    if len(alternatives) == 1 and len(ways[0]) == 1 and len(ways[0][0]) == 1:
+        return {"term": {WORDS: {"value": ways[0][0][0], "boost": times}}}
+    return {"dis_max": {"queries": alternatives, "tie_breaker": TIE_BREAKER.item(), "boost": times}}
+
+
+def _form_clause(form: Sequence[str]) -> dict[str, Any]:
+    terms = [{"term": {WORDS: term}} for term in form]
+    return terms[0] if len(terms) == 1 else {"bool": {"should": terms}}
+
+
+def _frequencies(terms: Sequence[str]) -> dict[str, Any]:
+    """An aggregation: in how many documents each of the terms is."""
+    return {"filters": {"filters": [{"term": {WORDS: term}} for term in terms]}}
+
+
+def _statistics_of(asked: AskedWords) -> dict[str, Any]:
+    """A search for BM25's statistics, of the whole index, whatever its shards and the filters."""
+    counted = {"lengths": {"stats": {"field": LENGTH}}, "asked": {"filter": {"exists": {"field": KEYS}}}}
+    if asked.terms:
+        counted["terms"] = _frequencies(asked.terms)
+    return {"size": 0, "aggs": counted}
+
+
+def _read_statistics(asked: AskedWords, counted: Mapping[str, Any]) -> Statistics:
+    lengths = counted["lengths"]
+    counts = [bucket["doc_count"] for bucket in counted["terms"]["buckets"]] if asked.terms else []
+    frequencies = dict(zip(asked.terms, counts, strict=True))
+    return Statistics(lengths["count"], lengths["avg"] or 0.0, frequencies)
+
+
+def _hits_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    hits: list[dict[str, Any]] = answer.get("hits", {}).get("hits", [])
+    return hits
+
+
+def _best_first(answers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The documents of several searches by their scores, of which each has a part."""
+    scores: dict[str, float] = {}
+    for answer in answers:
+        for hit in _hits_of(answer):
+            scores[hit["_id"]] = scores.get(hit["_id"], 0.0) + hit["_score"]
+    return sorted(scores, key=scores.__getitem__, reverse=True)
+
+
+def _found(
+    hits: _Hits,
+    kept: _KeptDocuments,
+    rows: Mapping[str, int],
+    asked: AskedWords,
+    query: str,
+    language: str | None,
+) -> Found:
+    """What was found, in the order of its rows, with BM25's score of each."""
+    names = sorted(rows, key=rows.__getitem__)
+    chosen = [kept.documents[rows[name]] for name in names]
+    bm25 = [hits.statistics.score(asked, terms) for _, terms in chosen]
+    cosines = [hits.by_meaning.get(name) for name in names]
+    scores = cosines if hits.by_meaning else bm25
+    columns: dict[str, list[Any]] = {
+        EMBEDDING_SCORE: cosines,
+        EMBEDDING_RANK: _ranks(list(hits.by_meaning), names),
+        BM25_SCORE: bm25,
+        BM25_RANK: _ranks(hits.by_words, names),
+        WORDING_RANK: _ranks(hits.by_wordings, names),
+    }
+    falling = [-np.inf if score is None else score for score in scores]
+    order = sorted(range(len(names)), key=falling.__getitem__, reverse=True)
+    meta = {STORED_QUESTION: True, BM25_LANGUAGE: language} | ({WORDINGS_COUNT: True} if hits.has_wordings else {})
+    return Found(
+        kept,
+        [rows[name] for name in names],
+        [document for document, _ in chosen],
+        order,
+        scores,
+        columns,
+        meta,
+        query_key(query),
+        is_whole=False,
+        has_embeddings=False,
+    )
+
+
+def _ranks(best: Sequence[str], names: Sequence[str]) -> list[int | None]:
+    """The rank of each name among the best, from 1."""
+    ranks = {name: rank for rank, name in enumerate(best, start=1)}
+    return [ranks.get(name) for name in names]

@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A FAQ in Elasticsearch: one index for each checkpoint, which `ap-ranker index` writes and everybody else reads."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Self
+
+from haystack import Document, default_from_dict, default_to_dict, logging
+from haystack.document_stores.types import DuplicatePolicy
+from haystack.errors import FilterError
+from haystack.utils import Secret
+
+from ap_ranker.errors import InputError, extra_for, library_errors, one_line
+from ap_ranker.settings import checked_arguments
+from ap_ranker.text.reading import READING_VERSION, question_key
+
+if TYPE_CHECKING:
+    from elasticsearch import Elasticsearch
+
+logger = logging.getLogger(__name__)
+
+WORDS, LENGTH, KEYS, NAMES = "ap_ranker_words", "ap_ranker_length", "ap_ranker_wordings", "ap_ranker_names"
+ASKED, MADE_BY, ENTRY = "ap_ranker_asked", "ap_ranker_made_by", "ap_ranker_entry"
+"""Fields of a document in the index, none of which is in its source: its terms and their number; what questions that
+are known to ask for it are found by; what files of wordings may call it; the vectors of its known wordings; what made
+these fields; and what stays when its text changes."""
+
+OF_INDEX = "ap_ranker"
+"""The key in the `_meta` of a mapping for what `ap-ranker index` notes of an index."""
+
+LAYOUT = 1
+"""The version of these fields."""
+
+_RESULTS = (
+    "responses.hits.hits._id,responses.hits.hits._score,responses.hits.hits._seq_no,responses.hits.hits._source,"
+    "responses._shards,responses.timed_out,responses.error,responses.status,responses.aggregations"
+)
+"""What is asked for of the answers to searches."""
+
+_CONNECTIONS = 25  # to each node; as many questions are asked at once
+
+
+def index_maker(origin: str, language: str | None) -> str:
+    """What makes an index, as 12 hexadecimal digits: the checkpoint and how it reads documents, and how BM25 reads."""
+    settings = json.dumps([LAYOUT, READING_VERSION, origin, language])
+    return blake2b(settings.encode(), digest_size=6).hexdigest()
+
+
+def wording_key(text: str) -> str:
+    """What a known wording and a question that is equal to it have in common."""
+    return _digest(question_key(text))
+
+
+def name_key(kind: str, name: str) -> str:
+    """What an answer's id or text in a file of wordings and its document have in common; `kind` is `id` or `text`."""
+    return _digest(f"{kind} {name}")
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def elasticsearch_library() -> Any:
+    """The official client's library; InputError without the extra."""
+    with extra_for("Elasticsearch needs", "elasticsearch"):
+        import elasticsearch
+        import elasticsearch.helpers
+
+        return elasticsearch
+
+
+class IncompleteSearchError(InputError):
+    """A search that not all shards have answered in time: candidates may be missing, so there is no answer."""
+
+
+class MissingIndexError(InputError):
+    """There is no index for this checkpoint."""
+
+
+@dataclass(frozen=True)
+class IndexFacts:
+    """What an index says of itself: the notes of `ap-ranker index`, and the type of each field that is mapped."""
+
+    notes: Mapping[str, Any]
+    fields: Mapping[str, str]
+
+    @classmethod
+    def of(cls, mapping: Mapping[str, Any]) -> IndexFacts:
+        """Those of a mapping."""
+        notes = mapping.get("_meta", {}).get(OF_INDEX, {})
+        return cls(notes, dict(_leaves(mapping.get("properties", {}))))
+
+
+def _leaves(properties: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    leaves: list[tuple[str, str]] = []
+    for name, options in properties.items():
+        leaves.append((prefix + name, options.get("type", "object")))
+        for inside in ("properties", "fields"):
+            leaves += _leaves(options.get(inside, {}), f"{prefix}{name}.")
+    return leaves
+
+
+@dataclass
+class _Opened:
+    """The client, once it is needed, and what is known of indexes."""
+
+    client: Any = None
+    facts: dict[str, IndexFacts] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class ElasticsearchFAQStore:
+    """
+    Where a FAQ is in Elasticsearch: a server, and a name. It reads; `ap-ranker index` writes.
+
+    Each checkpoint has an index of its own, `NAME-FINGERPRINT`, as its vectors cannot be compared with others; `NAME`
+    is an alias for the latest one. Nothing here creates an index. A search that not all shards answer is an error.
+
+    Its documents have the fields of Haystack's `ElasticsearchDocumentStore`, whose components may read the alias.
+
+    ### Usage example
+
+    ```python
+    from haystack_integrations.document_stores.ap_ranker import ElasticsearchFAQStore
+
+    store = ElasticsearchFAQStore(hosts="http://127.0.0.1:9200", index="faq")
+    ```
+    """
+
+    @checked_arguments
+    def __init__(
+        self,
+        *,
+        hosts: str | list[str] = "http://127.0.0.1:9200",
+        index: str = "faq",
+        api_key: Secret | None = Secret.from_env_var("ELASTIC_API_KEY", strict=False),  # noqa: B008
+        api_key_id: Secret | None = Secret.from_env_var("ELASTIC_API_KEY_ID", strict=False),  # noqa: B008
+        ca_certs: str | None = None,
+        ssl_assert_fingerprint: str | None = None,
+        request_timeout: float = 10.0,
+        client_settings: dict[str, Any] | None = None,
+        fields: dict[str, dict[str, Any]] | None = None,
+        settings: str | None = None,
+    ) -> None:
+        """
+        Create the store without connecting to the server.
+
+        :param hosts: The URL of each node.
+        :param index: The name of the FAQ, which is the alias.
+        :param api_key: The key; by default, the environment's `ELASTIC_API_KEY`, if that is set.
+        :param api_key_id: Its id, unless the key has it in itself; by default, `ELASTIC_API_KEY_ID`.
+        :param ca_certs: A PEM file with the certificate of who signed the server's.
+        :param ssl_assert_fingerprint: The SHA-256 fingerprint of that certificate, in place of the file.
+        :param request_timeout: The maximum number of seconds of a request.
+        :param client_settings: Further settings of the official client, such as `verify_certs`.
+        :param fields: Columns to filter by, as properties of a mapping: `{"topic": {"type": "keyword"}}`.
+        :param settings: A copy of `pipelines/elasticsearch_index.json` with other shards, replicas or analyzers.
+        :raises InputError: A value is of another type or out of range.
+        """
+        if not 0 < request_timeout < float("inf"):
+            raise InputError(f"Expected request_timeout as a number of seconds above 0, found {request_timeout!r}.")
+        self.hosts = hosts
+        self.index = index
+        self.api_key = api_key
+        self.api_key_id = api_key_id
+        self.ca_certs = ca_certs
+        self.ssl_assert_fingerprint = ssl_assert_fingerprint
+        self.request_timeout = request_timeout
+        self.client_settings = client_settings
+        self.fields = fields
+        self.settings = settings
+        self._opened = _Opened()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy connects for itself."""
+        return type(self).from_dict, (self.to_dict(),)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The store as basic types, without secrets."""
+        return default_to_dict(
+            self,
+            hosts=self.hosts,
+            index=self.index,
+            api_key=None if self.api_key is None else self.api_key.to_dict(),
+            api_key_id=None if self.api_key_id is None else self.api_key_id.to_dict(),
+            ca_certs=self.ca_certs,
+            ssl_assert_fingerprint=self.ssl_assert_fingerprint,
+            request_timeout=self.request_timeout,
+            client_settings=self.client_settings,
+            fields=self.fields,
+            settings=self.settings,
+        )
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Create the store from a dictionary, as made by `to_dict` or read from YAML."""
+        return default_from_dict(cls, data)
+
+    def index_of(self, maker: str) -> str:
+        """The index of an `index_maker`."""
+        return f"{self.index}-{maker}"
+
+    @property
+    def client(self) -> Elasticsearch:
+        """The official client. It is made on first use, and threads share it; no request is sent for it."""
+        with self._opened.lock:
+            if self._opened.client is None:
+                self._opened.client = self._connect()
+            client: Elasticsearch = self._opened.client
+            return client
+
+    def _connect(self) -> Elasticsearch:
+        key, key_id = (None if one is None else one.resolve_value() for one in (self.api_key, self.api_key_id))
+        if key_id and not key:
+            raise InputError(
+                "Expected api_key beside api_key_id, found none. Set ELASTIC_API_KEY, or leave ELASTIC_API_KEY_ID out."
+            )
+        options: dict[str, Any] = {"ca_certs": self.ca_certs, "ssl_assert_fingerprint": self.ssl_assert_fingerprint}
+        given = {name: value for name, value in options.items() if value is not None}
+        given |= self.client_settings or {}
+        try:
+            client: Elasticsearch = elasticsearch_library().Elasticsearch(
+                self.hosts,
+                api_key=(key_id, key) if key_id and key else key,
+                request_timeout=self.request_timeout,
+                **{"connections_per_node": _CONNECTIONS, "http_compress": True, **given},
+            )
+            return client
+        except (ValueError, TypeError, OSError) as error:
+            raise InputError(f"Expected valid settings of the Elasticsearch client ({one_line(error)}).") from error
+
+    def close(self) -> None:
+        """Close the connections; the next use opens them again."""
+        with self._opened.lock:
+            client, self._opened.client = self._opened.client, None
+            self._opened.facts = {}
+        if client is not None:
+            client.close()
+
+    def facts(self, index: str) -> IndexFacts:
+        """What an index says of itself, read once. MissingIndexError if there is none."""
+        known = self._opened.facts.get(index)
+        if known is None:
+            known = self._read_facts(index)
+            self._opened.facts[index] = known
+        return known
+
+    def forget(self, index: str) -> None:
+        """Read what an index says of itself anew when it is needed next."""
+        self._opened.facts.pop(index, None)
+
+    def _read_facts(self, index: str) -> IndexFacts:
+        found = self.client.options(ignore_status=404).indices.get_mapping(index=index)
+        if "error" in found:
+            raise self._missing(index)
+        mappings = [each["mappings"] for each in found.values()]
+        if len(mappings) != 1:
+            raise InputError(
+                f"Expected {index!r} as one index, found an alias of {len(mappings)}: {', '.join(sorted(found))}. "
+                f"Run `ap-ranker index`, which leaves the newest."
+            )
+        return IndexFacts.of(mappings[0])
+
+    def _missing(self, index: str) -> MissingIndexError:
+        return MissingIndexError(
+            f"Expected the index {index!r}, which holds what this checkpoint made of the FAQ {self.index!r}, found "
+            "none. Make it: ap-ranker index FAQ.csv --pipeline FILE.yaml"
+        )
+
+    def search(self, index: str, searches: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """
+        The answers to several searches of an index, by one request.
+
+        :param index: The index.
+        :param searches: Bodies of searches.
+        :returns: The answers, each of all shards.
+        :raises IncompleteSearchError: A shard has failed, is missing, or has not answered in time.
+        :raises MissingIndexError: There is no such index.
+        """
+        header = {"index": index, "allow_partial_search_results": False}
+        limits = {"timeout": f"{int(self.request_timeout * 1000)}ms", "track_total_hits": False}
+        lines = [line for search in searches for line in (header, {**limits, **search})]
+        found = self.client.msearch(searches=lines, filter_path=_RESULTS)
+        answers: list[dict[str, Any]] = found["responses"]
+        for answer in answers:
+            self._check_complete(index, answer)
+        return answers
+
+    def _check_complete(self, index: str, answer: Mapping[str, Any]) -> None:
+        shards = answer.get("_shards", {})
+        error = answer.get("error")
+        if error is None and not answer.get("timed_out") and shards.get("successful") == shards.get("total"):
+            return
+        if error is not None and error.get("type") == "index_not_found_exception":
+            self._opened.facts.pop(index, None)
+            raise self._missing(index)
+        if answer.get("status") == 400:
+            raise InputError(f"The index {index!r} refused the search: {_reason(error)}.")
+        if error is not None:
+            reason = _reason(error)
+        elif answer.get("timed_out"):
+            reason = f"it took more than {self.request_timeout:g} s"
+        else:
+            reason = f"{shards.get('successful')} of {shards.get('total')} shards answered"
+        raise IncompleteSearchError(
+            f"Expected an answer of all shards of the index {index!r}, found a part ({reason}). Candidates may be "
+            "missing, so nothing is answered. Look at the cluster's health, and ask again."
+        )
+
+    def documents(self, index: str, ids: Sequence[str]) -> dict[str, tuple[int, Document]]:
+        """The documents with these ids, as far as they are still there, each with the number of its last change."""
+        if not ids:
+            return {}
+        found = self.client.mget(
+            index=index, ids=list(ids), filter_path="docs._id,docs._seq_no,docs.found,docs._source,docs.error"
+        )
+        documents: dict[str, tuple[int, Document]] = {}
+        for hit in found["docs"]:
+            if "error" in hit:
+                raise IncompleteSearchError(
+                    f"Expected the document {hit['_id']!r} of the index {index!r}, found an error "
+                    f"({_reason(hit['error'])}). Look at the cluster's health, and ask again."
+                )
+            if not hit["found"]:
+                continue
+            document = read_document(hit["_id"], hit["_source"])
+            if document is not None:
+                documents[hit["_id"]] = hit["_seq_no"], document
+        return documents
+
+    def first_documents(self, index: str, limit: int) -> list[Document]:
+        """The first documents of an index, in no special order; at most 10,000."""
+        search = {"size": min(limit, 10_000), "query": {"exists": {"field": "content"}}, "sort": ["_doc"]}
+        hits = self.search(index, [search])[0].get("hits", {}).get("hits", [])
+        read = (read_document(hit["_id"], hit["_source"]) for hit in hits)
+        return [document for document in read if document is not None]
+
+    def query_of(self, index: str, filters: dict[str, Any]) -> dict[str, Any]:
+        """Haystack's filters as Elasticsearch takes them; FilterError if they are malformed or find nothing ever."""
+        from haystack_integrations.document_stores.elasticsearch.filters import _normalize_filters
+
+        if not isinstance(filters, dict):
+            raise FilterError(f"Expected filters as a dictionary, found {one_line(repr(filters), 80)}.")
+        known = self.facts(index).fields
+        for name in _fields_of(filters):
+            if known.get(name, "text") in ("text", "object", "nested", "dense_vector"):
+                mapped = sorted(one for one, kind in known.items() if kind not in ("text", "nested", "dense_vector"))
+                raise FilterError(
+                    f"Expected filters on fields of the mapping of {index!r} ({', '.join(mapped)}), found {name!r}. "
+                    f"Add it to the store's fields ({name}: {{type: keyword}}), and run `ap-ranker index` again."
+                )
+        with library_errors("Expected filters that Elasticsearch can apply", (KeyError, TypeError, AttributeError)):
+            query: dict[str, Any] = _normalize_filters(filters)
+            return query
+
+    def count_documents(self) -> int:
+        """The number of documents behind the alias."""
+        return int(self.client.count(index=self.index)["count"])
+
+    def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
+        """The documents behind the alias that match Haystack's filters, or all; at most 10,000."""
+        query = {"match_all": {}} if not filters else self.query_of(self.index, filters)
+        answer = self.search(self.index, [{"size": 10_000, "query": {"bool": {"filter": query}}}])[0]
+        hits = answer.get("hits", {}).get("hits", [])
+        read = (read_document(hit["_id"], hit["_source"]) for hit in hits)
+        return [document for document in read if document is not None]
+
+    def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
+        """Refused: an index is written by `ap-ranker index`, which makes all that a search needs."""
+        raise InputError(self._read_only)
+
+    def delete_documents(self, document_ids: list[str]) -> None:
+        """Refused, as `write_documents` is."""
+        raise InputError(self._read_only)
+
+    @property
+    def _read_only(self) -> str:
+        return (
+            f"Expected the index {self.index!r} to be read, found a write. Write it with "
+            "`ap-ranker index FAQ.csv --pipeline FILE.yaml`."
+        )
+
+
+def _reason(error: Mapping[str, Any] | None) -> str:
+    """Why a request failed, by its innermost cause."""
+    if error is None:
+        return "no reason given"
+    shard = next((one["reason"] for one in error.get("failed_shards", ())), None)
+    cause = shard or next(iter(error.get("root_cause") or ()), None) or error.get("caused_by") or error
+    return one_line(f"{cause.get('type')}: {cause.get('reason') or error.get('reason') or 'a shard has no node'}")
+
+
+def _fields_of(filters: Mapping[str, Any]) -> list[str]:
+    """The fields that filters name, as documents in the index have them."""
+    if isinstance(filters.get("field"), str):
+        return [filters["field"].removeprefix("meta.")]
+    conditions = filters.get("conditions")
+    nested = conditions if isinstance(conditions, list) else []
+    return [name for condition in nested if isinstance(condition, Mapping) for name in _fields_of(condition)]
+
+
+_NOT_META = ("id", "content", "blob", "embedding", "score", "sparse_embedding", "meta")
+
+
+def read_document(document_id: str, source: Mapping[str, Any]) -> Document | None:
+    """A document of the index. Others may write there, too: what is no document is left out, with a warning."""
+    content, nested = source.get("content"), source.get("meta", {})
+    if not isinstance(content, str | None) or not isinstance(nested, dict):
+        logger.warning(
+            "The document {document_id} of another writer is left out: expected a text as content and names with "
+            "values as meta, found content {content} and meta {meta}.",
+            document_id=document_id,
+            content=one_line(repr(content), 80),
+            meta=one_line(repr(nested), 80),
+        )
+        return None
+    meta = {name: value for name, value in source.items() if name not in _NOT_META}
+    return Document(id=document_id, content=content, meta={**nested, **meta})
