@@ -184,8 +184,7 @@ def train(
             scores = _scores(dev_set, ranker, on_progress) if scores is None else scores
         fusion = FusionFit.of(dev_set, ranker, scores, untrained=best_epoch == 0)
         scores, weights = fusion.fitted(scores)
-        report = _dev_report(fusion, scores, weights, data)
-        seconds = time.perf_counter() - started
+        report, seconds = _dev_report(fusion, scores, weights, data), time.perf_counter() - started
 
         # 3. Write the checkpoint.
         ranker.config = CheckpointConfig(
