@@ -135,18 +135,13 @@ class EvaluationSet:
 
         An `untrained` model has not learnt from the wordings, so that these are asked, too (`leave_one_out`).
         """
-        fusion = FusionFit.of(self, ranker, scores, untrained=untrained)
-        weights = fusion.weights()
-        return (fusion.raised if weights.wording else scores), weights
+        return FusionFit.of(self, ranker, scores, untrained=untrained).fitted(scores)
 
-    def cross_fitted(
-        self, ranker: Ranker, scores: CandidateScores, weights: Weights, *, untrained: bool = False
-    ) -> EvaluationReport:
+    def cross_fitted(self, fusion: FusionFit, scores: CandidateScores, weights: Weights) -> EvaluationReport:
         """As `report_of`, but each question is ranked by weights that were fitted to others alone.
 
         `weights` are those that were fitted to all questions: what helps there has a row of the report.
         """
-        fusion = FusionFit.of(self, ranker, scores, untrained=untrained)
         parts = parts_of([question.text for question in self.questions])
         of_each = [weights] * len(self.questions)
         for part in parts:
@@ -278,6 +273,11 @@ class FusionFit:
             if untrained and len(data.answers) <= RANK_ALL:
                 own = own_wordings(ranker, data)
         return cls(evaluation_set, raised, start, own)
+
+    def fitted(self, scores: CandidateScores) -> tuple[CandidateScores, Weights]:
+        """The scores that the weights for all questions are for, and these."""
+        weights = self.weights()
+        return (self.raised if weights.wording else scores), weights
 
     def weights(self, rows: NDArray[np.int64] | None = None) -> Weights:
         """The weights that fit all questions best, or some `rows` of them."""

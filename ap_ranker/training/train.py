@@ -25,7 +25,7 @@ from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import MIN_QUESTIONS
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
-from ap_ranker.evaluation.evaluation_set import EvaluationSet
+from ap_ranker.evaluation.evaluation_set import EvaluationSet, FusionFit
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.files import WriteError, writing
 from ap_ranker.models.base import JudgedCandidates
@@ -182,9 +182,9 @@ def train(
                 trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, states, started, callbacks, last)
                 best_epoch, scores = _learn(trainer, last, on_progress)
             scores = _scores(dev_set, ranker, on_progress) if scores is None else scores
-        scores, weights = dev_set.fit_fusion(ranker, scores, untrained=best_epoch == 0)
-        report = _dev_report(dev_set, ranker, scores, weights, data, untrained=best_epoch == 0)
-        seconds = time.perf_counter() - started
+        fusion = FusionFit.of(dev_set, ranker, scores, untrained=best_epoch == 0)
+        scores, weights = fusion.fitted(scores)
+        report, seconds = _dev_report(fusion, scores, weights, data), time.perf_counter() - started
 
         # 3. Write the checkpoint.
         ranker.config = CheckpointConfig(
@@ -299,18 +299,17 @@ def _question_files(data: Dataset, dev: Dataset, learnt: Dataset, start: Ranker 
     }
 
 
-def _dev_report(
-    dev_set: EvaluationSet, ranker: Ranker, scores: CandidateScores, weights: Weights, data: Dataset, *, untrained: bool
-) -> EvaluationReport:
+def _dev_report(fusion: FusionFit, scores: CandidateScores, weights: Weights, data: Dataset) -> EvaluationReport:
     """The report on the dev questions, each ranked by weights that were fitted to others, and which questions are new.
 
     Only the epoch was chosen on all of them.
     """
     seen = {question.text for question in data.questions}
     seen |= {text for answer in data.answers for text in answer.wordings}
+    dev_set = fusion.evaluation_set
     texts = [question.text for question in dev_set.questions]
     near = near_any(set(texts), seen)
-    report = dev_set.cross_fitted(ranker, scores, weights, untrained=untrained)
+    report = dev_set.cross_fitted(fusion, scores, weights)
     return replace(report, near=np.array([text in near for text in texts]))
 
 

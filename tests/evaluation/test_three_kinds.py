@@ -99,8 +99,7 @@ def test_weights_are_fitted_to_other_questions(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(evaluation_set, "fit_weight", record)
     fusion = FusionFit(asked, scores, Weights(), ([], []))
-    monkeypatch.setattr(FusionFit, "of", lambda *_, **__: fusion)
-    report = asked.cross_fitted(None, scores, Weights(bm25=1.0))  # type: ignore[arg-type]
+    report = asked.cross_fitted(fusion, scores, Weights(bm25=1.0))
     assert len(seen) == 5
     for row, ranking in enumerate(report.served):
         fits = [
