@@ -128,15 +128,6 @@ class EvaluationSet:
         pairs = zip(self.signals(scores), of_each, strict=True)
         return [rank(signals, own, calibration) for signals, own in pairs]
 
-    def fit_fusion(
-        self, ranker: Ranker, scores: CandidateScores, *, untrained: bool = False
-    ) -> tuple[CandidateScores, Weights]:
-        """Fit the weights of the known wordings, by default without any, and of BM25; the scores that they are for.
-
-        An `untrained` model has not learnt from the wordings, so that these are asked, too (`leave_one_out`).
-        """
-        return FusionFit.of(self, ranker, scores, untrained=untrained).fitted(scores)
-
     def cross_fitted(self, fusion: FusionFit, scores: CandidateScores, weights: Weights) -> EvaluationReport:
         """As `report_of`, but each question is ranked by weights that were fitted to others alone.
 
@@ -262,7 +253,7 @@ class FusionFit:
     def of(
         cls, evaluation_set: EvaluationSet, ranker: Ranker, scores: CandidateScores, *, untrained: bool
     ) -> FusionFit:
-        """What `fit_fusion` fits to."""
+        """What to fit to; an `untrained` model has not learnt from the wordings, so that these are asked, too."""
         raised = evaluation_set.with_wordings(ranker, scores)
         data = evaluation_set.dataset
         own: tuple[list[Signals], list[NDArray[np.bool_]]] = ([], [])

@@ -13,7 +13,7 @@ from naive.rule import soft_maximum
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation.evaluate import evaluate
-from ap_ranker.evaluation.evaluation_set import EvaluationSet
+from ap_ranker.evaluation.evaluation_set import EvaluationSet, FusionFit
 from ap_ranker.evaluation.scoring import score_candidates, score_wordings
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Weights, rank
@@ -97,7 +97,7 @@ def test_the_weight_is_0_unless_wordings_help(helps: bool, ranker: Ranker, monke
     scores = replace(scores, cosines=[np.zeros(40)] * 40)
     known = [2 * np.eye(40)[i if helps else (i * 7 + 3) % 40] - 1 for i in range(40)]
     monkeypatch.setattr(evaluation_set, "with_wordings", lambda *_: replace(scores, wordings=known))
-    raised, weights = evaluation_set.fit_fusion(ranker, scores)
+    raised, weights = FusionFit.of(evaluation_set, ranker, scores, untrained=False).fitted(scores)
     assert (weights.wording > 0) == helps
     assert (raised.wordings is not None) == helps
     added = DEFAULT_WEIGHT if helps else 0.0
@@ -113,4 +113,5 @@ def test_without_known_wordings_the_weight_is_the_default(ranker: Ranker, checkp
         (Ranker.from_pretrained(checkpoint, "cpu"), DATA, 0.0),  # a model that has no vectors of whole texts
     ):
         evaluation_set = EvaluationSet(dataset)
-        assert evaluation_set.fit_fusion(used, evaluation_set.timed_scores(used))[1].wording == expected
+        fusion = FusionFit.of(evaluation_set, used, evaluation_set.timed_scores(used), untrained=False)
+        assert fusion.weights().wording == expected
