@@ -116,9 +116,9 @@ def finished(table: Table) -> tuple[list[Entry], list[LeftOut]]:
     return entries, left_out
 
 
-MOST_GONE, SHARE_GONE, FEW_GONE = 20, 0.1, 2
-"""From so many entries on, or above such a share of them, a new version of a file has lost entries; one or two that go
-are an edit, however short the file is."""
+MOST_GONE, SHARE_GONE, FEW_GONE, SHORT = 20, 0.1, 2, 10
+"""From so many entries on, or above such a share of them, a new version of a file has lost entries. One or two that go
+are an edit, and a file with fewer than ten has no tenth to lose: its owner sees all of it."""
 
 
 def gone_entries(before: Sequence[Entry], after: Sequence[Entry]) -> list[Entry]:
@@ -130,8 +130,8 @@ def gone_entries(before: Sequence[Entry], after: Sequence[Entry]) -> list[Entry]
         for entry in before
         if question_key(entry.question) not in questions and normalized(entry.answer) not in answers
     ]
-    is_much = len(gone) >= MOST_GONE or len(gone) > max(FEW_GONE, SHARE_GONE * len(before))
-    return gone if is_much else []
+    is_share = len(before) >= SHORT and len(gone) > max(FEW_GONE, SHARE_GONE * len(before))
+    return gone if is_share or len(gone) >= MOST_GONE else []
 
 
 def why_kept(gone: Sequence[Entry], before: Sequence[Entry]) -> str:

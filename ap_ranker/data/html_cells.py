@@ -7,8 +7,9 @@ from html import unescape
 from html.parser import HTMLParser
 
 _INLINE = ("a", "b", "strong", "i", "em", "u", "s", "span", "font", "small", "sub", "sup", "mark", "code")
-_BLOCKS = ("p", "div", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6")
-_BLOCKS += ("table", "tbody", "thead", "tr", "td", "th", "blockquote", "section", "article", "pre")
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_TABLES = ("table", "tbody", "thead", "tr", "td", "th")
+_BLOCKS = (*_HEADINGS, *_TABLES, "p", "div", "ul", "ol", "li", "blockquote", "section", "article", "pre")
 _PAIRED = re.compile(rf"<({'|'.join((*_INLINE, *_BLOCKS))})(?:\s[^<>]*)?>.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
 _ALONE = re.compile(r"<(?:br|hr|img)(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _NAMED_ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{2,5}|#x[0-9a-fA-F]{2,5});")
@@ -49,7 +50,7 @@ class _Text(HTMLParser):
         elif tag == "a":
             address = dict(attrs).get("href") or ""
             self._links.append((address, len(self._parts)))
-        elif tag in ("p", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre"):
+        elif tag in ("p", "blockquote", "pre", *_HEADINGS):
             self._parts.append("\n\n")
         elif tag in _BLOCKS:
             self._parts.append("\n")

@@ -106,11 +106,10 @@ def find_layout(table: Table) -> Layout:
         return Layout.by_id
     if {"question", "answer"} <= columns:
         return Layout.judged if "label" in columns else Layout.pairs
-    export = f" Make a table of a help centre's export: ap-ranker extract {table.path} --output FAQ.csv."
     raise InputError(
         f"{table.path}: expected the columns (a) question, answer; (b) question, answer, label; or (c) qid, question, "
         f"answer_ids beside a file of answers with aid, answer; found {table.header}. If two of these hold questions "
-        f"and answers, name them: {OPTION}.{export if table.path.suffix == '.json' else ''}"
+        f"and answers, name them: {OPTION}."
     )
 
 

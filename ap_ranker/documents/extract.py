@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ap_ranker.data.faq import Entry
+from ap_ranker.data.faq import Entry, read_faq
 from ap_ranker.data.rows import LeftOut
 from ap_ranker.documents import is_faq, read_documents
 from ap_ranker.documents.markup_questions import DEFINITION, DETAILS, JSON_LD, MICRODATA, TABLE, MarkupQuestion
@@ -52,6 +52,7 @@ def extract(path: Path) -> Extracted:
     """
     if is_faq(path):
         require_file(path)
+        read_faq(path)  # what serve would refuse, too, is said here
         raise InputError(f"{path}: expected documents, found a table. To search it: ap-ranker serve {path}")
     reading = read_documents(path)
     found = [(entry, name) for name, file in reading.by_file.items() for entry in file.questions]

@@ -8,15 +8,16 @@ lift => elevator                            a question with the left words is se
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import cached_property
+from itertools import combinations, islice, product
 from pathlib import Path
 
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.safe_open import decode, open_file
 from ap_ranker.text.languages import stem
-from ap_ranker.text.reading import look_alike, surface_words
+from ap_ranker.text.reading import joined_words, look_alike, surface_words
 
 MOST = 16  # maximum number of forms in which a question is searched: each takes as long as the question itself
 
@@ -34,9 +35,13 @@ class Synonyms:
     lengths: tuple[int, ...]
     language: str | None
 
+    @cached_property
+    def _known_words(self) -> frozenset[str]:
+        return frozenset(word for key in self.others for word in key)
+
     def forms(self, question: str) -> list[str]:
-        """The question; then with each of its synonyms replaced, one at a time; then with all of them replaced."""
-        words = tuple(surface_words(question))
+        """The question; then with each of its synonyms replaced, one at a time; then two at a time, and so on."""
+        words = tuple(_read(question, self.language, self._known_words))
         keys = _keys(words, self.language)
         places: list[tuple[int, int, tuple[Words, ...]]] = []
         i = 0
@@ -50,14 +55,14 @@ class Synonyms:
 
 
 def _replaced(words: Words, places: Sequence[tuple[int, int, tuple[Words, ...]]]) -> Iterator[str]:
-    for start, length, others in places:
-        for other in others:
-            yield " ".join((*words[:start], *other, *words[start + length :]))
-    if len(places) > 1:
-        everywhere = list(words)
-        for start, length, others in reversed(places):
-            everywhere[start : start + length] = others[0]
-        yield " ".join(everywhere)
+    """The forms with one place replaced, then with two, and so on: each with every synonym of its places."""
+    for count in range(1, len(places) + 1):
+        for some in combinations(places, count):
+            for others in product(*(others for _, _, others in some)):
+                form = list(words)
+                for (start, length, _), other in zip(reversed(some), reversed(others), strict=True):
+                    form[start : start + length] = other
+                yield " ".join(form)
 
 
 def _keys(words: Words, language: str | None) -> Words:
@@ -81,16 +86,34 @@ def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:
     return Synonyms({key: tuple(each) for key, each in others.items()}, lengths, language)
 
 
+def _read(text: str, language: str | None, known: Container[str] | None = None) -> list[str]:
+    """The words of a text; one of several parts ("e-mail", "U.S.A.") joined, if the joined word is a `known` one."""
+    words: list[str] = []
+    for written in text.split():
+        parts = surface_words(written)
+        joined = "".join(parts)
+        is_one = len(parts) > 1 and len(joined_words(written)) == 1 and len(surface_words(joined)) == 1
+        is_known = known is None or _keys((joined,), language)[0] in known
+        words += [joined] if is_one and is_known else parts
+    return words
+
+
 def _pairs(text: str, language: str | None, place: str) -> Iterator[tuple[Words, list[Words]]]:
     """What is asked, as it is compared, and what is searched in its place, of one line: of many words the first."""
     one_way = "=>" in text
-    parts = [tuple(surface_words(part)) for part in re.split("=>" if one_way else "=", text)]
-    if len(parts) < 2 or (one_way and len(parts) > 2) or not all(parts):
+    terms = re.split("=>" if one_way else "=", text)
+    searched_words = [tuple(surface_words(term)) for term in terms]
+    if len(terms) < 2 or (one_way and len(terms) > 2) or not all(searched_words):
         raise InputError(
             f"{place}: expected words = other words, or words => other words; found {one_line(repr(text), 80)}."
         )
-    keys = [_keys(part, language) for part in parts]
-    for key in dict.fromkeys(keys[:1] if one_way else keys):
-        others = (part for part, other in zip(parts, keys, strict=True) if other != key)
-        if searched := list(islice(others, MOST)):
+    keys = [_keys(words, language) for words in searched_words]
+    asked: dict[Words, None] = {}
+    for term, key in zip(terms[:1] if one_way else terms, keys, strict=False):
+        asked[key] = None
+        asked[_keys(tuple(_read(term, language)), language)] = None
+    for key in asked:
+        others = (words for words, other in zip(searched_words, keys, strict=True) if other != key)
+        searched = list(islice(others, MOST))
+        if searched:
             yield key, searched

@@ -123,3 +123,18 @@ def test_ask_searches_with_synonyms(faq: Path, file: Path, checkpoint: Path, tmp
 def _write(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
+
+
+def test_every_form_of_a_question_with_several_synonyms(tmp_path: Path) -> None:
+    (tmp_path / "s.txt").write_text("cart = basket\nvoucher = coupon\nphone = mobile\n")
+    forms = read_synonyms(tmp_path / "s.txt").forms("phone cart voucher")
+    expected = {f"{a} {b} {c}" for a in ("phone", "mobile") for b in ("cart", "basket") for c in ("voucher", "coupon")}
+    assert {*forms} == expected and len(forms) == 8
+
+
+@pytest.mark.parametrize(
+    ("term", "question"), [("e-mail", "my email"), ("email", "my e-mail"), ("U.S.A.", "my USA"), ("USA", "my U.S.A.")]
+)
+def test_a_term_is_read_as_texts_are(term: str, question: str, tmp_path: Path) -> None:
+    (tmp_path / "s.txt").write_text(f"{term} = electronic post\n")
+    assert "my electronic post" in read_synonyms(tmp_path / "s.txt").forms(question)

@@ -1,4 +1,4 @@
-"""Files as other people keep them are read as they are meant: the tables of `file_shapes.py` and `more_file_shapes.py`."""
+"""Files of other people are read as they are meant: the tables of `file_shapes.py` and `more_file_shapes.py`."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def synonyms(tmp_path: Path) -> Synonyms:
         ("lift", ["elevator"]),
         ("elevator", []),
         ("SAP in the lift", ["payroll system in the lift", "personnel portal in the lift", "sap in the elevator",
-                             "payroll system in the elevator"]),
+                             "payroll system in the elevator", "personnel portal in the elevator"]),
         ("???", []),
     ],
 )  # fmt: skip
