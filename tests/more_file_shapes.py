@@ -87,9 +87,9 @@ more(
 more(
     "Rasa's rules",
     "nlu.yml",
-    f"nlu:\n- intent: parcel\n  examples: |\n    - {PARCEL}\n    - Where is [it](thing)?\nrules:\n"
-    "- rule: a\n  steps:\n  - intent: parcel\n  - action: utter_where\nresponses:\n  utter_where:\n"
-    f"  - text: {IN_APP}\n",
+    f"nlu:\n- intent: parcel\n  examples: |\n    - {PARCEL}\n    - Where is [it](thing)?\n"
+    "rules:\n- rule: a\n  steps:\n  - intent: parcel\n  - action: utter_where\n"
+    f"responses:\n  utter_where:\n  - text: {IN_APP}\n",
     [(PARCEL, IN_APP, "Where is it?")],
 )
 more(
@@ -197,8 +197,8 @@ more(
 more(
     "Hugo's TOML-like data in YAML",
     "faq.yml",
-    f"faq:\n  enable: true\n  faqItem:\n  - title: {PARCEL}\n    content: {IN_APP}\n"
-    f"  - title: {RETURN}\n    content: {DAYS}\n",
+    f"faq:\n  enable: true\n  faqItem:\n  - title: {PARCEL}\n    content: "
+    f"{IN_APP}\n  - title: {RETURN}\n    content: {DAYS}\n",
     BOTH,
 )
 more(

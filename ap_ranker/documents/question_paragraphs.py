@@ -69,8 +69,8 @@ def _open_list(items: Tag) -> None:
     entries = items.find_all("li", recursive=False)
     for entry in entries:
         first = next((node for node in entry.children if _text([node]).strip()), None)
-        nodes = first.children if getattr(first, "name", None) == "p" else [first]
-        line = next(iter(_lines_of(list(nodes))), [])
+        nodes: list[Any] = list(getattr(first, "children", ())) if getattr(first, "name", None) == "p" else [first]
+        line = next(iter(_lines_of(nodes)), [])
         if first is None or not _is_bold(line) or not _text(line).strip().endswith(QUESTION_MARKS):
             return
     for entry in entries:

@@ -1,4 +1,4 @@
-"""Files of other people are read as they are meant: the tables of `file_shapes.py` and `more_file_shapes.py`."""
+"""Files as other people keep them are read as they are meant: the tables of two modules beside these tests."""
 
 from __future__ import annotations
 

@@ -158,3 +158,22 @@ def test_following_the_advice_ranks_better(tmp_path: Path) -> None:
     assert mrr[1] > mrr[0] + 0.01
     assert "wordings" in second.advice
     assert findings(faq / "answers.csv", after, wordings=[known])[0].advice == second.advice
+
+
+def test_entries_that_ask_the_same_in_other_words() -> None:
+    import torch
+
+    from ap_ranker.data.faq import Entry
+    from ap_ranker.search.diagnosis import _same_in_other_words
+
+    class Vectors:
+        has_vectors = True
+
+        def embed_wordings(self, texts: Sequence[str]) -> torch.Tensor:
+            known = {"Refund?": [1.0, 0.0], "Money back?": [0.9, 0.1], "Opening hours?": [0.0, 1.0]}
+            return torch.tensor([known[text] for text in texts])
+
+    entries = [Entry(text, f"So: {text}", {}, text) for text in ("Refund?", "Opening hours?", "Money back?")]
+    [finding] = _same_in_other_words(Vectors(), entries)  # type: ignore[arg-type]
+    assert not absent("1 … Refund? … Money back?", finding.found)
+    assert not [*_same_in_other_words(Vectors(), entries[:2])]  # type: ignore[arg-type]
