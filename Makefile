@@ -71,7 +71,8 @@ crash: $(INSTALLED)  ## kill every command at 200 moments and fill its disk 20 t
 
 cluster: $(INSTALLED)  ## Elasticsearch on three nodes that are lost, paused and restarted; 20 minutes, and a table of costs
 	AP_RANKER_CLUSTER=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs tests/elastic
-	PYTHONPATH=tests:. $(BIN)/python -m benchmarks.elasticsearch_cost
+	PYTHONPATH=tests:. $(BIN)/python -m benchmarks.elasticsearch_cost \
+	  $(addprefix --documents ,$(wildcard ../shared/data/insuranceqa/answers.tsv.gz))
 
 fuzz: $(INSTALLED)  ## ten minutes of mutated inputs, from a seed that is printed; inputs that fail are kept in fuzz-failures/
 	PYTHONPATH=tests $(BIN)/python -m fuzz.run --seconds 600

@@ -66,6 +66,7 @@ class DeclaredPipeline:
     query: list[str]
     last: str
     takes_threshold: bool
+    embedder: APTextEmbedder | None = None  # of a question, for a store of another package
     version: object = None  # what differs between its checkpoints before and after a change, as `SearchSetup.look` says
     since: float = field(default_factory=time.time)  # when it began to be searched, in seconds since 1970
 
@@ -99,7 +100,8 @@ class DeclaredPipeline:
                 f"{path}: expected 'inputs: query: component.socket' (or a list) and 'outputs: documents: component."
                 f"documents' of the pipeline, found {safe_line(str(inputs))} and {safe_line(str(outputs))}."
             )
-        return cls(path, pipeline, query, last, f"{last}.score_threshold" in takes)
+        embedders = (part for part in components_of(pipeline) if isinstance(part, APTextEmbedder))
+        return cls(path, pipeline, query, last, f"{last}.score_threshold" in takes, next(embedders, None))
 
     def become(self, other: DeclaredPipeline) -> None:
         """Let the next question, and all that follow, meet the pipeline of another one that is ready to search."""
@@ -283,8 +285,8 @@ class DeclaredPipeline:
                 f"{self.path}: expected documents from {self.last!r}, found none. Does each component that needs the "
                 f"query get it? It goes to {', '.join(self.query)}."
             )
-        embedders = (part for part in components_of(self.pipeline) if isinstance(part, APTextEmbedder))
-        check_origin(next(embedders, None), documents)
+        if self.embedder is not None:
+            check_origin(self.embedder, documents)
         return documents
 
     def _search(self) -> AnswerSearch | None:

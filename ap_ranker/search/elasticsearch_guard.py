@@ -59,10 +59,8 @@ def check_shards(store: Any) -> None:
     ours.search(ours.index, [{"size": 0}])
 
 
-def check_origin(embedder: APTextEmbedder | None, documents: Sequence[Document]) -> None:
+def check_origin(embedder: APTextEmbedder, documents: Sequence[Document]) -> None:
     """InputError if documents were embedded by another checkpoint than the question."""
-    if embedder is None:
-        return
     fingerprint = embedder.loaded().fingerprint
     for document in documents:
         origin = document.meta.get(EMBEDDED_BY)

@@ -145,6 +145,7 @@ def make(request: pytest.FixtureRequest, place: Place) -> Callable[[], Case]:
 
 def test_the_table_has_all_components() -> None:
     registered = {kind.__name__ for kind in component.registry.values() if "ap_ranker" in kind.__module__}
+    registered.discard("ElasticsearchFAQRetriever")  # tests/elastic asks it, where there is a server
     assert {name for name in registered if not name.startswith("_")} - {"Taken"} == CASES.keys()
     assert {name for name in ap_ranker.__all__ if name in registered} | {"AgentSearch"} == CASES.keys()
 

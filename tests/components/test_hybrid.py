@@ -465,13 +465,13 @@ def test_index_embeds_and_ask_finds_what_shares_no_word(
 
 
 def test_ask_with_a_file_and_serve(pipeline: Path, faq: Path, tmp_path: Path) -> None:
-    """As `ap-ranker ask --documents` and `ap-ranker serve` do it; entries written by the one are known to the other."""
+    """As `ap-ranker ask --documents` and `ap-ranker serve` do it: one searches a file, the other what is written."""
     found = json.loads(invoke("ask", TEXTS[0], "--documents", faq, "--pipeline", pipeline, "--json"))
     assert {answer["answer"] for answer in found["answers"]} == set(TEXTS[1::2])
+    assert "3 added" in invoke("index", faq, "--pipeline", pipeline)
     search = DeclaredPipeline.load(pipeline)
     search.warm_up(search.fill(None, DEFAULT_MATCH))
     assert [d.meta["answer"] for d in search.run(TEXTS[0])] == [answer["answer"] for answer in found["answers"]]
-    assert "3 added" in invoke("index", faq, "--pipeline", pipeline)  # these have the mark now
     shutil.rmtree(tmp_path / "index")
 
 

@@ -144,6 +144,23 @@ def test_a_deleted_index_stays_deleted(search: Search, bi_encoder: Path, kind: s
     assert made.indexes() == []
 
 
+def test_an_index_that_is_being_made_anew_has_no_answers(search: Search) -> None:
+    """A server goes on while its index is deleted and made again: what is not there yet is no "none"."""
+    index(search, FAQ)
+    served = DeclaredPipeline.load(search.searching)
+    served.prepare()
+    current = search.current()
+    mapping = search.request("GET", f"{current}/_mapping")[current]["mappings"]
+    search.request("DELETE", current)
+    search.request("PUT", current, {"mappings": mapping, "settings": json.loads(_settings())["settings"]})
+    for refusing in (served.check, lambda: served.answer("battery")):
+        with refused("complete"):
+            refusing()
+    index(search, FAQ)
+    served.check()
+    assert served.answer("battery")[0]
+
+
 # 4: vectors of another checkpoint
 
 

@@ -346,8 +346,12 @@ class ElasticsearchFAQStore:
 
         if not isinstance(filters, dict):
             raise FilterError(f"Expected filters as a dictionary, found {one_line(repr(filters), 80)}.")
+        names = _fields_of(filters)
         known = self.facts(index).fields
-        for name in _fields_of(filters):
+        if not known.keys() >= set(names):  # one may be new
+            self.forget(index)
+            known = self.facts(index).fields
+        for name in names:
             if known.get(name, "text") in ("text", "object", "nested", "dense_vector"):
                 mapped = sorted(one for one, kind in known.items() if kind not in ("text", "nested", "dense_vector"))
                 raise FilterError(

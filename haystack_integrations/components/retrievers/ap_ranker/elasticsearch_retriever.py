@@ -196,13 +196,15 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         """
         index = self.index
         notes = self.document_store.facts(index).notes
-        if not notes.get("complete"):
-            self.document_store.forget(index)
-            raise MissingIndexError(
-                f"Expected the index {index!r} as `ap-ranker index` leaves it, found one that is not complete. Wait "
-                "until the command has ended, or run it again."
-            )
-        self.document_store.search(index, [{"size": 0}])
+        if not notes.get("complete") or not self.count_documents():
+            raise self._incomplete(index)
+
+    def _incomplete(self, index: str) -> MissingIndexError:
+        self.document_store.forget(index)
+        return MissingIndexError(
+            f"Expected the index {index!r} as `ap-ranker index` leaves it, found one that is not complete. Wait until "
+            "the command has ended, or run it again."
+        )
 
     def embedded(self, documents: list[Document]) -> list[Document]:
         """Copies of documents with the vectors of this checkpoint; the documents themselves if it has none."""
@@ -221,7 +223,7 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
 
     def count_documents(self) -> int:
         """The number of documents in the index of the checkpoint."""
-        search = {"size": 0, "track_total_hits": True, "aggs": {"texts": {"value_count": {"field": LENGTH}}}}
+        search = {"size": 0, "aggs": {"texts": {"value_count": {"field": LENGTH}}}}
         answer = self.document_store.search(self.index, [search])[0]
         return int(answer["aggregations"]["texts"]["value"])
 
@@ -292,6 +294,8 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         by_meaning, by_wordings = rest[: len(meaning)], rest[len(meaning) :]
         hits = [hit for answer in answers[1:] for hit in _hits_of(answer)]
         counted = answers[0]["aggregations"]
+        if not counted["lengths"]["count"]:  # it was deleted, and is being made anew
+            raise self._incomplete(index)
         return _Hits(
             _best_first(by_words),
             {hit["_id"]: 2 * hit["_score"] - 1 for answer in by_meaning for hit in _hits_of(answer)},
