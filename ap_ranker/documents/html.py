@@ -150,6 +150,9 @@ def _remove_what_is_no_text(soup: BeautifulSoup) -> None:
 MOST_SPANNED = 20
 """Maximum number of columns that a cell of a table spans."""
 
+LONGEST_NUMBER = 9
+"""Digits that are read of a number."""
+
 _FEW = 64
 _LONG_SPACE = re.compile(rf"[\t \r\n]{{{_FEW},}}+")
 """White space for which the converter takes a time that grows with the square of its length."""
@@ -175,8 +178,10 @@ def _to_text(tag: Tag) -> str:
     for each in tag(["summary", "dt"]):  # else nothing separates it from what follows
         each.name = "p"
     for cell in tag(["td", "th"]):  # the converter adds a cell for each column that one spans
-        if str(cell.get("colspan", "")).isdigit():
-            cell["colspan"] = str(min(int(cell["colspan"]), MOST_SPANNED))
+        spanned = str(cell.get("colspan", ""))
+        if spanned.isdecimal():
+            # Python refuses numbers of thousands of digits.
+            cell["colspan"] = str(min(int(spanned[:LONGEST_NUMBER]), MOST_SPANNED))
     full: set[int] = set()  # elements with text; each is visited once, however deep the texts are
     strings: list[Any] = list(tag.strings)
     for i, string in enumerate(strings):
