@@ -96,7 +96,7 @@ def test_what_visitors_said_is_listed(folder: Path, website: Database) -> None:
 
 
 def test_what_is_exported_trains(folder: Path, website: Database) -> None:
-    judge(website, "parcel where")
+    judge(website, "has the courier lost it")  # no near copy of a dev question
 
     feedback(folder, "export", "said.jsonl")
 

@@ -58,6 +58,6 @@ def test_ordinary_texts_stay_as_they_are() -> None:
 
 
 def test_a_long_text_takes_no_time() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     without_repetition("a b " * 100_000 + "c")
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

@@ -21,7 +21,7 @@ from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import Rate
 from ap_ranker.web.owner.sessions import COOKIE
-from ap_ranker.web.traces import delete_older
+from ap_ranker.web.retention import delete_older
 
 from .own_server import OWNER, OWNER_KEY, OwnServer, serving
 from .visiting import answers, click, client_of, judgements_of, kept
