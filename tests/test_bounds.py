@@ -13,16 +13,26 @@ pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from haystack import Document
 
+from ap_ranker.data import column_names
 from ap_ranker.data.rows import check_columns
 from ap_ranker.documents import html
 from ap_ranker.files import guarded
 from ap_ranker.ranking.explanation import Token
-from ap_ranker.text import kept_results, languages, reading
+from ap_ranker.text import kept_results, languages, near_copies, question_words, reading
+from ap_ranker.text.near_copies import forms_of
 from ap_ranker.text.synonyms import MOST, read_synonyms
 from ap_ranker.web import presentation
 from ap_ranker.web.page.markdown import MAX_CHARACTERS, MOST_TIMES, to_html
 
 passages = importlib.import_module("ap_ranker.documents.passages")
+
+KEPT_OF_QUESTIONS = (
+    near_copies._kept_hash,
+    near_copies._slips,
+    question_words._kept_words,
+    question_words._kept_spelling,
+    column_names._kept_plain,
+)
 
 LENGTH = 6_000
 AROUND = 100
@@ -113,3 +123,13 @@ def test_results_are_kept_up_to_a_number_of_characters() -> None:
     double("longer than ten")
     double("longer than ten")
     assert read[-2:] == ["longer than ten"] * 2
+
+
+def test_nothing_is_kept_of_long_words_of_questions() -> None:
+    forms_of("a")  # reads its lists
+    before = [kept.cache_info().currsize for kept in KEPT_OF_QUESTIONS]
+    for letter in "abcdef":
+        forms_of(letter * 9_000)
+        column_names.plain(letter * 9_000)
+    after = [kept.cache_info().currsize for kept in KEPT_OF_QUESTIONS]
+    assert after == before

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import gc
 import importlib
+import json
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,10 +26,10 @@ pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 from haystack import Document
 
 from ap_ranker.cli import console
-from ap_ranker.data import column_names, tables
+from ap_ranker.data import chat_files, column_names, html_cells, json_tables, several_texts, tables
 from ap_ranker.data.audit import checks, repairs
 from ap_ranker.data.rows import check_columns, stripped
-from ap_ranker.documents import convert, exports, html
+from ap_ranker.documents import convert, exports, html, markup_questions
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import guarded, unguarded
 from ap_ranker.ranking.bm25 import BM25, shared_words
@@ -35,15 +37,17 @@ from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.search.load_pipeline import safe_line, without_credentials
 from ap_ranker.text import reading
 from ap_ranker.text.language_detection import detect_language
-from ap_ranker.text.near_copies import near_groups
+from ap_ranker.text.near_copies import forms_of, near_groups
 from ap_ranker.text.nearest_word import NearestWords
+from ap_ranker.text.question_words import question_words
 from ap_ranker.text.synonyms import read_synonyms
 from ap_ranker.text.tokenizer import WordTokenizer, split_words, symbols_apart
 from ap_ranker.training.augment import _SENTENCE_END
 from ap_ranker.web import presentation
-from ap_ranker.web.page import markdown
+from ap_ranker.web.page import markdown, settings
 from ap_ranker.web.suggestions import Suggestions
 
+question_paragraphs = importlib.import_module("ap_ranker.documents.question_paragraphs")
 passages = importlib.import_module("ap_ranker.documents.passages")
 sections = importlib.import_module("ap_ranker.documents.sections")
 
@@ -82,6 +86,43 @@ def refusing(read: Reader) -> Reader:
             return None
 
     return reader
+
+
+LABELS = ("", "q", "Q no. 1", "question 1.", "a", "answer 1", "2.", "faq -")
+
+
+def of_labels(text: str) -> Any:
+    """Labels of questions and answers, with a text behind that may belong to them."""
+    lines = [label + text for label in LABELS]
+    return [convert.text_with_questions(line) for line in lines], list(map(question_paragraphs.without_label, lines))
+
+
+def of_json_ld(text: str) -> Any:
+    for inner in (text, f'{{"a" {text} b', f'{{"a": "b"}} // {text}', f"/* {text} {{"):
+        with suppress(ValueError, RecursionError):
+            markup_questions._parse_json_ld(inner)
+
+
+def of_name_below(text: str) -> Any:
+    return question_words(f"Where is my parcel?\n{text}1")
+
+
+def of_rasa(text: str) -> Any:
+    value = {"nlu": [{"intent": "a", "examples": text}], "responses": {"utter_a": [{"text": text}]}}
+    return list(chat_files.rasa_intents(value))
+
+
+def of_json(text: str) -> Any:
+    rows = [{"question": part, "answer": {"rendered": [part, part]}} for part in pieces(text)]
+    return list(json_tables.read_json(json.dumps(rows).encode(), Path("faq.json")))
+
+
+def of_json_as_it_is(text: str) -> Any:
+    return list(json_tables.read_json(encoded(text), Path("faq.json")))
+
+
+def of_yaml(text: str) -> Any:
+    return list(json_tables.read_yaml_table(encoded(text), Path("faq.yaml")))
 
 
 def encoded(text: str) -> bytes:
@@ -144,6 +185,23 @@ READERS: dict[str, tuple[Reader, int]] = {
     "rows of TSV": (of_table("tsv"), SLOW),
     "names of columns": (refusing(lambda text: check_columns(text.split(), "faq.csv")), FAST),
     "a column's name": (column_names.plain, FAST),
+    "a column's language": (column_names.split_language, FAST),
+    "a column's role": (column_names.has_role, FAST),
+    "a cell with HTML": (lambda text: html_cells.shown_text(f"<br>{text}"), MIDDLE),
+    "a cell that may have HTML": (html_cells.shown_text, FAST),
+    "escaped line ends": (lambda text: several_texts._unescaped(f"{text}\\n"), FAST),
+    "examples of Rasa": (of_rasa, FAST),
+    "JSON of rows": (refusing(of_json), SLOW),
+    "JSON": (refusing(of_json_as_it_is), FAST),
+    "YAML": (refusing(of_yaml), SLOW),
+    "labels of questions": (of_labels, MIDDLE),
+    "marks of sites": (convert.without_site_marks, FAST),
+    "marks of sites, one line": (lambda text: convert.without_site_marks("import a " + " ".join(text.split())), FAST),
+    "JSON-LD": (of_json_ld, FAST),
+    "words of a question": (question_words, SLOW),
+    "words of a question, a name below": (of_name_below, SLOW),
+    "forms of a question": (forms_of, SLOW),
+    "addresses of the page": (refusing(lambda text: settings.PageSettings(contact=f"a@{text}")), FAST),
     "numbers": (tables._NUMBERS.fullmatch, FAST),
     "stripped": (stripped, FAST),
     "repaired": (repairs.repaired, FAST),

@@ -52,7 +52,7 @@ def is_rasa(value: dict[str, Any]) -> bool:
     return isinstance(value.get("nlu"), list) and isinstance(value.get("responses"), dict)
 
 
-_ANNOTATION = re.compile(r"\[([^\]\n]*)\](?:\([^)\n]*\)|\{[^}\n]*\})")
+_ANNOTATION = re.compile(r"\[([^\[\]\n]*)\](?:\([^()\n]*\)|\{[^{}\n]*\})")
 """What an example's word is marked with: `[Berlin](city)`."""
 
 

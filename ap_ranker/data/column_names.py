@@ -9,12 +9,17 @@ from functools import lru_cache
 from pathlib import Path
 
 from ap_ranker.text.language_detection import LANGUAGES
+from ap_ranker.text.languages import LONGEST_KEPT
 from ap_ranker.text.normal_form import normal_form
 
 
-@lru_cache(maxsize=2**16)  # each name is compared with those of all languages
 def plain(name: str) -> str:
     """A column's name as it is compared: without upper case and marks around it."""
+    return _kept_plain(name) if len(name) <= LONGEST_KEPT else _kept_plain.__wrapped__(name)
+
+
+@lru_cache(maxsize=2**16)  # each name is compared with those of all languages
+def _kept_plain(name: str) -> str:
     folded = normal_form("NFKC", name).casefold()
     return " ".join(folded.strip(" \t\r\n:*?.#\"'“”„«»\u200b\u200e\u200f\u2060\ufeff").split())
 

@@ -20,6 +20,7 @@ from ap_ranker.documents.html import Converted, read_page, slugs
 from ap_ranker.documents.question_paragraphs import ANSWER_LABEL, QUESTION_LABEL
 from ap_ranker.errors import InputError, extra_for, library_errors
 from ap_ranker.safe_open import MAX_YAML, check_growth, check_zip, decode, open_file, parse_yaml, require_file, save_as
+from ap_ranker.text.markdown_code import code_blocks
 from ap_ranker.text.markdown_tables import lacks_cells
 
 _KINDS = {
@@ -125,26 +126,26 @@ def _with_own_ids(html: str) -> str:
 
 _OF_SITES = re.compile(
     r"^[ \t]*(?::{3,}[ \t]*(?:[\w-]+(?:\{[^}\n]*\})?)?|[!?]{3}\+?[ \t]+[\w-]+|\{[%{]<?.*?>?[%}]\})[ \t]*(?P<title>.*)$"
-    r"|^(?:import\b.*\bfrom\s+['\"].*['\"];?|import\s+['\"].*['\"];?|export\s+(?:const|default|let)\b.*)[ \t]*$"
-    r"|\{/\*.*?\*/\}",
+    r"|^(?:(?>import\b.*?\bfrom\s++['\"]).*['\"];?|import\s++['\"].*['\"];?|export\s++(?:const|default|let)\b.*)[ \t]*$"
+    r"|\{/\*.*?(?:\*/\}|(?P<unclosed>$))",
     re.MULTILINE,
 )
 """What site generators have in Markdown beside text: `:::tip Title`, `!!! note "Title"`, tags of templates, imports."""
-
-_CODE_BLOCK = re.compile(r"^([ \t]*)(`{3,}|~{3,})[^\n]*\n.*?^\1\2[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
 def without_site_marks(text: str) -> str:
     """Markdown without the marks of site generators, but with the titles of what they mark; code stays as it is."""
     parts: list[str] = []
     end = 0
-    for code in _CODE_BLOCK.finditer(text):
-        parts += [_OF_SITES.sub(_title_of_mark, text[end : code.start()]), code[0]]
-        end = code.end()
+    for code_start, code_end in code_blocks(text):
+        parts += [_OF_SITES.sub(_title_of_mark, text[end:code_start]), text[code_start:code_end]]
+        end = code_end
     return "".join([*parts, _OF_SITES.sub(_title_of_mark, text[end:])])
 
 
 def _title_of_mark(mark: re.Match[str]) -> str:
+    if mark["unclosed"] is not None:
+        return mark[0]
     return (mark["title"] or "").strip(' "[]')
 
 

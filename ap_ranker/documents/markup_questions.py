@@ -200,15 +200,17 @@ def read_json_ld(
     return entries, faults
 
 
-_AROUND_JSON = re.compile(
-    r"\A(?:\s|<!--|(?://|/\*)?\s*<!\[CDATA\[(?:\s*\*/)?)+|(?:\s|;|-->|(?://|/\*)?\s*\]\]>(?:\s*\*/)?|//\s*(?=-->|\]\]>))+\Z"
-)
+_BEFORE_JSON = re.compile(r"(?:\s*+(?:<!--|(?:(?://|/\*)\s*+)?<!\[CDATA\[(?:\s*+\*/)?+))*+\s*+")
+_BEHIND_JSON = re.compile(r"(?:[\s;]|-->|//|/\*|\*/|\]\]>)*+")
 """What stands around JSON in pages: comments, CDATA, and a semicolon."""
 
 _STRING_OR_FAULT = re.compile(
-    r'"(?:[^"\\]|\\.)*"|(?P<value>\{\{.*?\}\})|(?P<tag>\{%.*?%\}|/\*.*?\*/)|(?P<comma>,(?=\s*[\]}]))', re.DOTALL
+    r'"(?:[^"\\]|\\.)*+"|(?P<value>\{\{.*?\}\})|(?P<tag>\{%.*?%\}|/\*.*?\*/)|(?P<comma>,(?=\s*[\]}]))'
+    r'|(?P<unclosed>(?:"|\{\{|\{%|/\*).*)',
+    re.DOTALL,
 )
-"""A text of JSON, which stays; or a value or a tag of a template, a comment, a comma behind the last value."""
+"""A text of JSON, which stays; or a value or a tag of a template, a comment, a comma behind the last value; or all that
+follows the beginning of one of these that does not end."""
 
 
 def _parse_json_ld(text: str) -> Any:
@@ -216,12 +218,15 @@ def _parse_json_ld(text: str) -> Any:
     try:
         return json.loads(text, strict=False)
     except ValueError as error:
-        inner = _AROUND_JSON.sub("", text)
-        inner = _STRING_OR_FAULT.sub(_without_fault, inner)
+        before = _BEFORE_JSON.match(text)
+        inner = _STRING_OR_FAULT.sub(_without_fault, text[before.end() if before else 0 :]).lstrip()
         try:
-            return json.loads(inner, strict=False)
+            value, end = json.JSONDecoder(strict=False).raw_decode(inner)
         except ValueError:
             raise error from None
+        if not _BEHIND_JSON.fullmatch(inner, end):
+            raise error from None
+        return value
 
 
 def _without_fault(match: re.Match[str]) -> str:

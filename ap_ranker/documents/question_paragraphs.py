@@ -14,16 +14,18 @@ if TYPE_CHECKING:
 _QUESTION_WORDS = "q|question|frage|pregunta|domanda|pergunta|vraag|faq"
 
 QUESTION_LABEL = re.compile(
-    rf"\s*(?:(?:{_QUESTION_WORDS})[ \t]*(?:no\.?|nr\.?|#)?[ \t]*[\d.]*[ \t]*[:.)\u2013\uff1a-]+|q\d+)\s+(?=\S)",
+    rf"\s*+(?:(?:{_QUESTION_WORDS})[ \t]*+(?:(?:no\.?|nr\.?|#)[ \t]*+)?(?:\.*+\d++)*+"
+    r"(?:\.*+[ \t]*+[:.)\u2013\uff1a-]++|[:.)\u2013\uff1a-]++)|q\d++)\s++(?=\S)",
     re.IGNORECASE,
 )
 """What a question is labelled with: "Q1:", "Q.", "Question 2:"."""
 
-NUMBER = re.compile(r"\s*[([]?\d{1,3}(?:\.\d{1,3})*[.):\]]*\s+(?=\S)")
+NUMBER = re.compile(r"\s*+[([]?\d{1,3}(?:\.\d{1,3})*[.):\]]*\s++(?=\S)")
 """The number of a heading: "2.", "3.1", "(4)"."""
 
 ANSWER_LABEL = re.compile(
-    r"\s*(?:a|answer|ans|antwort|réponse|respuesta|risposta|resposta|antwoord)[ \t]*\d*[ \t]*[:.)\uff1a]+\s*(?=\S)",
+    r"\s*+(?:a|answer|ans|antwort|réponse|respuesta|risposta|resposta|antwoord)[ \t]*+(?:\d++[ \t]*+)?"
+    r"[:.)\uff1a]+\s*+(?=\S)",
     re.IGNORECASE,
 )
 """What an answer is labelled with: "A:", "Answer:"."""

@@ -12,12 +12,12 @@ from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.documents.html import Converted, letters
 from ap_ranker.documents.markup_questions import JSON_LD, MarkupQuestion
 from ap_ranker.documents.question_paragraphs import is_labelled, without_answer_label, without_label
+from ap_ranker.text.markdown_code import code_blocks
 from ap_ranker.text.reading import question_key
 
 HEADING = "heading"
 """The kind of a question that is a heading."""
 
-_FENCE = re.compile(r"^(?P<fence>`{3,}+|~{3,}+)(?P<rest>.*)$", re.MULTILINE)
 _HEADING = re.compile(r"^(?P<level>#{1,6}) (?P<title>.+)$", re.MULTILINE)
 
 _UNUSABLE = re.compile(r"[\0\ud800-\udfff\ue000-\uf8ff]")
@@ -91,23 +91,8 @@ def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _headings(text: str) -> Iterator[re.Match[str]]:
-    """The headings of a text, but for lines of code that look like one.
-
-    Code begins with a line of three backticks or more, and ends with one of as many alone; else it is none.
-    """
-    fences = list(_FENCE.finditer(text))
-    ends: defaultdict[str, list[int]] = defaultdict(list)  # of what may end code, by its marks
-    for fence in fences:
-        if not fence["rest"].strip(" \t"):
-            ends[fence["fence"]].append(fence.start())
-    inside: list[tuple[int, int]] = []
-    end = 0
-    for fence in fences:
-        closing = ends[fence["fence"]]
-        at = bisect_right(closing, fence.start())
-        if fence.start() >= end and at < len(closing):
-            end = closing[at] + len(fence["fence"])
-            inside.append((fence.start(), end))
+    """The headings of a text, but for lines of code that look like one."""
+    inside = code_blocks(text)
     starts = [start for start, _ in inside]
     for heading in _HEADING.finditer(text):
         before = bisect_right(starts, heading.start()) - 1

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ap_ranker.text.languages import LONGEST_KEPT
 from ap_ranker.text.question_words import Words, is_character, is_fixed, question_words, size
 from ap_ranker.text.reading import near_key
 
@@ -242,12 +243,13 @@ class _Ring:
     def slips(self) -> Iterator[int]:
         """After a slip in a word."""
         for place in self.free:
-            slips = _slips(self.words[place])
+            word = self.words[place]
+            slips = _slips(word) if SLIP <= len(word) <= LONGEST_KEPT else []  # what is longer is no word
             if len(self.words) < FEWEST_NEIGHBOURS:
                 yield from (self._changed(place, 1, [slip]) for slip in slips)
                 continue
-            before, word, after = (self.hashes[(place + step) % len(self.hashes)] for step in (-1, 0, 1))
-            others = self.total - _pair(before, word) - _pair(word, after)
+            before, own, after = (self.hashes[(place + step) % len(self.hashes)] for step in (-1, 0, 1))
+            others = self.total - _pair(before, own) - _pair(own, after)
             yield from [(others + _pair(before, slip) + _pair(slip, after)) & _MASK for slip in slips]
 
     def turned(self) -> Iterator[int]:
@@ -301,8 +303,12 @@ def _pair(one: int, other: int) -> int:
     return mixed ^ mixed >> 32
 
 
-@lru_cache(maxsize=2**17)
 def _hash(word: str) -> int:
+    return _kept_hash(word) if len(word) <= LONGEST_KEPT else _kept_hash.__wrapped__(word)
+
+
+@lru_cache(maxsize=2**17)
+def _kept_hash(word: str) -> int:
     digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
@@ -310,8 +316,6 @@ def _hash(word: str) -> int:
 @lru_cache(maxsize=2**15)
 def _slips(word: str) -> list[int]:
     """The hashes of a word with a letter less, but the first, and with two neighbouring letters exchanged."""
-    if len(word) < SLIP:
-        return []
     slips = {word[:place] + word[place + 1] + word[place] + word[place + 2 :] for place in range(1, len(word) - 1)}
     if len(word) > SLIP:
         slips |= {word[:place] + word[place + 1 :] for place in range(1, len(word))}

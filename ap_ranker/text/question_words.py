@@ -18,7 +18,7 @@ from typing import Any
 
 import regex
 
-from ap_ranker.text.languages import UNSPACED
+from ap_ranker.text.languages import LONGEST_KEPT, UNSPACED
 from ap_ranker.text.reading import fold, look_alike, lower, plain
 
 Words = tuple[str, ...]
@@ -47,7 +47,8 @@ _CLAUSE = regex.compile(
 _SENTENCE_END = regex.compile(r"[;:.?!|\n\u3002\uff1f\uff01\uff1a\uff1b\u061f\u0964\[\]]|(?<=\s)[-\u2013\u2014]+(?=\s)")
 _NUMBER = regex.compile(r"(?<=\d)[.,:](?=\d)")  # 1.5 and 8:30 are one word
 _NAME_BELOW = regex.compile(
-    r"(?<=[.?!\u3002\uff1f\uff01])[ \t]*\n\s*(?:[-\u2013\u2014]+\s*)?(?:\p{Lu}[\p{L}.'\u2019-]*[ \t]*){1,3}$"
+    r"(?<=[.?!\u3002\uff1f\uff01])[ \t]*+\n\s*+(?:[-\u2013\u2014]++\s*+)?+"
+    r"\p{Lu}[\p{L}.'\u2019-]*+(?:[ \t]++\p{Lu}[\p{L}.'\u2019-]*+){0,2}[ \t]*$"
 )
 _LINE_BELOW = regex.compile(r"\n[-_]{2,}[ \t]*(?:\n.*)?$", regex.DOTALL)
 _SHORTENED = regex.compile(r"^(\p{L}+)'(?:s|m|re|ve|ll|d)$")
@@ -217,8 +218,12 @@ def _split(text: str) -> Words:
     return tuple(word for token in _TOKEN.findall(lower(plain(text))) for word in _words_of(token))
 
 
-@lru_cache(maxsize=2**16)
 def _words_of(token: str) -> Words:
+    return _kept_words(token) if len(token) <= LONGEST_KEPT else _kept_words.__wrapped__(token)
+
+
+@lru_cache(maxsize=2**16)
+def _kept_words(token: str) -> Words:
     word = fold(look_alike(token.strip("'")))
     if shortened := _SHORTENED.match(word):
         word = shortened[1]
@@ -228,9 +233,13 @@ def _words_of(token: str) -> Words:
     return tuple(same.get(each, each) for part in words if (each := part.replace("'", "")))
 
 
-@lru_cache(maxsize=2**16)
 def _spelled(word: str) -> str:
-    """A word in the one of its spellings that is compared."""
+    """A word in the one of its spellings that is compared; what is longer than any word stays as it is."""
+    return _kept_spelling(word) if len(word) <= LONGEST_KEPT else word
+
+
+@lru_cache(maxsize=2**16)
+def _kept_spelling(word: str) -> str:
     for pattern, spelling in _spellings():
         word = pattern.sub(spelling, word)
     return word

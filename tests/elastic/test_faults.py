@@ -150,9 +150,10 @@ def test_an_index_that_is_being_made_anew_has_no_answers(search: Search) -> None
     served = DeclaredPipeline.load(search.searching)
     served.prepare()
     current = search.current()
-    mapping = search.request("GET", f"{current}/_mapping")[current]["mappings"]
+    made = search.request("GET", current)[current]
+    settings = {"analysis": made["settings"]["index"]["analysis"]}
     search.request("DELETE", current)
-    search.request("PUT", current, {"mappings": mapping, "settings": json.loads(_settings())["settings"]})
+    search.request("PUT", current, {"mappings": made["mappings"], "settings": settings})
     for refusing in (served.check, lambda: served.answer("battery")):
         with refused("complete"):
             refusing()

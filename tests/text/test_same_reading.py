@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import random
 import re
 import unicodedata
@@ -11,12 +12,14 @@ import pytest
 import regex
 
 from ap_ranker.data.audit import checks, repairs
-from ap_ranker.documents import convert
+from ap_ranker.documents import convert, markup_questions
 from ap_ranker.search.load_pipeline import without_credentials
 from ap_ranker.text import reading
 from ap_ranker.text.languages import UNSPACED
 from ap_ranker.text.normal_form import FEW, normal_form
+from ap_ranker.text.question_words import _NAME_BELOW
 
+question_paragraphs = importlib.import_module("ap_ranker.documents.question_paragraphs")
 sections = importlib.import_module("ap_ranker.documents.sections")  # a function of the room has the same name
 
 MANY = 20_000
@@ -139,11 +142,100 @@ def test_credentials_are_hidden_as_before() -> None:
 
 
 def test_code_between_headings() -> None:
-    code = r"^(?P<fence>`{3,}+|~{3,}+)[^\n]*\n.*?^(?P=fence)[ \t]*$"
+    code = r"^(?P<fence>[ \t]*+(?:`{3,}+|~{3,}+))[^\n]*\n.*?^(?P=fence)[ \t]*$"
     heading = re.compile(rf"(?s:{code})|^(?P<level>#{{1,6}}) (?P<title>.+)$", re.MULTILINE)
     for text in texts(["```", "````", "~~~", "\n", "\n", "\n# a", "## b", "a", " ", "\n```\n", "\n~~~\n"]):
         old = [match[0] for match in heading.finditer(text) if match["level"]]
         assert [match[0] for match in sections._headings(text)] == old, text
+
+
+def end_of(match: re.Match[str] | None) -> int:
+    return match.end() if match else 0
+
+
+def test_labels_of_questions_and_answers() -> None:
+    question = re.compile(
+        rf"\s*(?:(?:{question_paragraphs._QUESTION_WORDS})[ \t]*(?:no\.?|nr\.?|#)?[ \t]*[\d.]*[ \t]*"
+        r"[:.)\u2013\uff1a-]+|q\d+)\s+(?=\S)",
+        re.IGNORECASE,
+    )
+    answer = re.compile(r"\s*(?:a|answer|ans|antwort)[ \t]*\d*[ \t]*[:.)\uff1a]+\s*(?=\S)", re.IGNORECASE)
+    number = re.compile(r"\s*[([]?\d{1,3}(?:\.\d{1,3})*[.):\]]*\s+(?=\S)")
+    pieces = [
+        "q",
+        "Question",
+        "faq",
+        "a",
+        "Answer",
+        " ",
+        "\t",
+        "\n",
+        "no",
+        "nr.",
+        "#",
+        "1",
+        "12",
+        ".",
+        ":",
+        ")",
+        "-",
+        "x",
+    ]
+    for end in texts(pieces, longest=7):
+        for text in (f"q{end}", f"a{end}", f"1{end}", f"question {end}", end):
+            assert end_of(question_paragraphs.QUESTION_LABEL.match(text)) == end_of(question.match(text)), text
+            assert end_of(question_paragraphs.ANSWER_LABEL.match(text)) == end_of(answer.match(text)), text
+            assert end_of(question_paragraphs.NUMBER.match(text)) == end_of(number.match(text)), text
+
+
+def test_marks_of_sites() -> None:
+    old = re.compile(
+        r"^[ \t]*(?::{3,}[ \t]*(?:[\w-]+(?:\{[^}\n]*\})?)?|[!?]{3}\+?[ \t]+[\w-]+|\{[%{]<?.*?>?[%}]\})[ \t]*"
+        r"(?P<title>.*)$|^(?:import\b.*\bfrom\s+['\"].*['\"];?|import\s+['\"].*['\"];?"
+        r"|export\s+(?:const|default|let)\b.*)[ \t]*$|\{/\*.*?\*/\}",
+        re.MULTILINE,
+    )
+    pieces = ["import", "export", " from ", "'", '"', ";", " ", "a", "\n", "{/*", "*/}", ":::", "{%", "%}", "const "]
+    for text in texts(pieces):
+        new = convert._OF_SITES.sub(convert._title_of_mark, text)
+        assert new == old.sub(lambda mark: (mark["title"] or "").strip(' "[]'), text), text
+
+
+def test_a_name_below() -> None:
+    old = regex.compile(
+        r"(?<=[.?!\u3002\uff1f\uff01])[ \t]*\n\s*(?:[-\u2013\u2014]+\s*)?(?:\p{Lu}[\p{L}.'\u2019-]*[ \t]*){1,3}$"
+    )
+    for text in texts(["A", "a", ".", "?", "\n", " ", "-", "'", "1"]):
+        assert _NAME_BELOW.sub("", text) == old.sub("", text), text
+
+
+def test_what_stands_around_json() -> None:
+    around = re.compile(
+        r"\A(?:\s|<!--|(?://|/\*)?\s*<!\[CDATA\[(?:\s*\*/)?)+"
+        r"|(?:\s|;|-->|(?://|/\*)?\s*\]\]>(?:\s*\*/)?|//\s*(?=-->|\]\]>))+\Z"
+    )
+    fault = re.compile(
+        r'"(?:[^"\\]|\\.)*"|(?P<value>\{\{.*?\}\})|(?P<tag>\{%.*?%\}|/\*.*?\*/)|(?P<comma>,(?=\s*[\]}]))', re.DOTALL
+    )
+
+    def old(text: str) -> object:
+        return json.loads(fault.sub(markup_questions._without_fault, around.sub("", text)), strict=False)
+
+    chooser = random.Random(0)
+    before = ["", " ", "<!--", "//", "/*", "<![CDATA[", "*/", "\n"]
+    inside = ['"a"', ":", ",", "1", "{", "}", "[", "]", "{{a}}", "{% b %}", "/* c */", " ", "null"]
+    behind = ["", " ", ";", "-->", "//", "/*", "]]>", "*/", "\n"]
+    n_read = 0
+    for _ in range(MANY):
+        parts = [chooser.choices(some, k=count) for some, count in ((before, 3), (inside, 3), (behind, 3))]
+        text = "".join(part for some in parts for part in some)
+        try:
+            expected = old(text)
+        except ValueError:
+            continue  # more may be read now
+        n_read += 1
+        assert markup_questions._parse_json_ld(text) == expected, text
+    assert n_read > 100
 
 
 def test_bullets() -> None:

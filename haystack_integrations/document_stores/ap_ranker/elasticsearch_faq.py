@@ -38,6 +38,7 @@ LAYOUT = 1
 
 _RESULTS = (
     "responses.hits.hits._id,responses.hits.hits._score,responses.hits.hits._seq_no,responses.hits.hits._source,"
+    "responses.hits.hits.fields,"
     "responses._shards,responses.timed_out,responses.error,responses.status,responses.aggregations"
 )
 """What is asked for of the answers to searches."""

@@ -65,6 +65,9 @@ OVERSAMPLE = 1.5
 """How many times as many neighbours are compared by their exact vectors: of the 100 nearest, vectors of 8-bit numbers
 alone find .984, and these .9998."""
 
+_ONLY_IDS: dict[str, Any] = {"stored_fields": "_none_", "docvalue_fields": ["id"], "seq_no_primary_term": True}
+"""What hits bring: ids of columns. Those of stored fields make Elasticsearch unpack all texts: 41 ms in place of 14."""
+
 TERMS_SECONDS = 60.0
 """How long it is taken for known which terms the index has."""
 
@@ -280,7 +283,7 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         question = self.query_prefix + query + self.query_suffix
         vector = ranker.embed_questions([question])[0].numpy() if ranker.has_vectors else None
         names = self._file_wordings.nearest(query, vector, ranker, top_k)
-        limits = {"size": top_k, "_source": False, "seq_no_primary_term": True}
+        limits = {"size": top_k, **_ONLY_IDS}
         words = [limits | {"query": _all(clause, matching)} for clause in _word_queries(asked)]
         exact = [{"terms": {KEYS: [wording_key(query)]}}]
         exact += [{"terms": {NAMES: names}}] if names else []
@@ -418,8 +421,9 @@ def _read_statistics(asked: AskedWords, counted: Mapping[str, Any]) -> Statistic
 
 
 def _hits_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    hits: list[dict[str, Any]] = answer.get("hits", {}).get("hits", [])
-    return hits
+    """The hits, with their ids; what another writer has left without one cannot be fetched."""
+    hits = answer.get("hits", {}).get("hits", [])
+    return [hit | {"_id": hit["fields"]["id"][0]} for hit in hits if "fields" in hit]
 
 
 def _best_first(answers: Sequence[Mapping[str, Any]]) -> list[str]:
