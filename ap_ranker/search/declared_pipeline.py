@@ -144,6 +144,10 @@ class DeclaredPipeline:
                 elif is_elasticsearch(store):
                     check_shards(store)
 
+    def count_entries(self) -> int:
+        """The number of entries that are searched: of two stores, both hold all of them (`index`)."""
+        return max((self._count(store) for store in find_stores(self.pipeline)), default=0)
+
     def _count(self, store: Any) -> int:
         retriever = self._elasticsearch_retriever(store)
         if retriever is not None:

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
-from ap_ranker.search.load_pipeline import find_stores, safe_line
+from ap_ranker.search.load_pipeline import safe_line
 from ap_ranker.web.database import Database
 from ap_ranker.web.limits import Failure, FailureError
 
@@ -78,5 +78,5 @@ class Readiness:
                 raise FailureError(kind, f"{watch.name} does not answer; see the server's log.")
 
     def _count_entries(self) -> int:
-        # Of two stores, both of them hold all entries (`DeclaredPipeline.index`).
-        return max((store.count_documents() for store in find_stores(self._search.pipeline)), default=0)
+        self._search.check()
+        return self._search.count_entries()
