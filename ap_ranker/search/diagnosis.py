@@ -33,8 +33,7 @@ CACHE_BYTES = 10**9
 
 
 SAME_QUESTION = 0.8
-"""Cosine of two stored questions from which on entries ask the same in other words. Of the example FAQ's 168 entries
-two pairs have it, and none has 0.85."""
+"""Minimum cosine of two stored questions that may ask the same in other words: few pairs that do not have so much."""
 
 
 @dataclass(frozen=True)

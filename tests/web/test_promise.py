@@ -116,10 +116,11 @@ markdown.to_html = held
 """A `sitecustomize.py` of the search processes: presenting takes 3 seconds, in which nothing else of them runs."""
 
 HOSTILE = {
-    "groups of three digits": "000 " * 1500,
-    "empty lines": "\n" * 5000 + "money",
-    "a dotless i": "a" * 5000 + " \N{LATIN SMALL LETTER DOTLESS I}",
-    "a padded table": f"| a | b |\n|---|---|\n| x{' ' * 5000}| y |",
+    "groups of three digits": "000 " * 6000,
+    "more groups": "000 " * 12_500,
+    "empty lines": "\n" * 20_000 + "money",
+    "a dotless i": "a" * 20_000 + " \N{LATIN SMALL LETTER DOTLESS I}",
+    "a padded table": f"| a | b |\n|---|---|\n| x{' ' * 20_000}| y |",
     "one word": "money" * 3000,
     "nested lists": "".join("  " * depth + "- money\n" for depth in range(100)),
     "quotations": "> " * 300 + "money",
