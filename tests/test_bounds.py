@@ -24,6 +24,9 @@ from ap_ranker.text.synonyms import MOST, read_synonyms
 from ap_ranker.web import presentation
 from ap_ranker.web.page.markdown import MAX_CHARACTERS, MOST_TIMES, to_html
 
+elasticsearch_retriever = importlib.import_module(
+    "haystack_integrations.components.retrievers.ap_ranker.elasticsearch_retriever"
+)
 passages = importlib.import_module("ap_ranker.documents.passages")
 
 KEPT_OF_QUESTIONS = (
@@ -133,3 +136,14 @@ def test_nothing_is_kept_of_long_words_of_questions() -> None:
         column_names.plain(letter * 9_000)
     after = [kept.cache_info().currsize for kept in KEPT_OF_QUESTIONS]
     assert after == before
+
+
+def test_long_documents_of_elasticsearch_are_forgotten_sooner() -> None:
+    kept = elasticsearch_retriever._KeptDocuments()
+    long = Document(content="word " * 20_000)
+    for number in range(elasticsearch_retriever.MOST_CHARACTERS // 100_000 + 1):
+        assert not kept.is_full
+        kept.rows.clear()
+        kept.add((str(number), 0), long, None)
+        kept.documents.clear()  # of the test's own memory
+    assert kept.is_full

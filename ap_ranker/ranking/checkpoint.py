@@ -377,6 +377,8 @@ def read_trained_forms(folder: Path) -> KnownForms | None:
         for name, array in arrays.items():
             if array.dtype != np.uint32 or array.ndim != 1:
                 raise ValueError(f"{name} has {array.ndim} dimensions of {array.dtype}")
+            if np.any(array[:-1] > array[1:]):  # then no copy would be recognized
+                raise ValueError(f"{name} is not sorted")
         return KnownForms(**arrays)
 
 

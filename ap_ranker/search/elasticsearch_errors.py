@@ -32,8 +32,11 @@ _BLOCKS = {
 """What is said of a block -> what it means."""
 
 _ACTION = re.compile(
-    r"action \[([^\]]+)\] is unauthorized.*?(?:by the (index|cluster) privileges \[([^\]]+)\])", re.DOTALL
+    r"action \[([^\[\]]+)\] is unauthorized.*?(?:by the (index|cluster) privileges \[([^\[\]]+)\])", re.DOTALL
 )
+
+_READ = 5_000
+"""Characters of an error that are read."""
 
 
 def advice(error: BaseException, has_password: bool = False) -> str | None:
@@ -76,7 +79,7 @@ def _advice_of_answer(status: int, text: str, has_password: bool) -> str:
 
 def _advice_of_privilege(text: str) -> str:
     """Which privilege is missing, as the server says it."""
-    found = _ACTION.search(text)
+    found = _ACTION.search(text[:_READ])
     if found is None:
         return "The key lacks a privilege: compare its role with those in deploy/ (docs/deployment.md)."
     action, kind, privileges = found.groups()

@@ -12,6 +12,7 @@ import pytest
 from conftest import TEXTS, write_checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import save
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.bm25 import BM25, LONGEST, MOST_TIMES
@@ -166,3 +167,14 @@ def test_damaged_forms_are_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / TRAINED_FORMS).write_bytes(b"no forms")
     with pytest.raises(InputError, match=TRAINED_FORMS):
         read_trained_forms(tmp_path)
+
+
+def test_forms_in_another_order_are_refused_by_name(tmp_path: Path) -> None:
+    names = ("own", "variants", "exchanges")
+    for order, is_read in (([1, 2, 2], True), ([2, 1], False), ([], True)):
+        (tmp_path / TRAINED_FORMS).write_bytes(save(dict.fromkeys(names, np.array(order, dtype=np.uint32))))
+        if is_read:
+            assert read_trained_forms(tmp_path) is not None
+            continue
+        with pytest.raises(InputError, match=TRAINED_FORMS):  # no copy would be recognized
+            read_trained_forms(tmp_path)

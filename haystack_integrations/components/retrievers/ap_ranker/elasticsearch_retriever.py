@@ -58,8 +58,9 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
 MOST_CLAUSES = 900
 """Maximum number of terms in one search: Elasticsearch allows 1,024 where its memory is small."""
 
-MOST_KEPT = 50_000
-"""Number of documents from which on those in memory begin anew."""
+MOST_KEPT, MOST_CHARACTERS = 50_000, 2**25
+"""Number of documents, and of characters of their texts, from which on those in memory begin anew. The words of a text
+take ten times its memory."""
 
 OVERSAMPLE = 1.5
 """How many times as many neighbours are compared by their exact vectors: of the 100 nearest, vectors of 8-bit numbers
@@ -79,6 +80,12 @@ class _KeptDocuments:
     rows: dict[tuple[str, int], int] = field(default_factory=dict)
     documents: list[tuple[Document, list[str]]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    characters: int = 0  # of their texts
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to begin anew."""
+        return len(self.documents) > MOST_KEPT or self.characters > MOST_CHARACTERS
 
     def add(self, key: tuple[str, int], document: Document, language: str | None) -> None:
         """Keep a document, unless another thread has done so."""
@@ -87,6 +94,7 @@ class _KeptDocuments:
             if key not in self.rows:
                 self.documents.append((document, terms))
                 self.rows[key] = len(self.documents) - 1
+                self.characters += len(document.content or "")
 
 
 @dataclass(frozen=True)
@@ -310,7 +318,7 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
 
     def _current_documents(self) -> _KeptDocuments:
         """Those in memory, or a new beginning where they have become too many."""
-        if len(self._kept.documents) > MOST_KEPT:
+        if self._kept.is_full:
             self._kept = _KeptDocuments()
         return self._kept
 
