@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from pydantic import Field
 from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import load_file, save
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -373,7 +373,7 @@ def read_trained_forms(folder: Path) -> KnownForms | None:
     with library_errors(
         f"{path}: not the forms of questions", (SafetensorError, OSError, KeyError, TypeError, ValueError), f" {advice}"
     ):
-        arrays = load(path.read_bytes())
+        arrays = load_file(path)
         for name, array in arrays.items():
             if array.dtype != np.uint32 or array.ndim != 1:
                 raise ValueError(f"{name} has {array.ndim} dimensions of {array.dtype}")

@@ -122,6 +122,11 @@ def _on_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         loop.default_exception_handler(context)
 
 
+def _is_no_lost_connection(record: logging.LogRecord) -> bool:
+    """Whether it is not that an answer found its client gone: one may send thousands of requests, and go."""
+    return not str(record.msg).startswith("socket.send() raised")
+
+
 async def serve_until(end: Callable[[], Awaitable[object]], app: ASGIApp, listening: socket.socket) -> None:
     """Serve until `end` returns, then answer what was sent before; closes the socket."""
 
@@ -142,4 +147,5 @@ async def serve_until(end: Callable[[], Awaitable[object]], app: ASGIApp, listen
     config.keep_alive_timeout, config.read_timeout = IDLE_SECONDS, SILENT_SECONDS
     config.graceful_timeout = ARRIVAL_SECONDS + ANSWER_SECONDS + 1
     asyncio.get_running_loop().set_exception_handler(_on_error)
+    logging.getLogger("asyncio").addFilter(_is_no_lost_connection)
     await serve(cast(ASGIFramework, _to_readers(app)), config, shutdown_trigger=linger, mode="asgi")

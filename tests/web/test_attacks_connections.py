@@ -79,6 +79,22 @@ def test_no_protocol_holds_a_connection_without_a_word(sent: bytes) -> None:
         assert is_closed(held)
 
 
+def test_nobody_writes_into_the_log_by_going_before_the_answers(caplog: pytest.LogCaptureFixture) -> None:
+    """Each answer to a client that was gone was a line."""
+    caplog.set_level("INFO")
+    app = App()
+    with running(app) as made:
+        for _ in range(3):
+            with made.connect() as gone:
+                gone.sendall(GET * 2000)
+        wait_until(lambda: app.begun > 0)
+        time.sleep(1)
+        with made.connect() as user:
+            user.sendall(GET)
+            assert user.recv(100).startswith(b"HTTP/1.1 200")
+    assert not [record.getMessage() for record in caplog.records if record.levelno > logging.INFO]
+
+
 @pytest.mark.parametrize(
     "sent",
     [

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self
@@ -73,6 +74,13 @@ def elasticsearch_library() -> Any:
         import elasticsearch.helpers
 
         return elasticsearch
+
+
+def expected_reply(index: str) -> AbstractContextManager[None]:
+    """Within, a reply is read: InputError if it is none of Elasticsearch's, as of something else at its address."""
+    expected = f"Expected a reply of Elasticsearch about {index!r}, found one of another form"
+    kinds = (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError)
+    return library_errors(expected, kinds, " Look at what answers at hosts of the pipeline.")
 
 
 class IncompleteSearchError(InputError):
@@ -256,16 +264,20 @@ class ElasticsearchFAQStore:
         self._opened.facts.pop(index, None)
 
     def _read_facts(self, index: str) -> IndexFacts:
-        found = self.client.options(ignore_status=404).indices.get_mapping(index=index)
-        if "error" in found:
+        with expected_reply(index):
+            found = self.client.options(ignore_status=404).indices.get_mapping(index=index)
+            is_missing = "error" in found
+        if is_missing:
             raise self._missing(index)
-        mappings = [each["mappings"] for each in found.values()]
+        with expected_reply(index):
+            mappings = [each["mappings"] for each in found.values()]
         if len(mappings) != 1:
             raise InputError(
                 f"Expected {index!r} as one index, found an alias of {len(mappings)}: {', '.join(sorted(found))}. "
                 f"Run `ap-ranker index`, which leaves the newest."
             )
-        return IndexFacts.of(mappings[0])
+        with expected_reply(index):
+            return IndexFacts.of(mappings[0])
 
     def _missing(self, index: str) -> MissingIndexError:
         return MissingIndexError(
@@ -286,11 +298,12 @@ class ElasticsearchFAQStore:
         header = {"index": index, "allow_partial_search_results": False}
         limits = {"timeout": f"{int(self.request_timeout * 1000)}ms", "track_total_hits": False}
         lines = [line for search in searches for line in (header, {**limits, **search})]
-        found = self.client.msearch(searches=lines, filter_path=_RESULTS)
-        answers: list[dict[str, Any]] = found["responses"]
-        for answer in answers:
-            self._check_complete(index, answer)
-        return answers
+        with expected_reply(index):
+            found = self.client.msearch(searches=lines, filter_path=_RESULTS)
+            answers: list[dict[str, Any]] = found["responses"]
+            for answer in answers:
+                self._check_complete(index, answer)
+            return answers
 
     def _check_complete(self, index: str, answer: Mapping[str, Any]) -> None:
         shards = answer.get("_shards", {})
@@ -317,10 +330,15 @@ class ElasticsearchFAQStore:
         """The documents with these ids, as far as they are still there, each with the number of its last change."""
         if not ids:
             return {}
-        found = self.client.mget(
-            index=index, ids=list(ids), filter_path="docs._id,docs._seq_no,docs.found,docs._source,docs.error"
-        )
         documents: dict[str, tuple[int, Document]] = {}
+        with expected_reply(index):
+            found = self.client.mget(
+                index=index, ids=list(ids), filter_path="docs._id,docs._seq_no,docs.found,docs._source,docs.error"
+            )
+            self._read_documents(index, found, documents)
+        return documents
+
+    def _read_documents(self, index: str, found: Any, documents: dict[str, tuple[int, Document]]) -> None:
         for hit in found["docs"]:
             if "error" in hit:
                 raise IncompleteSearchError(
@@ -332,7 +350,6 @@ class ElasticsearchFAQStore:
             document = read_document(hit["_id"], hit["_source"])
             if document is not None:
                 documents[hit["_id"]] = hit["_seq_no"], document
-        return documents
 
     def first_documents(self, index: str, limit: int) -> list[Document]:
         """The first documents of an index, in no special order; at most 10,000."""

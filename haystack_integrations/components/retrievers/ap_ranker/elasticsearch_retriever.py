@@ -51,6 +51,7 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     WORDS,
     ElasticsearchFAQStore,
     MissingIndexError,
+    expected_reply,
     index_maker,
     wording_key,
 )
@@ -301,20 +302,21 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
             meaning = [limits | {"knn": _nearest("embedding", vector, matching, top_k)}]
             similar = [limits | {"knn": _nearest(f"{ASKED}.vector", vector, matching, top_k)}]
         answers = self.document_store.search(index, [_statistics_of(asked), *words, *meaning, *wordings, *similar])
-        by_words, rest = answers[1 : 1 + len(words)], answers[1 + len(words) :]
-        by_meaning, by_wordings = rest[: len(meaning)], rest[len(meaning) :]
-        hits = [hit for answer in answers[1:] for hit in _hits_of(answer)]
-        counted = answers[0]["aggregations"]
-        if not counted["lengths"]["count"]:  # it was deleted, and is being made anew
-            raise self._incomplete(index)
-        return _Hits(
-            _best_first(by_words),
-            {hit["_id"]: 2 * hit["_score"] - 1 for answer in by_meaning for hit in _hits_of(answer)},
-            list(dict.fromkeys(hit["_id"] for answer in by_wordings for hit in _hits_of(answer))),
-            {hit["_id"]: hit["_seq_no"] for hit in hits},
-            _read_statistics(asked, counted),
-            bool(counted["asked"]["doc_count"]) or bool(names),
-        )
+        with expected_reply(index):
+            by_words, rest = answers[1 : 1 + len(words)], answers[1 + len(words) :]
+            by_meaning, by_wordings = rest[: len(meaning)], rest[len(meaning) :]
+            hits = [hit for answer in answers[1:] for hit in _hits_of(answer)]
+            counted = answers[0]["aggregations"]
+            if not counted["lengths"]["count"]:  # it was deleted, and is being made anew
+                raise self._incomplete(index)
+            return _Hits(
+                _best_first(by_words),
+                {hit["_id"]: 2 * hit["_score"] - 1 for answer in by_meaning for hit in _hits_of(answer)},
+                list(dict.fromkeys(hit["_id"] for answer in by_wordings for hit in _hits_of(answer))),
+                {hit["_id"]: hit["_seq_no"] for hit in hits},
+                _read_statistics(asked, counted),
+                bool(counted["asked"]["doc_count"]) or bool(names),
+            )
 
     def _current_documents(self) -> _KeptDocuments:
         """Those in memory, or a new beginning where they have become too many."""
@@ -355,8 +357,9 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         for start in range(0, len(new), MOST_CLAUSES):
             looked_for = new[start : start + MOST_CLAUSES]
             answer = self.document_store.search(index, [{"size": 0, "aggs": {"terms": _frequencies(looked_for)}}])[0]
-            counts = [bucket["doc_count"] for bucket in answer["aggregations"]["terms"]["buckets"]]
-            parts |= {term: (now, count > 0) for term, count in zip(looked_for, counts, strict=True)}
+            with expected_reply(index):
+                counts = [bucket["doc_count"] for bucket in answer["aggregations"]["terms"]["buckets"]]
+                parts |= {term: (now, count > 0) for term, count in zip(looked_for, counts, strict=True)}
         return {term: parts[term][1] for term in terms}
 
 
