@@ -332,6 +332,12 @@ shape(
     [(PARCEL, "Look in C:\\new\\tables")],
 )
 shape(
+    "a backslash between words",
+    "f.tsv",
+    f"question\tanswer\n{PARCEL}\tA cheap\\reasonable one, a nice\\tasty one.\n",
+    [(PARCEL, "A cheap\\reasonable one, a nice\\tasty one.")],
+)
+shape(
     "real line ends beside",
     "f.csv",
     f'question,answer\n{PARCEL},"Type \\n there.\nThen go."\n',

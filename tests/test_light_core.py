@@ -65,7 +65,6 @@ main()
 
 TRAINING = [
     ["check", "faq.csv"],
-    ["split", "faq.csv", "--output", "data"],
     ["train", "faq.csv", "--output", "trained"],
     ["evaluate", "words", "faq.csv"],
     ["calibrate", "words", "faq.csv"],

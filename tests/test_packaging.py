@@ -29,8 +29,10 @@ INDIRECT = {
 """What the code needs and never imports, and why."""
 
 DOORS = {
+    "ap_ranker/documents/exports/__init__.py": "ap_ranker/documents/convert.py",
     "ap_ranker/documents/html.py": "ap_ranker/documents/convert.py",
     "ap_ranker/documents/markup_questions.py": "ap_ranker/documents/convert.py",
+    "ap_ranker/documents/question_paragraphs.py": "ap_ranker/documents/convert.py",
     "ap_ranker/web": "ap_ranker/cli/serve.py",
     "ap_ranker/web/page": "ap_ranker/cli/serve.py",
     "ap_ranker/web/owner": "ap_ranker/cli/serve.py",

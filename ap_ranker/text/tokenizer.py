@@ -15,7 +15,7 @@ import torch
 from tokenizers import Encoding, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor
 
-from ap_ranker.errors import InputError, library_errors
+from ap_ranker.errors import InputError, is_panic, library_errors, one_line
 from ap_ranker.text.languages import UNSPACED
 from ap_ranker.text.nearest_word import KEPT, LONGEST, NearestWords
 from ap_ranker.text.reading import plain
@@ -119,8 +119,13 @@ class Vocabulary:
     def _encodings(self, texts: Sequence[str], *, spans: bool = False, special: bool = True) -> list[Encoding]:
         """What the tokenizer makes of texts, with special tokens or without; without `spans` it is faster."""
         encode = self._tokenizer.encode_batch if spans else self._tokenizer.encode_batch_fast
-        with library_errors("Expected a tokenizer that reads any text, found one that failed", advice=FAILED):
+        try:
             return list(encode(list(texts), add_special_tokens=special))
+        except BaseException as error:
+            if not isinstance(error, Exception) and not is_panic(error):
+                raise
+            expected = "Expected a tokenizer that reads any text, found one that failed"
+            raise InputError(f"{expected} ({one_line(error)}).{FAILED}") from error
 
 
 class WordTokenizer(Vocabulary):

@@ -226,7 +226,6 @@ def test_a_corpus_grows_by_other_texts() -> None:
 def test_an_untrained_model_with_an_encoder_has_its_tokenizer(tmp_path: Path) -> None:
     """Random weights of the encoder's architecture; without its files there is nothing to measure."""
     encoder = write_encoder(tmp_path / "encoder", ANSWERS)
-    (encoder / "model.safetensors").unlink()  # its weights are not needed
     contender = Contender("small", "ap-transformer", {"encoder": str(encoder), "size": 6})
     with patch.object(systems, "MAX_TOKENS", 24):
         (checkpoint,) = write_checkpoints([contender], ANSWERS, tmp_path).values()

@@ -139,7 +139,10 @@ def use_table(folder: Path) -> None:
     expected = naive_rows(path)
     expect(len(rows) == len(expected), f"{len(rows)} rows were read of {len(expected)}")
     for found, wanted in zip(rows, expected, strict=True):
-        expect(found == wanted, f"read as {found}, but the file says {wanted}")
+        # A record of JSON that lacks a field is read as one whose field is empty.
+        texts = {name: text for name, text in found.items() if text}
+        wanted_texts = {name: text for name, text in wanted.items() if text}
+        expect(texts == wanted_texts, f"read as {found}, but the file says {wanted}")
         "".join((*found, *found.values())).encode()  # what UTF-8 cannot hold could never be written
 
 
@@ -242,7 +245,7 @@ def use_feedback(folder: Path) -> None:
     path = folder / "feedback.jsonl"
     learnt = add_feedback(training, dev, path)
     expect_sound(learnt)
-    helped = {row["question"].strip() for row in naive_rows(path) if row["label"].strip() == "1"}
+    helped = {row["question"].strip() for row in naive_rows(path) if row.get("label", "").strip() == "1"}
     new = {question.text for question in learnt.questions} - {question.text for question in training.questions}
     expect(new <= helped, f"{new - helped} was learnt from, which nobody said")
 

@@ -47,8 +47,9 @@ def naive_rows(path: Path) -> list[dict[str, str]]:
     stripped = [[each.strip(" \ufeff") for each in row] for row in rows]
     rows = [row for i, row in enumerate(rows) if i == 0 or not is_pair or stripped[i] != names]
     named = max(place for place, name in enumerate([" ", *names]) if name)
-    expect(not any("".join(row[named:]).strip() for row in rows), "a text of a column without a name was lost")
-    return [_record(list(zip(names[:named], row[:named], strict=True))) for row in rows]
+    # Columns without a name are left out, and a notice counts their texts.
+    whole = [[*row, *[""] * (len(names) - len(row))] for row in rows]
+    return [_record(list(zip(names[:named], row[:named], strict=True))) for row in whole]
 
 
 def _is_pair(row: list[str]) -> bool:

@@ -53,7 +53,7 @@ def test_a_failed_write_leaves_the_old_checkpoint_alone(tmp_path: Path, monkeypa
     assert [file.name for file in tmp_path.iterdir()] == ["c"]
 
 
-@pytest.mark.parametrize("read", ["read_checkpoint_config", "read_shapes", "load_file", "check_finite"])
+@pytest.mark.parametrize("read", ["read_checkpoint_config", "read_shapes", "load_weights", "check_finite"])
 @pytest.mark.parametrize("later", ["qa-bilstm", "qa-cnn"])
 def test_a_checkpoint_that_is_replaced_while_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str, later: str

@@ -49,9 +49,9 @@ def test_what_is_not_fetched_is_a_miss(folder: Path) -> None:
     assert report.measures["MRR"] <= 0.75
     assert report.measures["MRR"] >= 0.75 / 2  # of two documents, the right one is the first or the second
     assert report.new is None
-    known = np.array([True, False, False, True])
+    near = np.array([True, False, False, True])
     half = evaluate_pipeline(
-        Path("p.yaml"), data, checkpoint="ranker", faq=Path("FAQ.csv"), match=Match.both, known=known
+        Path("p.yaml"), data, checkpoint="ranker", faq=Path("FAQ.csv"), match=Match.both, near=near
     )
     assert half.measures == report.measures
     assert half.new is not None

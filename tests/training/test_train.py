@@ -518,7 +518,7 @@ def test_a_checkpoint_needs_its_encoder_no_longer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("missing", "facts"),
     [
-        ("config.json", "encoder … architecture"),
+        ("config.json", "encoder … config.json"),
         ("tokenizer.json", "tokenizer.json"),
         ("model.safetensors", "encoder … safetensors"),
     ],

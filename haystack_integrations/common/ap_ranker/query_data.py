@@ -129,11 +129,11 @@ _DECISION = TypeAdapter(Decision)
 def with_query_data(document: Document, key: str | None, data: Mapping[str, Any], score: float | None) -> Document:
     """A copy of a document with this score that has further data for a query, and none for another one."""
     meta = document.meta.copy()
-    if QUERY_DATA in meta or data:  # most documents of other retrievers have none
-        known = {**query_data(document, key), **data, _QUERY: key}
-        meta[QUERY_DATA] = known
-        if len(known) == 1:
-            del meta[QUERY_DATA]
+    if QUERY_DATA in meta:  # few documents of other retrievers have some
+        data = {**query_data(document, key), **data}
+        del meta[QUERY_DATA]
+    if data:
+        meta[QUERY_DATA] = {**data, _QUERY: key}
     return changed(document, meta, score, document.embedding)
 
 
