@@ -17,7 +17,7 @@ FURTHER_ANSWERS = "further answers"
 """The column of those answers of a list that are not shown."""
 
 _ESCAPES = {"\\r\\n": "\n", "\\n": "\n", "\\r": "\n", "\\t": "\t"}
-_ESCAPED = re.compile(r"\\r\\n|\\n|(?<!\w)\\[rt]|\\[rt](?!\w)")
+_ESCAPED = re.compile(r"\\r\\n|\\n|(?<!\w)\\[rt]|(?<=\\[nrt])\\[rt]|\\[rt](?!\w)")
 """The two characters of an escape; not a backslash between two words, as in cheap\\reasonable."""
 
 _OTHER_BACKSLASH = re.compile(r"(?<![A-Za-z])[A-Za-z]:\\|\\(?![nrt])")

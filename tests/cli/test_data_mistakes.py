@@ -80,7 +80,6 @@ MISTAKES: dict[str, tuple[bytes, str]] = {
     "check empty.xlsx": (workbook(), "empty.xlsx … row … none"),
     "check names.xlsx": (workbook(HEADER), "names.xlsx … row … none"),
     "check hidden.xlsx": (workbook(HEADER, ("Where?", "Here."), hidden=True), "hidden.xlsx … row … none"),
-    "check two.xlsx": (workbook(("For users", None, "Ours"), ("q and a", None, "id")), "two.xlsx … row 1 … column 2"),
     "check bare.xlsx": (workbook(("For users", None, "Ours"), (*HEADER, "id")), "bare.xlsx … row … none"),
     "train gap.xlsx --output new": (
         workbook(HEADER, ("Where?", "Here."), (None, "There.")),
@@ -90,15 +89,11 @@ MISTAKES: dict[str, tuple[bytes, str]] = {
         workbook(HEADER, ("Where?", '="Here."')),
         "formula.xlsx … row 2 … 'answer' … nothing",
     ),
-    "check wide.xlsx": (workbook(HEADER, ("Where?", "Here.", "There.")), "wide.xlsx … row 2 … 2 … question, answer"),
     # Columns
     "ask Where? --documents numbers.csv": (b"question,answer\n1,Where?\n2,When?\n", "'question' … '1' … --columns"),
     "train dates.xlsx --output new": (workbook(HEADER, (DAY, "Here."), (DAY, "Now.")), "'question' … '2026-05-04'"),
     "ask Where? --documents one.csv": (b"question\nWhere?\n", "one.csv … 'answer' … question … answers"),
-    "check index.csv": (b",question,answer\n0,Where?,Here.\n", "index.csv, line 1 … column 1 … index=False"),
     "check twice.csv": (b"question,answer,answer\nWhere?,Here.,There.\n", "twice.csv, line 1 … 'answer' … column 3"),
-    "check fenced.csv": (b"```csv\nquestion,answer\nWhere?,Here.\n```\n", "fenced.csv, line 4 … 2 … 1"),
-    "check merge.csv": (b"question,answer\n<<<<<<< HEAD\nWhere?,Here.\n=======\n", "merge.csv, line 2 … 2 … 1"),
     "check smart.csv": ("“question”,“answer”\n“Where, to?”,“Here.”\n".encode(), "smart.csv, line 2 … 2 … 3"),
     "check commas.tsv": (b"question,answer\nWhere?,Here.\n", "commas.tsv … question,answer"),
     "check mixed.csv": (b"question;answer,topic\nWhere?;Here.\n", "mixed.csv, line 1 … commas … semicolons"),
@@ -121,7 +116,6 @@ MISTAKES: dict[str, tuple[bytes, str]] = {
     ),
     "check bare.csv": (b"When?,Six, or seven\nHow?,So\n", "bare.csv, line 2 … 3 … 2 … Line 1"),
     "check headless.csv": (b"When?,How?\nSix.,So.\n", "headless.csv … 'When?' … question,answer"),
-    "train articles.json --output new": ((EXPORTS / "zendesk.json").read_bytes(), "ap-ranker extract articles.json"),
 }
 """What is typed -> the content of the file, and where the fault and what the remedy is."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,9 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobil
 def folder(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
     place = tmp_path_factory.mktemp("page")
     rows = [{"question": question, "answer": answer, "topic": topic} for question, answer, topic in ENTRIES]
-    (place / "faq.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    # Escaped, so that their tags are texts.
+    escaped = [{name: escape(text, quote=False) for name, text in row.items()} for row in rows]
+    (place / "faq.jsonl").write_text("".join(json.dumps(row) + "\n" for row in escaped))
     (place / "page.yaml").write_text(PAGE)
     (place / "logo.svg").write_text(LOGO)
     write_pipeline(place, checkpoint, top_k=20)

@@ -172,6 +172,7 @@ def slow_server(folder: Path) -> Iterator[str]:
             (folder / "slow").write_text("nothing")
 
 
+@pytest.mark.slow  # its times hold on a machine that does nothing else
 @pytest.mark.parametrize(("stage", "route", "body"), STAGES, ids=[f"{stage[1]} {stage[0]}" for stage in STAGES])
 def test_an_answer_in_time(slow_server: str, folder: Path, stage: str, route: str, body: dict[str, Any] | None) -> None:
     """Each stage that is slow ends with a sentence, and so do many at once; afterwards, all goes on as before."""

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,9 @@ class Sites:
 def sites(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Iterator[Sites]:
     folder = tmp_path_factory.mktemp("widget")
     write_pipeline(folder, checkpoint, top_k=20)
-    (folder / "faq.jsonl").write_text("".join(json.dumps({"question": q, "answer": a}) + "\n" for q, a in ROWS))
+    # Escaped, so that their tags are texts.
+    rows = [{"question": escape(q, quote=False), "answer": escape(a, quote=False)} for q, a in ROWS]
+    (folder / "faq.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     options = ("--documents", "faq.jsonl", "--pipeline", "search.yaml", "--page", "page.yaml", "--rate", "0")
     with foreign_site() as allowed, foreign_site() as refused:
         (folder / "page.yaml").write_text(f"sites: ['{allowed.address.rstrip('/')}']\n")
