@@ -125,7 +125,7 @@ def _refusal(held: Mapping[str, Any]) -> LockedIndexError:
     seconds = max(0, round(time.time() - held["beat"]))
     return LockedIndexError(
         f"Expected no other `ap-ranker index` of this FAQ, found one on {held['host']} (process {held['process']}, "
-        f"last heard of {seconds} s ago). Wait until it has ended; of one that was killed, at most {ALIVE:g} s."
+        f"last sign of life {seconds} s ago). Wait until it has ended; of one that was killed, at most {ALIVE:g} s."
     )
 
 
