@@ -6,6 +6,7 @@ import json
 import re
 import signal
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "pairs.csv").write_text("question,answer\n" + "".join(rows))
     (place / "settings.yaml").write_text("model: ap-cnn\noptions: {filters: 16}\nembedding_size: 16\nepochs: 40\n")
     entries = [{"question": f"What of the {topic}?", "answer": f"All about your {topic}."} for topic in TOPICS]
-    entries.append({"question": NASTY.question, "answer": NASTY.answer})
+    # Escaped, so that its tags are texts.
+    entries.append({"question": escape(NASTY.question, quote=False), "answer": escape(NASTY.answer, quote=False)})
     entries[1] |= {"title": "Manual > <b>Money</b>", "file_path": "manual.pdf", "page_number": "3", "url": SCRIPT}
     entries[2] |= {"title": "Manual > <b>Power</b>", "URL": ADDRESS}
     (place / "faq.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
