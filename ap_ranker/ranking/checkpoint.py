@@ -51,6 +51,7 @@ from ap_ranker.models.weights import (
 )
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration
+from ap_ranker.ranking.verdict import Verdict
 from ap_ranker.safe_open import read_json_file
 from ap_ranker.settings import checked, read_fields, settings
 from ap_ranker.text.languages import is_language
@@ -128,6 +129,7 @@ class CheckpointConfig:
     ] = READING_VERSION
     floor: float | None = None  # of what is worth showing, without a calibration, which has its own
     faq: FAQSketch | None = None  # that it was trained or, later, calibrated on; none in older checkpoints
+    verdict: Verdict | None = None  # of its training; none in untrained and older checkpoints
 
 
 def checkpoint_draft(folder: Path) -> AbstractContextManager[Path]:

@@ -1,0 +1,36 @@
+"""What a training says of its own checkpoint: is the search with it at least as good as the one before it?
+
+Both searches are compared as they are served, with known wordings, BM25 and the decision, on questions that neither
+was fitted to. Where there are few questions, what trainings on other FAQs gained counts beside them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ap_ranker.settings import settings
+
+WRONG_COSTS = 3.0
+"""How many right answers one wrong answer costs: the utility of a search is right answers asserted - 3 x wrong ones."""
+
+
+@settings
+class Verdict:
+    """Whether a checkpoint is recommended, and the comparison that says so.
+
+    `before` names the search before it: `untrained`, or the checkpoint that was served. `utility_before` and
+    `utility_after` are right answers asserted minus `WRONG_COSTS` times wrong ones, for each of `n_questions` on
+    average; `mrr_before` and `mrr_after` are of what is shown. `certainty` is the probability that the search with this
+    checkpoint is at least as good, given these questions and the trainings on other FAQs.
+    """
+
+    recommended: bool
+    before: str
+    n_questions: Annotated[int, Field(ge=0)]
+    utility_before: float
+    utility_after: float
+    mrr_before: Annotated[float, Field(ge=0, le=1)]
+    mrr_after: Annotated[float, Field(ge=0, le=1)]
+    certainty: Annotated[float, Field(ge=0, le=1)]
