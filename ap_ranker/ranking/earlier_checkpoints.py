@@ -33,16 +33,34 @@ def exchange(folder: Path, new: Path, former: Path) -> None:
 
     WriteError if that is impossible: then nothing has changed.
     """
-    earlier = _earlier(folder)
-    latest = Path(f"{folder}.earlier") / str(int(earlier[-1].name) + 1 if earlier else 1)
-    same = next((each for each in earlier if _content(each) == _content(former)), None)
-    if same is None:
-        _copy(former, latest)
-    else:
-        with writing(latest):
-            same.rename(latest)
+    _keep(folder, former)
     _copy(new, folder)
-    for old in _earlier(folder)[:-KEPT]:
+    _remove_oldest(folder)
+
+
+def keep_former(folder: Path) -> None:
+    """Keep the checkpoint of a folder, which another one is about to replace, as its latest earlier one.
+
+    WriteError if that is impossible: then nothing has changed.
+    """
+    _keep(folder, folder)
+    _remove_oldest(folder)
+
+
+def _keep(folder: Path, former: Path) -> None:
+    earlier = earlier_checkpoints(folder)
+    number = int(earlier[-1].name) + 1 if earlier else 1
+    latest = Path(f"{folder}.earlier") / str(number)
+    copies = [checkpoint for checkpoint in earlier if _content(checkpoint) == _content(former)]
+    if copies:
+        with writing(latest):
+            copies[0].rename(latest)
+    else:
+        _copy(former, latest)
+
+
+def _remove_oldest(folder: Path) -> None:
+    for old in earlier_checkpoints(folder)[:-KEPT]:
         shutil.rmtree(old, ignore_errors=True)
 
 
@@ -50,7 +68,7 @@ def go_back(folder: Path) -> Path:
     """Exchange a checkpoint for the latest earlier one that differs, and return its folder; InputError without any."""
     current = find_checkpoint(folder)
     with alone(folder):
-        found = [each for each in _earlier(folder) if _content(each) != _content(current)]
+        found = [each for each in earlier_checkpoints(folder) if _content(each) != _content(current)]
         if not found:
             raise InputError(f"{folder}: expected an earlier checkpoint, which `ap-ranker retrain` keeps, found none.")
         exchange(folder, found[-1], current)
@@ -62,8 +80,8 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copytree(source, draft, dirs_exist_ok=True)
 
 
-def _earlier(folder: Path) -> list[Path]:
-    """Oldest first; without what is left of one that was being removed."""
+def earlier_checkpoints(folder: Path) -> list[Path]:
+    """The earlier checkpoints of a folder, oldest first; without what is left of one that was being removed."""
     found = (path for path in Path(f"{folder}.earlier").glob("*") if path.name.isdecimal() and is_checkpoint(path))
     return sorted(found, key=lambda path: int(path.name))
 

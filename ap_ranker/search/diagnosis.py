@@ -15,7 +15,7 @@ from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.priors import languages_read_by
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis, key
-from ap_ranker.search.setup import SearchSetup
+from ap_ranker.search.setup import CHECKPOINT, SearchSetup
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.nearly_equal import nearly_equal_groups
 from ap_ranker.text.reading import normalized, question_key
@@ -57,7 +57,9 @@ def diagnose(setup: SearchSetup) -> list[Finding]:
     entries, data = setup.documents.entries, setup.faq()
     ranker = Ranker.from_pretrained(setup.checkpoint, cache=EncodingCache(CACHE_BYTES))
     source = f"{setup.wordings[0]} --answers {data.name}" if setup.wordings else data.name
-    findings = [*_texts(entries), *_checkpoint(ranker, data, f"ap-ranker train {source} --output checkpoints/faq")]
+    if setup.untrained is not None:
+        ranker.source = str(CHECKPOINT)  # for messages: an untrained one is in a folder of this run
+    findings = [*_texts(entries), *_checkpoint(ranker, data, f"ap-ranker train {source} --output {CHECKPOINT}")]
     findings += [*_wordings(entries, data), *_cut(ranker, data), *_calibration(ranker)]
     findings += _same_in_other_words(ranker, entries)
     # Those with advice first; their own order is that of importance.

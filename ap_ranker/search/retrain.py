@@ -79,7 +79,8 @@ def retrain(
     if not folder.is_dir():
         advice = f"Download it, and name the folder: hf download {folder} --local-dir {CHECKPOINT}"
         raise InputError(f"Expected a checkpoint folder, which can be replaced, found {folder} of the hub. {advice}")
-    folder, device = CHECKPOINT if setup.untrained else folder, training.get("device")
+    folder = folder if setup.untrained is None else CHECKPOINT
+    device = training.get("device")
     with alone(folder) as work:
         before, ranker = checkpoint_version(folder), Ranker.from_pretrained(live, device)
         ranker.source = str(folder)  # for messages: an untrained one is in a folder of this run

@@ -18,12 +18,12 @@ from ap_ranker.data.wordings import read_wordings, wordings_of
 from ap_ranker.documents.watched_folder import Overlay, WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.files import restore
-from ap_ranker.ranking.checkpoint import is_checkpoint
+from ap_ranker.ranking.checkpoint import find_checkpoint, is_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.loaded_checkpoints import checkpoint_version, flush_encodings, keep_encodings
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import key
 from ap_ranker.ranking.wordings import MATCHED
+from ap_ranker.search.choose_checkpoint import choose_checkpoint, is_recommended, reason
 from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
 from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
 from ap_ranker.search.load_pipeline import components_of, report_store_errors
@@ -40,7 +40,9 @@ CHECKPOINT = Path("checkpoints/faq")  # where the documentation trains a checkpo
 class SearchSetup:
     """What makes a search, the same in each process: the parameters of `set_up`, with the documents already read.
 
-    `checkpoint` is that of a packaged pipeline, `untrained` if there was none; `None` for the one that the file names.
+    `checkpoint` is that of a packaged pipeline, or `None` for the one that the file names. Where nobody has named one,
+    `untrained` is the folder of an untrained one, made when it is needed, and the checkpoint is chosen anew with each
+    change (`choose_checkpoint`).
     """
 
     pipeline: Path
@@ -51,12 +53,40 @@ class SearchSetup:
     checkpoint: str | None = None
     synonyms: Path | None = None
     keep: bool = False
-    untrained: bool = False
+    language: str | None = None  # of BM25's stemmer in an untrained search
+    untrained: Path | None = None
 
     @property
     def current(self) -> str | None:
-        """The checkpoint as it is now: of an untrained search, one that was trained since, if there is one."""
-        return str(CHECKPOINT) if self.untrained and is_checkpoint(CHECKPOINT) else self.checkpoint
+        """The checkpoint as it is now; one that is chosen may have been trained since."""
+        if self.untrained is None:
+            return self.checkpoint
+        choice = choose_checkpoint(CHECKPOINT)
+        if choice.folder is not None:
+            return str(choice.folder)
+        if not is_checkpoint(self.untrained):
+            self._write_untrained(self.untrained)
+        return str(self.untrained)
+
+    def log_choice(self) -> None:
+        """Say which checkpoint was chosen, and why; nothing if it was named."""
+        if self.untrained is None:
+            return
+        choice = choose_checkpoint(CHECKPOINT)
+        logger.log(logging.WARNING if choice.folder is None else logging.INFO, "%s", choice.why)
+
+    def _write_untrained(self, folder: Path) -> None:
+        from ap_ranker.training.untrained import write_untrained  # most searches have a trained checkpoint
+
+        assert self.documents is not None
+        answers = self.faq().answers
+        write_untrained(
+            folder,
+            [answer.text for answer in answers],
+            self.language,
+            stored=have_questions(self.documents.entries),
+            wordings=[answer.wordings for answer in answers],
+        )
 
     def faq(self) -> Dataset:
         """What is searched, as data without questions: each entry with its known wordings, its stored question first.
@@ -75,7 +105,7 @@ class SearchSetup:
     def look(self, search: DeclaredPipeline) -> list[object]:
         """What differs after every change of the checkpoints that a search has; those of the hub do not change."""
         named = (part.model for part in components_of(search.pipeline) if hasattr(part, "model"))
-        folders = {CHECKPOINT} if self.untrained else {Path(str(model)) for model in named}
+        folders = {Path(str(model)) for model in named} if self.untrained is None else {CHECKPOINT}
         return [checkpoint_version(folder) for folder in sorted(folders)]
 
     def load(self) -> tuple[DeclaredPipeline, list[Document]]:
@@ -120,8 +150,9 @@ def set_up(
     the question; the overlay, such as the owner's changes, is laid over them.
 
     Without a pipeline's YAML file, which names its checkpoints, it is a packaged one: by words and, if the model has
-    vectors, by meaning. Its checkpoint is `model`, a folder or a hub name, or `checkpoints/faq`, or else the default
-    encoder as it was pretrained, which a notice says; BM25's stemmer is that of its language.
+    vectors, by meaning. Its checkpoint is `model`, a folder or a hub name, obeyed with a warning if its training does
+    not recommend it; by default the one that `choose_checkpoint` takes of `checkpoints/faq`, or else the default
+    encoder as it was pretrained. A notice says which, and why. BM25's stemmer is that of its language.
 
     `wordings` are files of questions that are known to ask for an entry, `synonyms` is one for BM25, and `keep` keeps
     encoded answers for the next run, in the user's cache folder.
@@ -143,37 +174,30 @@ def set_up(
         stack.callback(flush_encodings)
         if pipeline is None:
             restore(CHECKPOINT)
-            untrained = model is None and not CHECKPOINT.exists()
-            if untrained:
-                folder = stack.enter_context(TemporaryDirectory(prefix="ap-ranker-"))
-                model = _write_untrained(Path(folder) / "untrained", setup, language)
-            ranker = Ranker.from_pretrained(model or CHECKPOINT)  # kept until the pipeline shares it
+            if model is None:
+                folder = Path(stack.enter_context(TemporaryDirectory(prefix="ap-ranker-")))
+                setup = replace(setup, untrained=folder / "untrained", language=language)
+                model = setup.current
+                setup.log_choice()
+            else:
+                _warn_of_verdict(model)
+            assert model is not None
+            ranker = Ranker.from_pretrained(model)  # kept until the pipeline shares it
             if language not in (None, ranker.bm25_language):
                 raise InputError(
                     f"{ranker.source}: expected the language that it was trained with ({ranker.bm25_language or 'none'}"
                     f"), found --language {language}. Leave --language out, or train again with it."
                 )
             named = BY_MEANING if ranker.has_vectors else BY_WORDS
-            setup = replace(setup, pipeline=named, checkpoint=ranker.source, untrained=untrained)
+            setup = replace(setup, pipeline=named, checkpoint=ranker.source)
         yield setup
 
 
-def _write_untrained(folder: Path, setup: SearchSetup, language: str | None) -> str:
-    from ap_ranker.training.untrained import write_untrained  # most searches have a trained checkpoint
-
-    advice = f"Train it on questions and answers of your own: ap-ranker train FAQ.csv --output {CHECKPOINT}"
-    assert setup.documents is not None
-    answers, stored = setup.faq().answers, have_questions(setup.documents.entries)
-    asked = [answer.wordings for answer in answers]
-    config = write_untrained(folder, [answer.text for answer in answers], language, stored=stored, wordings=asked)
-    known = {target for each in config.calibration.values() for target in each.thresholds}
-    if (wanted := setup.limits.get("precision")) is not None and key(wanted) not in known:
-        raise InputError(
-            f"Expected --precision as one that is known before training ({', '.join(sorted(known)) or 'none is'}), "
-            f"found {key(wanted)}. {advice}; then run: ap-ranker calibrate {CHECKPOINT} DEV.csv"
-        )
-    logger.warning("No checkpoint in %s, so an encoder ranks that has learnt nothing from you. %s", CHECKPOINT, advice)
-    return str(folder)
+def _warn_of_verdict(model: str) -> None:
+    """A checkpoint that is named is searched with, whatever its training says of it."""
+    config = read_checkpoint_config(find_checkpoint(model))
+    if not is_recommended(config):
+        logger.warning("%s is searched with as you name it. It is not recommended: %s.", model, reason(config))
 
 
 def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None = None) -> list[dict[str, Any]]:

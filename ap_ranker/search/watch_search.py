@@ -127,6 +127,7 @@ class SearchWatcher:
             self.documents = _watched_documents(new, self._setup)
             leave_what_lives()  # and nothing of the pipeline before
             logger.info("The checkpoint has changed, and ranks from now on.")
+            self._setup.log_choice()
 
     def _update(self, watched: _WatchedDocuments) -> None:
         """Let the stores hold the documents as they are now."""

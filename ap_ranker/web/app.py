@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -96,10 +97,11 @@ def build_app(
     schema = get_openapi(title="The search page's API", version="1", routes=app.routes)
     app.add_api_route(SCHEMA, lambda: schema, include_in_schema=False)
     pipeline_routes = add_pipeline(app, search, text=Text, columns=columns, failed=FAILED)
-    public = {*files, *API, *(owner.add_to(app) if owner else ()), SCHEMA, *HEALTH}
-    readiness = Readiness(search, judgements.database)
+    search_metrics = SearchMetrics(searching, search)
+    public = {*files, *API, *(owner.add_to(app, search_metrics.served) if owner else ()), SCHEMA, *HEALTH}
+    readiness = Readiness(search, judgements.database, search_metrics.served)
     _add_health(app, readiness)
-    _add_metrics(app, readiness, registry, SearchMetrics(searching, search))
+    _add_metrics(app, readiness, registry, search_metrics)
     for route in app.routes:
         if isinstance(route, Route) and route.methods and "GET" in route.methods:
             route.methods.add("HEAD")  # by which programs that watch a server ask
@@ -125,7 +127,10 @@ def build_app(
 
 
 def _add_health(app: FastAPI, readiness: Readiness) -> None:
-    """Whether the server lives, which needs no thread and nothing else, and whether it can answer questions."""
+    """Whether the server lives, which needs no thread and nothing else, whether it can answer questions, and with what.
+
+    What answers is told without the checkpoint's fingerprint, as anybody may ask.
+    """
 
     async def live() -> dict[str, str]:
         return {"status": "ok"}
@@ -134,7 +139,15 @@ def _add_health(app: FastAPI, readiness: Readiness) -> None:
         await readiness.require()
         return {"status": "ok"}
 
-    app.get("/health")(live)  # by its older name
+    async def health() -> dict[str, Any]:
+        served = await readiness.served()
+        if served is None:
+            return {"status": "ok"}
+        told = asdict(served)
+        del told["fingerprint"]
+        return {"status": "ok", "search": told}
+
+    app.get("/health")(health)
     app.get("/health/live")(live)
     app.get("/health/ready")(ready)
 

@@ -16,7 +16,7 @@ from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web.background_start import Search
 from ap_ranker.web.limits import Failure
-from ap_ranker.web.served_search import ServedNow
+from ap_ranker.web.served_search import ServedNow, ServedSearch
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 
@@ -44,6 +44,10 @@ class SearchMetrics(Collector):
         self._served_now = ServedNow(declared)
         self.entries: int | None = None  # as somebody who may wait for the store has counted them
 
+    def served(self) -> ServedSearch | None:
+        """The search that answers now; `None` before there is one."""
+        return self._served_now() if isinstance(self._search, DeclaredPipeline) else self._search.served
+
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics; none of a cache without one, nor of entries that nobody could count."""
         if (cache := self._search.cache_info) is not None:
@@ -53,7 +57,7 @@ class SearchMetrics(Collector):
             yield GaugeMetricFamily("ap_ranker_cache_bytes", "Size of the cache.", cache.bytes)
         if self.entries is not None:
             yield GaugeMetricFamily("ap_ranker_entries", "Entries that are searched.", self.entries)
-        served = self._served_now() if isinstance(self._search, DeclaredPipeline) else self._search.served
+        served = self.served()
         if served is not None:
             labels = asdict(served)
             since = labels.pop("since")

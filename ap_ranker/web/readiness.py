@@ -13,6 +13,7 @@ from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import safe_line
 from ap_ranker.web.database import Database
 from ap_ranker.web.limits import Failure, FailureError
+from ap_ranker.web.served_search import ServedSearch
 
 logger = logging.getLogger(__name__)
 
@@ -57,16 +58,23 @@ class Watch(Generic[T]):
 
 
 class Readiness:
-    """Whether the store behind a search and the database of the website answer."""
+    """Whether the store behind a search and the database of the website answer, and which search that is."""
 
-    def __init__(self, search: DeclaredPipeline, database: Database) -> None:
+    def __init__(
+        self, search: DeclaredPipeline, database: Database, describe: Callable[[], ServedSearch | None]
+    ) -> None:
         self._search = search
+        self._served = Watch("The checkpoint of the search", describe)
         self._store = Watch("The store of the search", self._count_entries)
         self._database = Watch("The database of the server", lambda: database.revision("questions"))
 
     async def entries(self) -> int | None:
         """How many entries are searched; `None` while their store does not answer."""
         return await self._store.now()
+
+    async def served(self) -> ServedSearch | None:
+        """The search that answers; `None` if none does yet, or what it is cannot be told in time."""
+        return await self._served.now()
 
     async def require(self) -> None:
         """FailureError if something does not answer."""

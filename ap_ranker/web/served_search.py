@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,25 +31,28 @@ class ServedSearch:
     checkpoint: str = ""  # the name of its folder; empty if no model ranks
     fingerprint: str = ""  # the first digits of the checkpoint's
     trained: str = "no"  # or "yes"
+    recommended: str = "unknown"  # by its training, "yes" or "no"; unknown of an untrained or an older one
     basis: str = str(Basis.NOTHING)  # of its decisions, as `Basis` names it: a calibration, a prior, nothing
 
 
 class ServedNow:
-    """Describes a search as it is now, anew when its checkpoint has changed; for one thread at a time."""
+    """Describes a search as it is now, anew when its checkpoint has changed. Threads may share it."""
 
     def __init__(self, search: DeclaredPipeline) -> None:
         self._search = search
         self._started = time.time()
+        self._lock = threading.Lock()
         self._version: object = None
         self._served: ServedSearch | None = None
 
     def __call__(self) -> ServedSearch:
         """The search that answers questions now, which is ready to."""
-        version = self._search.version, self._search.since
-        if self._served is None or version != self._version:
-            self._served = _describe(self._search, max(self._search.since, self._started))
-            self._version = version
-        return self._served
+        with self._lock:
+            version = self._search.version, self._search.since
+            if self._served is None or version != self._version:
+                self._served = _describe(self._search, max(self._search.since, self._started))
+                self._version = version
+            return self._served
 
 
 def _describe(search: DeclaredPipeline, since: float) -> ServedSearch:
@@ -60,10 +64,24 @@ def _describe(search: DeclaredPipeline, since: float) -> ServedSearch:
         loaded = ranker.loaded()
         calibration = loaded.decider(fuse_scores=ranker.fuse_scores).served
         basis = Basis.NOTHING if calibration is None else calibration.basis
-        is_trained = loaded.config is not None and loaded.config.training.get("epochs") != 0
+        config = loaded.config
+        is_trained = config is not None and config.training.get("epochs") != 0
+        verdict = None if config is None else config.verdict
         fingerprint = loaded.fingerprint[:SHORT]
     except (InputError, OSError) as error:  # another checkpoint takes its place at this moment
         logger.debug("The checkpoint cannot be described.", exc_info=error)
         return ServedSearch(pipeline, since, BY_MODEL, checkpoint)
-    trained = "yes" if is_trained else "no"
-    return ServedSearch(pipeline, since, BY_MODEL, checkpoint, fingerprint, trained, str(basis))
+    return ServedSearch(
+        pipeline,
+        since,
+        ranks_by=BY_MODEL,
+        checkpoint=checkpoint,
+        fingerprint=fingerprint,
+        trained=_yes_or_no(is_trained),
+        recommended="unknown" if verdict is None else _yes_or_no(verdict.recommended),
+        basis=str(basis),
+    )
+
+
+def _yes_or_no(holds: bool) -> str:
+    return "yes" if holds else "no"

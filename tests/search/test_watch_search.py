@@ -350,7 +350,7 @@ def test_an_untrained_search_follows_the_first_checkpoint(
     checkpoint = str(untrained)
     watched = WatchedFolder(faq)
     watched.read()
-    setup = SearchSetup(BY_MEANING, watched, Match.both, (), {"score_threshold": -1.0}, checkpoint, untrained=True)
+    setup = SearchSetup(BY_MEANING, watched, Match.both, (), {"score_threshold": -1.0}, checkpoint, untrained=untrained)
     loaded, documents = setup.load()
     setup.warm_up(loaded, documents)
     before = ranked(loaded, "my battery")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -31,6 +32,7 @@ from ap_ranker.data.faq import Match
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.decision import Decision
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Basis
 from ap_ranker.search import declared_pipeline as search_module
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web import limits, pipeline_route
@@ -549,7 +551,17 @@ def test_text_travels_as_it_is(client: TestClient) -> None:
 
 
 def test_health(client: TestClient) -> None:
-    assert client.get("/health").json() == {"status": "ok"}
+    """Who asks learns which search answers; a probe, only that the server lives."""
+    assert client.get("/health/live").json() == {"status": "ok"}
+    health = client.get("/health").json()
+    assert health["status"] == "ok"
+    served = health["search"]
+    assert served["ranks_by"] == "model"
+    assert served["trained"] == "yes"
+    assert served["recommended"] == "unknown"  # by a checkpoint of an earlier release
+    assert served["basis"] in [str(basis) for basis in Basis]
+    assert served["since"] <= time.time()
+    assert "fingerprint" not in served
 
 
 PATHS = [("GET", "/metrics"), ("POST", "/search/run"), ("GET", "/docs"), ("GET", "/none")]

@@ -248,6 +248,7 @@ def test_the_search_that_is_served(tmp_path: Path) -> None:
     assert labels == {
         "pipeline": "search",
         "ranks_by": "model",
+        "recommended": "unknown",
         "checkpoint": "ranker",
         "fingerprint": fingerprint(checkpoint)[:12],
         "trained": "yes",

@@ -26,6 +26,7 @@ from ap_ranker.web.owner.sessions import COOKIE, Sessions, require_own_site
 from ap_ranker.web.owner.texts import TEXTS
 from ap_ranker.web.page.files import PageFile
 from ap_ranker.web.search_routes import SEEN
+from ap_ranker.web.served_search import ServedSearch
 from ap_ranker.web.usage import Period, usage_of, usage_table
 from ap_ranker.web.work import WorkThreads
 
@@ -140,15 +141,15 @@ class OwnersPage:
         self._service, self._sessions = service, Sessions(key, service.database)
         self._threads = WorkThreads(4, "owner")  # an owner's browser sends four requests at once
 
-    def add_to(self, app: FastAPI) -> tuple[str, ...]:
-        """Add the page to an application; returns its paths."""
+    def add_to(self, app: FastAPI, served: Callable[[], ServedSearch | None]) -> tuple[str, ...]:
+        """Add the page to an application that answers with the `served` search; returns its paths."""
         self._add_page(app)
         self._add_table(app)
         for path, media_type in ASSETS.items():
             content = (_PAGE / path.removeprefix("/owner/")).read_bytes()
             app.add_route(path, PageFile(content, media_type).send)
         service = self._service
-        self._add(app, "server", OwnerRequest, lambda _, owner: service.server() | {"owner": owner})
+        self._add(app, "server", OwnerRequest, lambda _, owner: service.server() | {"owner": owner, "served": served()})
         self._add(app, "usage", PeriodRequest, lambda asked, _: usage_of(service.database, asked.period))
         self._add(app, "gaps", OwnerRequest, lambda *_: service.gaps())
         self._add(app, "feedback", OwnerRequest, lambda *_: service.feedback_rows())

@@ -38,8 +38,21 @@ function showServer(server) {
   const more = server.more_left_out ? [filled(texts.moreLeftOut, { count: server.more_left_out })] : [];
   element("left-out").hidden = !server.left_out.length;
   list("left-out").replaceChildren(...[...server.left_out, ...more].map((text) => make("li", text)));
+  element("served").hidden = !server.served;
+  if (server.served) element("served").textContent = servedText(server.served);
   if (!server.logged) say(texts.noLog);
   else if (!editable) say(texts.notEditable);
+}
+
+const time = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
+
+function servedText(served) {
+  const kind = served.ranks_by === "words" ? "words" : served.trained === "yes" ? "trained" : "untrained";
+  const since = time.format(new Date(served.since * 1000));
+  const parts = [filled(texts.served[kind], { checkpoint: served.checkpoint, since })];
+  if (served.recommended === "no") parts.push(texts.served.notRecommended);
+  parts.push(texts.basis[served.basis]);
+  return parts.join(" ");
 }
 
 const ticks = new Map(); // question -> whether the owner wants it, where that is not as the server proposes
