@@ -198,7 +198,9 @@ def _load_start(model: AnswerModel, words: Sequence[str], start: Ranker, by_word
     own, learnt = model.state_dict(), start.model.state_dict()
     shapes = ({name: tuple(value.shape[name in by_word :]) for name, value in each.items()} for each in (own, learnt))
     if unequal := difference(*shapes):
-        raise InputError(f"{start.source}: expected a checkpoint of the same architecture to start from ({unequal}).")
+        raise InputError(
+            f"{start.source}: expected a checkpoint of the same architecture to start from, found another ({unequal})."
+        )
     row_of = {word: row for row, word in enumerate(words)}
     known = [(row_of[word], row) for row, word in enumerate(start.tokenizer.words) if word in row_of]
     rows, learnt_rows = torch.tensor(known).T

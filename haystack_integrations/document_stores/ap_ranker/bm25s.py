@@ -323,7 +323,9 @@ class BM25SDocumentStore(StoredDocuments):
         while True:
             with self._transaction() as before:
                 if isinstance(before, FolderDocuments):
-                    raise InputError(f"{self.path}: expected a store in memory. Use `ap-ranker index` for a folder.")
+                    raise InputError(
+                        f"{self.path}: expected a store in memory, found a folder, which `ap-ranker index` fills."
+                    )
                 revision, after = before.revision(), before.copy()
                 functions = list(self._shared.computed)
             for document_id in removed:

@@ -19,6 +19,7 @@ from haystack.utils import Secret
 from ap_ranker.errors import InputError, extra_for, library_errors, one_line
 from ap_ranker.settings import checked_arguments
 from ap_ranker.text.reading import READING_VERSION, question_key
+from haystack_integrations.document_stores.ap_ranker.documents import check_dictionary
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
@@ -241,7 +242,9 @@ class ElasticsearchFAQStore:
             )
             return client
         except (ValueError, TypeError, OSError) as error:
-            raise InputError(f"Expected valid settings of the Elasticsearch client ({one_line(error)}).") from error
+            raise InputError(
+                f"Expected settings that the client of Elasticsearch takes, found others ({one_line(error)})."
+            ) from error
 
     def close(self) -> None:
         """Close the connections; the next use opens them again."""
@@ -362,8 +365,7 @@ class ElasticsearchFAQStore:
         """Haystack's filters as Elasticsearch takes them; FilterError if they are malformed or find nothing ever."""
         from haystack_integrations.document_stores.elasticsearch.filters import _normalize_filters
 
-        if not isinstance(filters, dict):
-            raise FilterError(f"Expected filters as a dictionary, found {one_line(repr(filters), 80)}.")
+        check_dictionary(filters)
         names = _fields_of(filters)
         known = self.facts(index).fields
         if not known.keys() >= set(names):  # one may be new
