@@ -1,8 +1,8 @@
 """Make the tables of FAQs that others wrote from clones of their repositories.
 
-python examples/every_step/prepare.py CLONES DATA
+python examples/every_step/prepare_tables.py CLONES DATA
 
-CLONES has a clone of each repository in `sources.py`, as CLONES/OWNER/NAME (git clone https://github.com/OWNER/NAME).
+CLONES has a clone of each repository in `public_sources.py`, as CLONES/OWNER/NAME (git clone https://github.com/OWNER/NAME).
 DATA gets a folder for each FAQ, with `answers.csv` and, where users' questions are known, `questions.csv`, which are
 divided by the rule of `ap-ranker split`: no test question is a near copy of a training question.
 """
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from public_sources import SOURCES, Pairs, Repository
 from rich.console import Console
-from sources import SOURCES, Pairs, Repository
 
 from ap_ranker.cli.errors import report_user_errors
 from ap_ranker.data.dataset import Answer, Dataset, Question
