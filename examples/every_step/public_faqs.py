@@ -74,9 +74,8 @@ def read_public_faqs(data: Path, shared: Path | None) -> list[PublicFaq]:
     for source in SOURCES:
         folder = data / source.name
         if not folder.is_dir():
-            raise InputError(
-                f"{folder}: expected the tables of {source.name}, found none. Make them: prepare_tables.py CLONES {data}"
-            )
+            advice = f"Make them: python examples/every_step/prepare_tables.py CLONES {data}"
+            raise InputError(f"{folder}: expected the tables of {source.name}, found none. {advice}")
         entries = [(row["aid"], row["question"], row["answer"]) for row in rows_of(folder / "answers.csv")]
         asked = rows_of(folder / "questions.csv") if source.has_questions else _written(source.name)
         training = [_asked(row) for row in asked if row["split"] == "train"]

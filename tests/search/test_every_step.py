@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import httpx
@@ -66,7 +67,7 @@ def command(line: str, folder: Path) -> None:
 
 def check_no_step_is_worse(steps: list[Served]) -> None:
     """From each step to the next."""
-    for before, after in zip(steps, steps[1:], strict=False):
+    for before, after in pairwise(steps):
         assert after.right >= before.right - ALLOWED, steps
         assert after.wrong <= before.wrong + ALLOWED, steps
 
