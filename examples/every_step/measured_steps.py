@@ -71,7 +71,7 @@ class Measured:
         other_higher: the same with .9.
         recommended: what the training says of its own checkpoint; `None` if it says nothing.
         refused: why there is no such search, in the words of the command; the one before it is measured then.
-        seconds: of this state, with its training.
+        seconds: of processor time for this state, with its training.
     """
 
     cell: Cell
@@ -131,7 +131,7 @@ class Way:
 
     def trained(self) -> Iterator[Measured]:
         """The trained checkpoint, named by its path, and what is served after `calibrate`."""
-        started = time.perf_counter()
+        started = time.process_time()
         recommended, refused = None, ""
         try:
             self.train()
@@ -144,7 +144,7 @@ class Way:
             measured = self.asked(TRAINED, None if refused else TRAINED_CHECKPOINT, started)
             yield replace(measured, recommended=recommended, refused=refused)
         if CALIBRATED in self.states:
-            started = time.perf_counter()
+            started = time.process_time()
             refused = self.calibrate(is_trained=is_taken)
             measured = self.asked(CALIBRATED, CALIBRATED_CHECKPOINT, started)
             yield replace(measured, recommended=recommended, refused=refused)
@@ -197,7 +197,7 @@ class Way:
 
     def asked(self, state: str, checkpoint: Path | None = None, started: float | None = None) -> Measured:
         """Put all questions to a search, with the default precision and with the higher one."""
-        started = time.perf_counter() if started is None else started
+        started = time.process_time() if started is None else started
         questions = [question.text for question in self.faq.test]
         with self.search(checkpoint) as setup:
             search, _ = setup.load()
@@ -210,7 +210,7 @@ class Way:
             except InputError:  # nothing is calibrated for it
                 outcomes_higher, other_higher = [], []
         ranks = [first_rank(answers, right) for answers, right in zip(shown, self.right_answers(), strict=True)]
-        seconds = round(time.perf_counter() - started, 1)
+        seconds = round(time.process_time() - started, 1)
         return Measured(self.cell(state), ranks, outcomes, outcomes_higher, other, other_higher, seconds=seconds)
 
     def right_answers(self) -> list[set[str]]:
@@ -233,10 +233,10 @@ class Way:
         ]
         asked = EvaluationSet(Dataset(self.faq.name, answers, questions), language=self.faq.language)
         if BM25 in self.states:
-            started = time.perf_counter()
+            started = time.process_time()
             yield self.ranked(BM25, asked.bm25_scores, asked, started)
         if BI_ENCODER in self.states:
-            started = time.perf_counter()
+            started = time.process_time()
             peer = BiEncoder(find_encoder(self.encoder), torch.device("cpu"))
             yield self.ranked(BI_ENCODER, peer.score(asked, wordings=True).by_question, asked, started)
 
@@ -249,7 +249,7 @@ class Way:
             level = int(((values == best) & ~right).sum())
             rank = 1 + above + (level + 1) // 2  # of equal scores, the middle place
             ranks.append(rank if rank <= RANKED else 0)
-        return Measured(self.cell(state), ranks, seconds=round(time.perf_counter() - started, 1))
+        return Measured(self.cell(state), ranks, seconds=round(time.process_time() - started, 1))
 
     def cell(self, state: str) -> Cell:
         """Which cell of the table a state is."""

@@ -1,10 +1,11 @@
-"""No line that the README or `doctor` has makes the search of a small FAQ worse: a clinic's way, as it is served.
+"""No line of the README or of `doctor` makes the search of a small FAQ worse: a clinic's way, as it is served.
 
-Real training, and a server for each step: a minute or two each, so it runs by `make test-slow`.
+Real training, a minute or two, so it runs by `make test-slow`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from dataclasses import dataclass
@@ -43,19 +44,18 @@ def clinic(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def serve(step: str, folder: Path, *options: str) -> Served:
-    """Start `ap-ranker serve FAQ.csv` in the working directory, and put all questions to it."""
+def ask(step: str, folder: Path, *options: str) -> Served:
+    """Put all questions to the search of the working directory, which `ask` and `serve` share."""
+    asked = [*QUESTIONS, *((text, None) for text in OTHER_MATTERS)]
+    ended = run("ask", *(text for text, _ in asked), "--documents", "FAQ.csv", "--json", *options, folder=folder)
+    assert ended.code == 0, f"{step}: {ended.errors}"
     right = wrong = none = 0
-    with served("FAQ.csv", *options, folder=folder) as server:
-        for question, row in [*QUESTIONS, *((text, None) for text in OTHER_MATTERS)]:
-            reply = httpx.post(f"{server.address}api/search", json={"question": question}, timeout=60)
-            assert reply.status_code == 200, reply.text
-            found = reply.json()
-            if found["outcome"] == "answer":
-                is_right = row is not None and found["answers"][0]["answer"] == ENTRIES[row][1]
-                right += is_right
-                wrong += not is_right
-            none += row is None and found["outcome"] == "none"
+    for (_, row), found in zip(asked, json.loads(ended.output), strict=True):
+        if found["outcome"] == "answer":
+            is_right = row is not None and found["answers"][0]["answer"] == ENTRIES[row][1]
+            right += is_right
+            wrong += not is_right
+        none += row is None and found["outcome"] == "none"
     return Served(step, right, wrong, none)
 
 
@@ -75,21 +75,23 @@ def check_no_step_is_worse(steps: list[Served]) -> None:
 @pytest.mark.parametrize("effort", ["", " --quick"])
 def test_the_way_of_the_readme(clinic: Path, effort: str) -> None:
     """Untrained, trained on what `split` gives, calibrated, and with the precision that the README names."""
-    steps = [serve("untrained", clinic)]
-    first_day = serve("untrained, .9", clinic, "--precision", "0.9")
+    steps = [ask("untrained", clinic)]
+    first_day = ask("untrained, .9", clinic, "--precision", "0.9")
     assert steps[0].right > len(QUESTIONS) / 2
     command("ap-ranker split FAQ.csv --output data", clinic)
     command(f"ap-ranker train data --language english --output checkpoints/faq{effort}", clinic)
-    steps.append(serve("trained", clinic))
+    steps.append(ask("trained", clinic))
     command("ap-ranker calibrate checkpoints/faq data", clinic)
-    steps.append(serve("calibrated", clinic))
+    steps.append(ask("calibrated", clinic))
     check_no_step_is_worse(steps)
-    check_no_step_is_worse([first_day, serve("calibrated, .9", clinic, "--precision", "0.9")])
+    with served("FAQ.csv", "--precision", "0.9", folder=clinic) as server:
+        assert httpx.get(server.address, timeout=60).status_code == 200
+    check_no_step_is_worse([first_day, ask("calibrated, .9", clinic, "--precision", "0.9")])
 
 
 def test_the_way_of_doctor(clinic: Path) -> None:
     """Each command that it names runs, and the search is as good as before."""
-    steps = [serve("untrained", clinic)]
+    steps = [ask("untrained", clinic)]
     for _ in range(DOCTORS_LINES):
         examined = run("doctor", "FAQ.csv", folder=clinic)
         assert examined.code == 0, examined.errors
@@ -98,7 +100,7 @@ def test_the_way_of_doctor(clinic: Path) -> None:
             break
         for line in commands:
             command(line, clinic)
-        steps.append(serve("; ".join(commands), clinic))
+        steps.append(ask("; ".join(commands), clinic))
     check_no_step_is_worse(steps)
 
 
