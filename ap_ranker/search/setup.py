@@ -22,7 +22,6 @@ from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.loaded_checkpoints import checkpoint_version, flush_encodings, keep_encodings
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import key
 from ap_ranker.ranking.wordings import MATCHED
 from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
 from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
@@ -165,13 +164,7 @@ def _write_untrained(folder: Path, setup: SearchSetup, language: str | None) -> 
     assert setup.documents is not None
     answers, stored = setup.faq().answers, have_questions(setup.documents.entries)
     asked = [answer.wordings for answer in answers]
-    config = write_untrained(folder, [answer.text for answer in answers], language, stored=stored, wordings=asked)
-    known = {target for each in config.calibration.values() for target in each.thresholds}
-    if (wanted := setup.limits.get("precision")) is not None and key(wanted) not in known:
-        raise InputError(
-            f"Expected --precision as one that is known before training ({', '.join(sorted(known)) or 'none is'}), "
-            f"found {key(wanted)}. {advice}; then run: ap-ranker calibrate {CHECKPOINT} DEV.csv"
-        )
+    write_untrained(folder, [answer.text for answer in answers], language, stored=stored, wordings=asked)
     logger.warning("No checkpoint in %s, so an encoder ranks that has learnt nothing from you. %s", CHECKPOINT, advice)
     return str(folder)
 
