@@ -175,6 +175,17 @@ class WordingVectors:
                 texts[entry] = wordings[entry][place]
         return cosines, texts
 
+    def best_of_each(
+        self, questions: NDArray[np.float32], wordings: Sequence[str], encode: Encode
+    ) -> NDArray[np.float32]:
+        """(Q,) the soft maximum of the cosines of each of Q questions (Q, C) with one entry's wordings, -1 without."""
+        if not wordings:
+            return np.full(len(questions), -1.0, dtype=np.float32)
+        table, rows = self.find(wordings, encode)
+        cosines = questions @ table.matrix[rows].astype(np.float32).T * table.scales[rows]
+        best = cosines.max(axis=1)
+        return best + SOFTNESS * np.log(np.exp((cosines - best[:, None]) / SOFTNESS).sum(axis=1))
+
     def _joined(self, wordings: Sequence[tuple[str, ...]], encode: Encode) -> tuple[NDArray[Any], ...] | None:
         """Of P wordings of E entries that have any: (P, C) vectors, (P,) scales, (E,) the entries, (E,) where those of
         each begin, (P,) the place among these of each one's entry."""

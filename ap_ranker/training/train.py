@@ -23,7 +23,6 @@ from ap_ranker.data.dataset import Dataset, answerable, sample_questions
 from ap_ranker.data.split import DEV, question_lines
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.calibration_fit import MIN_QUESTIONS
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet, FusionFit
 from ap_ranker.evaluation.scoring import CandidateScores
@@ -261,8 +260,11 @@ def _recipe(config: TrainingConfig, data: Dataset, teacher: Teacher | None) -> R
 
 
 def _calibrate(draft: Path, *, dev: Dataset, ranker: Ranker, device: str | None) -> None:
-    """Calibrate a checkpoint before it takes its place, so that none there is without, by the model in memory."""
-    if not dev.judged and len(dev.answerable) >= MIN_QUESTIONS and len(dev.answers) <= CALIBRATED_ANSWERS:
+    """Calibrate a checkpoint before it takes its place, by the model in memory, with any number of dev questions.
+
+    Without, as of a large FAQ, it has what was learnt from others.
+    """
+    if not dev.judged and dev.answerable and len(dev.answers) <= CALIBRATED_ANSWERS:
         written = read_checkpoint_config(draft), ranker.model.eval(), ranker.tokenizer
         held = load_shared(draft, ranker.device, written)
         try:
