@@ -65,7 +65,10 @@ _MARKDOWN = re.compile(
 _ABOUT_MARKUP = re.compile(
     r"\b(?:x?html5?|xml|css|markup|markdown|bbcode|tags?|balises?|etiquetas?|web ?code|source ?code)\b", re.IGNORECASE
 )
-_WRITING = r"write|type|schreib\w*|tipp\w*|[ée]cri\w+|tapez|escrib\w+|escreva|scriv\w+|schrijf|typ|skriv|napisz|yaz\w*|напиш\w+"
+_WRITING = (
+    r"write|type|schreib\w*|tipp\w*|[ée]cri\w+|tapez|escrib\w+|escreva|scriv\w+|"
+    r"schrijf|typ|skriv|napisz|yaz\w*|напиш\w+"
+)
 _USING = (
     r"use|put|enter|insert|add|paste|between|verwend\w*|benutz\w*|setz\w*|zwischen|utilise\w*|saisi\w*|entre|us[ae]|"
     r"introdu\w+|inser\w+|gebruik|anv[äa]nd|brug|bruk|u[żz]yj|wpisz|kullan\w*|введи\w*"
