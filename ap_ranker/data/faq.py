@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ap_ranker.data.html_cells import shown_text
+from ap_ranker.data.html_cells import as_cell, shown_text
 from ap_ranker.data.rows import WORDING_COLUMNS, Columns, LeftOut, Row, stripped
 from ap_ranker.data.tables import OPTION, Table, read_named_table
 from ap_ranker.errors import InputError, check_known, one_line
@@ -53,7 +53,7 @@ class Entry:
         """The entry of a row, which must have an answer."""
         other = {name: value for name, value in row.fields.items() if name not in ("question", "answer")}
         cells = [other.pop(name) for name in list(other) if WORDING_COLUMNS.fullmatch(name)]
-        wordings = dict.fromkeys(stripped(line) for cell in cells for line in cell.splitlines())
+        wordings = dict.fromkeys(shown_text(stripped(line)) for cell in cells for line in cell.splitlines())
         return cls(
             shown_text(row.get("question")),
             shown_text(row.need("answer")),
@@ -163,6 +163,7 @@ def write_entries(entries: Sequence[Entry], path: Path, *, private: bool = False
     others = list(dict.fromkeys(name for entry in entries for name in entry.other))
     rows = []
     for entry in entries:
-        wordings = "\n".join(" ".join(wording.split()) for wording in entry.wordings)  # no other sign ends its line
-        rows.append([*(entry.other.get(name, "") for name in others), entry.question, entry.answer, wordings])
+        lines = (" ".join(wording.split()) for wording in entry.wordings)  # no other sign ends a line
+        texts = as_cell(entry.question), as_cell(entry.answer), "\n".join(map(as_cell, lines))
+        rows.append([*(entry.other.get(name, "") for name in others), *texts])
     write_text_atomically(path, csv_text([*others, "question", "answer", "wordings"], rows), private=private)

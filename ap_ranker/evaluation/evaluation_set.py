@@ -22,7 +22,7 @@ from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Calibration, Ranking, Signals, Weights, rank
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.reading import question_keys
 
 CANDIDATES = 100
 """Number of answers that BM25 retrieves if the data names no candidates and has more answers than `RANK_ALL`."""
@@ -77,9 +77,9 @@ class EvaluationSet:
     @cached_property
     def exact(self) -> list[np.ndarray]:
         """Whether each question is a known wording of each of its candidates, word for word."""
-        known = [{question_key(text) for text in answer.wordings} for answer in self.dataset.answers]
-        pairs = zip(map(question_key, (question.text for question in self.questions)), self.pools, strict=True)
-        return [np.array([asked in known[row] for row in rows], dtype=bool) for asked, rows in pairs]
+        known = [{key for text in each.wordings for key in question_keys(text)} for each in self.dataset.answers]
+        pairs = zip((question_keys(question.text) for question in self.questions), self.pools, strict=True)
+        return [np.array([not known[row].isdisjoint(asked) for row in rows], dtype=bool) for asked, rows in pairs]
 
     @cached_property
     def right(self) -> list[np.ndarray]:

@@ -16,7 +16,7 @@ from ap_ranker.models.base import States
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.rule import Signals
 from ap_ranker.ranking.wordings import WordingVectors
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.reading import question_keys
 
 
 @dataclass(frozen=True)
@@ -114,13 +114,14 @@ def score_wordings(
     # Not the ranker's own, which may be those of an earlier epoch.
     vectors = WordingVectors() if encoded is None else encoded
     n_bytes = vectors.nbytes(wordings, ranker.embed_questions)  # encoded before the time is taken, as the answers are
-    known = {question_key(text) for text in wordings} if as_new else set()
+    known = {key for text in wordings for key in question_keys(text)} if as_new else set()
     seconds = 0.0
     results: list[np.ndarray] = []
     for question, vector, rows in zip(questions, scores.question_vectors, candidates, strict=True):
         lists = [dataset.answers[row].wordings for row in rows]
-        if (asked := question_key(question.text)) in known:  # a question never meets its own text
-            lists = [tuple(text for text in each if question_key(text) != asked) for each in lists]
+        asked = {*question_keys(question.text)}
+        if not asked.isdisjoint(known):  # a question never meets its own text
+            lists = [tuple(text for text in each if asked.isdisjoint(question_keys(text))) for each in lists]
         started = time.perf_counter()
         results.append(vectors.best(vector, lists, ranker.embed_questions)[0].astype(np.float64))
         seconds += time.perf_counter() - started

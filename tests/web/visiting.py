@@ -81,9 +81,9 @@ def logged_questions(database: Database) -> list[Any]:
 
 def write_feedback(search: DeclaredPipeline, path: Path) -> Path:
     """What `ap-ranker feedback export` writes."""
-    import json
+    from ap_ranker.web.traces import export_judgements
 
-    path.write_text("".join(json.dumps(record) + "\n" for record in kept(search)))
+    export_judgements(judgements_of(search).database, path)
     return path
 
 

@@ -18,7 +18,7 @@ from haystack.utils import Secret
 
 from ap_ranker.errors import InputError, extra_for, library_errors, one_line
 from ap_ranker.settings import checked_arguments
-from ap_ranker.text.reading import READING_VERSION, question_key
+from ap_ranker.text.reading import READING_VERSION, question_keys
 from haystack_integrations.document_stores.ap_ranker.documents import check_dictionary
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ def index_maker(origin: str, language: str | None) -> str:
     return blake2b(settings.encode(), digest_size=6).hexdigest()
 
 
-def wording_key(text: str) -> str:
-    """What a known wording and a question that is equal to it have in common."""
-    return _digest(question_key(text))
+def wording_keys(text: str) -> list[str]:
+    """Of these, a known wording and a question that is equal to it have one in common."""
+    return list(map(_digest, question_keys(text)))
 
 
 def name_key(kind: str, name: str) -> str:

@@ -53,7 +53,7 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     MissingIndexError,
     expected_reply,
     index_maker,
-    wording_key,
+    wording_keys,
 )
 
 MOST_CLAUSES = 900
@@ -294,7 +294,7 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         names = self._file_wordings.nearest(query, vector, ranker, top_k)
         limits = {"size": top_k, **_ONLY_IDS}
         words = [limits | {"query": _all(clause, matching)} for clause in _word_queries(asked)]
-        exact = [{"terms": {KEYS: [wording_key(query)]}}]
+        exact = [{"terms": {KEYS: wording_keys(query)}}]
         exact += [{"terms": {NAMES: names}}] if names else []
         wordings = [limits | {"query": _all(clause, matching)} for clause in exact]
         meaning, similar = [], []
