@@ -66,8 +66,12 @@ class WatchedFolder:
             log_reading(self.path, self._reading, set(known.left_out) if known else ())
             read, left_out = self._reading.entries, self._reading.left_out
         self.left_out = left_out
-        self.unchanged, self.entries = read, self.overlay.lay(read) if self.overlay else read
+        self.unchanged, self.entries = read, self.laid(read)
         return self.entries
+
+    def laid(self, entries: list[Entry]) -> list[Entry]:
+        """Entries with the overlay as it is now."""
+        return self.overlay.lay(entries) if self.overlay else entries
 
     def _read_faq(self) -> tuple[list[Entry], list[LeftOut]]:
         """The entries of a FAQ and its rows left out; those of before if too many are gone in one step."""

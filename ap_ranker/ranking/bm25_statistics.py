@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import log
+
+import numpy as np
 
 from ap_ranker.ranking.bm25 import K1, TIE_BREAKER, B, asked_words, length_factor, ways_of
 from ap_ranker.text.reading import Form, Word
@@ -51,6 +53,20 @@ class AskedWords:
 
 
 @dataclass(frozen=True)
+class CountedTerms:
+    """How often a text has each of its terms, and the number of all of them."""
+
+    counts: Mapping[str, int]
+    length: int
+
+    @classmethod
+    def of(cls, terms: Iterable[str]) -> CountedTerms:
+        """Those of a text's terms; texts share the memory of equal ones."""
+        counts = Counter(map(sys.intern, terms))
+        return cls(counts, counts.total())
+
+
+@dataclass(frozen=True)
 class Statistics:
     """The number of texts, their mean number of terms, and how many of them have each of the terms asked for."""
 
@@ -58,26 +74,36 @@ class Statistics:
     mean_length: float
     frequencies: Mapping[str, int]
 
-    def score(self, asked: AskedWords, terms: Sequence[str], *, k1: float = K1, b: float = B) -> float:
-        """BM25's score of a text with these terms, as of Lucene: the sum over the words asked for."""
-        length = k1 * (1 - b + b * len(terms) / (self.mean_length or 1))
-        shares: dict[str, float] = {}
-        counts = Counter(terms)
-        for term, frequency in self.frequencies.items():
-            if term in counts and frequency:
-                weight = log(1 + (self.texts - frequency + 0.5) / (frequency + 0.5))
-                shares[term] = weight * counts[term] / (counts[term] + length)
-        if not shares:
-            return 0.0
-        return asked.factor * sum(times * _word_score(ways, shares) for ways, times in asked.times.items())
+    def scores(self, asked: AskedWords, texts: Sequence[CountedTerms], *, k1: float = K1, b: float = B) -> list[float]:
+        """BM25's scores of N texts, as of Lucene: each the sum over the words asked for."""
+        terms = [term for term in asked.terms if self.frequencies[term]]
+        if not terms or not texts:
+            return [0.0] * len(texts)
+        counts = np.array([[text.counts.get(term, 0) for term in terms] for text in texts], dtype=np.float64)
+        lengths = np.array([text.length for text in texts], dtype=np.float64)
+        factors = k1 * (1 - b + b * lengths / (self.mean_length or 1))
+        frequencies = np.array([self.frequencies[term] for term in terms], dtype=np.float64)
+        weights = np.log(1 + (self.texts - frequencies + 0.5) / (frequencies + 0.5))
+        shares = weights * counts / (counts + factors[:, np.newaxis])  # (N, terms)
+        columns = {term: shares[:, column] for column, term in enumerate(terms)}
+        scores = np.zeros(len(texts))
+        for ways, times in asked.times.items():
+            scores += times * _word_scores(ways, columns, len(texts))
+        return [float(score) for score in asked.factor * scores]
 
 
-def _word_score(ways: Ways, shares: Mapping[str, float]) -> float:
-    """A word counts by its best way, with `TIE_BREAKER` of the others; a way by its best form."""
-    scores = [max(_sum(form, shares) for form in way) for way in ways]
-    best = max(scores)
-    return best + TIE_BREAKER.item() * (sum(scores) - best)
+def _word_scores(ways: Ways, shares: Mapping[str, np.ndarray], n_texts: int) -> np.ndarray:
+    """(N,) A word counts by its best way, with `TIE_BREAKER` of the others; a way by its best form."""
+    scores = np.array([_best_form(way, shares, n_texts) for way in ways])
+    best: np.ndarray = scores.max(axis=0)
+    return best + TIE_BREAKER.item() * (scores.sum(axis=0) - best)
 
 
-def _sum(form: Iterable[str], shares: Mapping[str, float]) -> float:
-    return sum(shares.get(term, 0.0) for term in form)
+def _best_form(way: Sequence[Form], shares: Mapping[str, np.ndarray], n_texts: int) -> np.ndarray:
+    """(N,) that of the best of some forms, each the sum of its terms."""
+    best = np.zeros(n_texts)
+    for form in way:
+        known = [shares[term] for term in form if term in shares]
+        if known:
+            best = np.maximum(best, sum(known[1:], start=known[0]))
+    return best

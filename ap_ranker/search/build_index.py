@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -86,6 +86,17 @@ def build_index(
     return builder.run(documents)
 
 
+def write_changes(target: IndexTarget, new: Sequence[Document], gone: Collection[str]) -> None:
+    """
+    Write new documents into every index of a FAQ that is kept, and delete those that are gone, and nothing else.
+
+    In the index of the target they have vectors; in the others they are found by words and known wordings until
+    `build_index` runs with those checkpoints. What the FAQ's name means stays. InputError as of `build_index`.
+    """
+    builder = _Builder(target, (1, 1), lambda done, total: None)
+    builder.change(new, gone)
+
+
 def go_back(store: ElasticsearchFAQStore) -> str:
     """Let a FAQ's name mean the index that it meant before; its name. InputError if there is none."""
     cluster = Cluster(store.client, store.index)
@@ -143,6 +154,18 @@ class _Builder:
             self._update_kept(lock, ours)
             self._finish(layout, before, entries)
         return changes
+
+    def change(self, new: Sequence[Document], gone: Collection[str]) -> None:
+        """As `write_changes`."""
+        documents = [marked(document) for document in new]
+        with locked_index(self.cluster.client, f"{self.target.store.index}-lock", self.keys) as lock:
+            kept = {index: notes for index, notes in self.cluster.kept().items() if notes.get("complete")}
+            if self.index not in kept:
+                raise self.target.store.missing(self.index)
+            self._write(lock, documents)
+            for index, notes in kept.items():
+                lock.check()
+                self._change(index, notes, [] if index == self.index else documents, gone)
 
     def _open(self, layout: Layout) -> bool:
         """Make the index, or check its layout; whether all must be written again for fields that are new."""
@@ -272,15 +295,20 @@ class _Builder:
             lock.check()
             stored = self.cluster.list_ours(index, self.keys)
             new = [document for key, document in entries.items() if key not in stored]
-            sources = sources_of(new, "", notes.get("language"), None)
-            stale = [{"_op_type": "delete", "_id": key} for key in stored if key not in entries]
-            written = [
-                {"_op_type": "index", "_id": document.id, "_source": source}
-                for document, source in zip(new, sources, strict=True)
-            ]
-            if written or stale:
-                self.cluster.write(index, [*written, *stale])
-                self.cluster.client.indices.refresh(index=index)
+            stale = [key for key in stored if key not in entries]
+            if new or stale:
+                self._change(index, notes, new, stale)
+
+    def _change(self, index: str, notes: Mapping[str, Any], new: Sequence[Document], gone: Collection[str]) -> None:
+        """Write documents without vectors into an index, and delete others."""
+        sources = sources_of(new, "", notes.get("language"), None)
+        actions: list[dict[str, Any]] = [
+            {"_op_type": "index", "_id": document.id, "_source": source}
+            for document, source in zip(new, sources, strict=True)
+        ]
+        actions += [{"_op_type": "delete", "_id": key} for key in gone]
+        self.cluster.write(index, actions)
+        self.cluster.client.indices.refresh(index=index)
 
     def _finish(self, layout: Layout, before: str | None, entries: Mapping[str, Document]) -> None:
         """Let the FAQ's name mean the index, once all parts have run; remove all but the one before."""

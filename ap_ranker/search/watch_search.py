@@ -6,15 +6,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from ap_ranker.data.faq import Match
+from haystack import Document
+
+from ap_ranker.data.faq import Entry, Match
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.loaded_checkpoints import flush_encodings
-from ap_ranker.search.build_index import build_index
+from ap_ranker.search.build_index import write_changes
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.index_lock import LockedIndexError
 from ap_ranker.search.index_target import find_target
@@ -44,6 +47,31 @@ class _WatchedDocuments(NamedTuple):
     indexed: Sequence[ElasticsearchFAQRetriever] = ()
 
 
+@dataclass
+class _OwnersChanges:
+    """Documents that the owner has added to the FAQ, by their ids, and ids of those that are gone: no index has it yet.
+
+    Of another change of the file nothing is among them: `ap-ranker index` writes what a file has.
+    """
+
+    new: dict[str, Document]
+    gone: set[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.new or self.gone)
+
+    def add(self, before: Sequence[Entry], now: Sequence[Entry], match: Match) -> None:
+        """Let these changes contain those of one more step."""
+        had = {document.id for document in (to_document(entry, match) for entry in before)}
+        has = {document.id: document for document in (to_document(entry, match) for entry in now)}
+        for document_id in had - has.keys():
+            self.new.pop(document_id, None)
+            self.gone.add(document_id)
+        for document_id in has.keys() - had:
+            self.gone.discard(document_id)
+            self.new[document_id] = has[document_id]
+
+
 class SearchWatcher:
     """Keeps a search like the documents of its setup, or those that its pipeline's file names, and like its checkpoint.
 
@@ -52,15 +80,16 @@ class SearchWatcher:
     before; for a checkpoint, a second pipeline with all documents. If files cannot be read, or the checkpoint not
     search with the limits of this search, a warning says why, and the search stays as it is.
 
-    Only stores in memory are kept so; `ap-ranker index` changes the others, and what the owner changes on the website
-    is written into the index of an `ElasticsearchFAQRetriever`, too. Without `encode`, new entries are found
-    before they are encoded, which is for a process that leaves the questions to others.
+    Only stores in memory are kept so; `ap-ranker index` changes the others. What the owner changes on the website, and
+    nothing else, is also written into the indexes of an `ElasticsearchFAQRetriever`. Without `encode`, new entries are
+    found before they are encoded, which is for a process that leaves the questions to others.
     """
 
     def __init__(self, search: DeclaredPipeline, setup: SearchSetup, *, encode: bool = True) -> None:
         self._search, self._setup, self._encode = search, setup, encode
         self._checkpoint: object = search.version
         self._waits, self._missing = False, ""
+        self._unwritten = _OwnersChanges({}, set())
         self.documents = _watched_documents(search, setup)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="watch documents", daemon=True)
@@ -83,7 +112,7 @@ class SearchWatcher:
                         before = each.documents.version
                         self._waits = False
                         self._try(partial(self._update, each), each.documents.path)
-                        if self._waits:  # for another run of `ap-ranker index`
+                        if self._waits:  # for another run of `ap-ranker index`, or for the cluster
                             each.documents.version, pause = before, max(pause, INDEX_SECONDS)
                 if now[1] != self._checkpoint:
                     self._checkpoint = now[1]  # even if it cannot be used, so that the same error is not met again
@@ -131,15 +160,15 @@ class SearchWatcher:
 
     def _update(self, watched: _WatchedDocuments) -> None:
         """Let the stores hold the documents as they are now."""
-        before = watched.documents.version.overlay
+        overlay_before = watched.documents.version.overlay
+        unchanged_before, entries_before = watched.documents.unchanged, watched.documents.entries
         read = [to_document(entry, watched.match) for entry in watched.documents.read()]
         documents = {document.id: document for document in read}
         retrievers = [part for part in components_of(self._search.pipeline) if isinstance(part, HybridRetriever)]
-        if watched.documents.version.overlay != before:
-            for searched in watched.indexed:
-                target = find_target(searched.document_store, None, [searched])
-                assert target is not None
-                build_index(target, documents.values())
+        if watched.indexed and watched.documents.version.overlay != overlay_before:
+            self._unwritten.add(entries_before, watched.documents.laid(unchanged_before), watched.match)
+        if self._unwritten:
+            self._write_changes(watched.indexed)
         added = removed = 0
         for store in watched.stores:
             stored = store.document_ids()
@@ -158,6 +187,16 @@ class SearchWatcher:
         if added or removed:
             place = watched.documents.path
             logger.info("%s has changed. New entries: %s; gone: %s.", place, f"{added:,}", f"{removed:,}")
+
+    def _write_changes(self, retrievers: Sequence[ElasticsearchFAQRetriever]) -> None:
+        """Write what the owner has changed into the indexes; until that has succeeded, it is tried again."""
+        self._waits = True
+        for retriever in retrievers:
+            target = find_target(retriever.document_store, None, [retriever])
+            assert target is not None
+            write_changes(target, list(self._unwritten.new.values()), self._unwritten.gone)
+        self._unwritten = _OwnersChanges({}, set())
+        self._waits = False
 
 
 def _names_in_memory(search: DeclaredPipeline) -> set[str | None]:

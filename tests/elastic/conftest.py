@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, write_checkpoint
 
 from elastic.adapter import Adapter
 from elastic.engine import Engine, shared_engine
@@ -110,6 +110,12 @@ def ask(url: str, method: str, path: str, body: dict[str, Any] | None = None) ->
 def server() -> Engine:
     pytest.importorskip("elasticsearch", reason="elasticsearch-haystack is not installed")
     return shared_engine()
+
+
+@pytest.fixture(scope="module")
+def bi_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of a model with vectors of whole texts."""
+    return write_checkpoint("qa-cnn", tmp_path_factory.mktemp("checkpoints") / "qa-cnn")
 
 
 @pytest.fixture

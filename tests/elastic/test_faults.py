@@ -41,12 +41,6 @@ CPU = ComponentDevice.from_str("cpu")
 QUESTION = FAQ[0][0]
 
 
-@pytest.fixture(scope="module")
-def bi_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a model with vectors of whole texts."""
-    return write_checkpoint("qa-cnn", tmp_path_factory.mktemp("checkpoints") / "qa-cnn")
-
-
 @pytest.fixture
 def by_meaning(search: Search, bi_encoder: Path) -> Search:
     search.write_pipelines(bi_encoder)

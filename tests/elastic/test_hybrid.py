@@ -22,11 +22,6 @@ from haystack_integrations.components.retrievers.ap_ranker import BM25Scores
 QUESTION = "battery"
 
 
-@pytest.fixture(scope="module")
-def bi_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_checkpoint("qa-cnn", tmp_path_factory.mktemp("checkpoints") / "qa-cnn")
-
-
 @pytest.fixture
 def hybrid(search: Search, bi_encoder: Path) -> Iterator[Search]:
     made = replace(search, kind="hybrid")

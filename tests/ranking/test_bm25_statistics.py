@@ -11,7 +11,7 @@ from conftest import ROOT
 from reading_table import read_table
 
 from ap_ranker.ranking.bm25 import BM25, COMPOUNDING, asked_words, compounds_of, parts_of, text_terms
-from ap_ranker.ranking.bm25_statistics import AskedWords, Statistics
+from ap_ranker.ranking.bm25_statistics import AskedWords, CountedTerms, Statistics
 
 
 def rows(name: str, column: str) -> list[str]:
@@ -30,7 +30,7 @@ def scores(question: str, texts: Sequence[str], language: str | None) -> list[fl
     asked = AskedWords.of(question, language, ends)
     frequencies = {term: sum(term in each for each in terms) for term in asked.terms}
     statistics = Statistics(len(texts), float(np.mean([len(each) for each in terms])), frequencies)
-    return [statistics.score(asked, each) for each in terms]
+    return statistics.scores(asked, list(map(CountedTerms.of, terms)))
 
 
 @pytest.mark.parametrize("language", [None, "english"])

@@ -271,7 +271,7 @@ class ElasticsearchFAQStore:
             found = self.client.options(ignore_status=404).indices.get_mapping(index=index)
             is_missing = "error" in found
         if is_missing:
-            raise self._missing(index)
+            raise self.missing(index)
         with expected_reply(index):
             mappings = [each["mappings"] for each in found.values()]
         if len(mappings) != 1:
@@ -282,7 +282,8 @@ class ElasticsearchFAQStore:
         with expected_reply(index):
             return IndexFacts.of(mappings[0])
 
-    def _missing(self, index: str) -> MissingIndexError:
+    def missing(self, index: str) -> MissingIndexError:
+        """The error that there is no such index."""
         return MissingIndexError(
             f"Expected the index {index!r}, which holds what this checkpoint made of the FAQ {self.index!r}, found "
             "none. Make it: ap-ranker index FAQ.csv --pipeline FILE.yaml"
@@ -315,7 +316,7 @@ class ElasticsearchFAQStore:
             return
         if error is not None and error.get("type") == "index_not_found_exception":
             self._opened.facts.pop(index, None)
-            raise self._missing(index)
+            raise self.missing(index)
         if answer.get("status") == 400:
             raise InputError(f"The index {index!r} refused the search: {_reason(error)}.")
         if error is not None:

@@ -27,7 +27,7 @@ from ap_ranker.ranking.bm25 import (
     parts_of,
     text_terms,
 )
-from ap_ranker.ranking.bm25_statistics import AskedWords, Statistics, Ways
+from ap_ranker.ranking.bm25_statistics import AskedWords, CountedTerms, Statistics, Ways
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
 from ap_ranker.ranking.wordings import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, WORDING_RANK
@@ -67,6 +67,13 @@ OVERSAMPLE = 1.5
 """How many times as many neighbours are compared by their exact vectors: of the 100 nearest, vectors of 8-bit numbers
 alone find .984, and these .9998."""
 
+WORD_FOR_WORD, NAMED = 1_000.0, 100.0
+"""What a document gets that has the question as a known wording, or that files of wordings name, so that these come
+before those with similar wordings, whose scores are at most 1."""
+
+KINDS_OF_WORDINGS = 3
+"""How many kinds of hits one search for wordings brings, of each as many as are asked for."""
+
 _ONLY_IDS: dict[str, Any] = {"stored_fields": "_none_", "docvalue_fields": ["id"], "seq_no_primary_term": True}
 """What hits bring: ids of columns. Those of stored fields make Elasticsearch unpack all texts: 41 ms in place of 14."""
 
@@ -79,7 +86,7 @@ class _KeptDocuments:
     """Documents that were fetched, by id and last change, with their terms; a row's document never changes."""
 
     rows: dict[tuple[str, int], int] = field(default_factory=dict)
-    documents: list[tuple[Document, list[str]]] = field(default_factory=list)
+    documents: list[tuple[Document, CountedTerms]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     characters: int = 0  # of their texts
 
@@ -90,10 +97,10 @@ class _KeptDocuments:
 
     def add(self, key: tuple[str, int], document: Document, language: str | None) -> None:
         """Keep a document, unless another thread has done so."""
-        terms = text_terms(document.content or "", language)
+        counted = CountedTerms.of(text_terms(document.content or "", language))
         with self.lock:
             if key not in self.rows:
-                self.documents.append((document, terms))
+                self.documents.append((document, counted))
                 self.rows[key] = len(self.documents) - 1
                 self.characters += len(document.content or "")
 
@@ -294,26 +301,27 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         names = self._file_wordings.nearest(query, vector, ranker, top_k)
         limits = {"size": top_k, **_ONLY_IDS}
         words = [limits | {"query": _all(clause, matching)} for clause in _word_queries(asked)]
-        exact = [{"terms": {KEYS: wording_keys(query)}}]
-        exact += [{"terms": {NAMES: names}}] if names else []
-        wordings = [limits | {"query": _all(clause, matching)} for clause in exact]
-        meaning, similar = [], []
+        near: list[dict[str, Any]] = []
+        nearest_asked = None
         if vector is not None and top_k:
-            meaning = [limits | {"knn": _nearest("embedding", vector, matching, top_k)}]
-            similar = [limits | {"knn": _nearest(f"{ASKED}.vector", vector, matching, top_k)}]
-        answers = self.document_store.search(index, [_statistics_of(asked), *words, *meaning, *wordings, *similar])
+            near = [limits | {"query": _nearest("embedding", vector, matching, top_k)}]
+            nearest_asked = _nearest(f"{ASKED}.vector", vector, matching, top_k)
+        wordings = [_wordings_query(wording_keys(query), names, nearest_asked)]
+        known = [limits | {"size": KINDS_OF_WORDINGS * top_k, "query": _all(clause, matching)} for clause in wordings]
+        answers = self.document_store.search(index, [_statistics_of(asked), *words, *near, *known])
         with expected_reply(index):
-            by_words, rest = answers[1 : 1 + len(words)], answers[1 + len(words) :]
-            by_meaning, by_wordings = rest[: len(meaning)], rest[len(meaning) :]
-            hits = [hit for answer in answers[1:] for hit in _hits_of(answer)]
+            by_words = answers[1 : 1 + len(words)]
+            by_meaning = answers[1 + len(words) : -1]
+            by_wordings = _hits_by_wordings(answers[-1], top_k)
+            hits = [hit for answer in (*by_words, *by_meaning) for hit in _hits_of(answer)]
             counted = answers[0]["aggregations"]
             if not counted["lengths"]["count"]:  # it was deleted, and is being made anew
                 raise self._incomplete(index)
             return _Hits(
                 _best_first(by_words),
                 {hit["_id"]: 2 * hit["_score"] - 1 for answer in by_meaning for hit in _hits_of(answer)},
-                list(dict.fromkeys(hit["_id"] for answer in by_wordings for hit in _hits_of(answer))),
-                {hit["_id"]: hit["_seq_no"] for hit in hits},
+                [hit["_id"] for hit in by_wordings],
+                {hit["_id"]: hit["_seq_no"] for hit in (*hits, *by_wordings)},
                 _read_statistics(asked, counted),
                 bool(counted["asked"]["doc_count"]) or bool(names),
             )
@@ -369,8 +377,8 @@ def _all(query: dict[str, Any], filters: list[dict[str, Any]]) -> dict[str, Any]
 
 
 def _nearest(name: str, vector: np.ndarray, filters: list[dict[str, Any]], top_k: int) -> dict[str, Any]:
-    """The nearest vectors of a field, each document once."""
-    return {
+    """The nearest vectors of a field, each document once. As a query, it saves a search of its own a round trip."""
+    nearest = {
         "field": name,
         "query_vector": [round(number, 6) for number in vector.tolist()],
         "k": top_k,
@@ -378,6 +386,21 @@ def _nearest(name: str, vector: np.ndarray, filters: list[dict[str, Any]], top_k
         "rescore_vector": {"oversample": OVERSAMPLE},
         **({"filter": filters} if filters else {}),
     }
+    return {"knn": nearest}
+
+
+def _wordings_query(keys: Sequence[str], names: Sequence[str], nearest: dict[str, Any] | None) -> dict[str, Any]:
+    """Documents by their known wordings: the question itself, what files of wordings name, and similar ones."""
+    clauses: list[dict[str, Any]] = [_constant({"terms": {KEYS: keys}}, WORD_FOR_WORD)]
+    if names:
+        clauses.append(_constant({"terms": {NAMES: names}}, NAMED))
+    if nearest is not None:
+        clauses.append({"nested": {"path": ASKED, "query": nearest, "score_mode": "max"}})
+    return {"bool": {"should": clauses}}
+
+
+def _constant(query: dict[str, Any], boost: float) -> dict[str, Any]:
+    return {"constant_score": {"filter": query, "boost": boost}}
 
 
 def _word_queries(asked: AskedWords) -> list[dict[str, Any]]:
@@ -446,6 +469,15 @@ def _best_first(answers: Sequence[Mapping[str, Any]]) -> list[str]:
     return sorted(scores, key=scores.__getitem__, reverse=True)
 
 
+def _hits_by_wordings(answer: Mapping[str, Any], top_k: int) -> list[dict[str, Any]]:
+    """What a search for wordings has found, best first: of each kind at most as many as are asked for."""
+    kinds: dict[float, list[dict[str, Any]]] = {WORD_FOR_WORD: [], NAMED: [], 0.0: []}
+    for hit in _hits_of(answer):
+        kind = next(least for least in kinds if hit["_score"] >= least)
+        kinds[kind].append(hit)
+    return [hit for hits in kinds.values() for hit in hits[:top_k]]
+
+
 def _found(
     hits: _Hits,
     kept: _KeptDocuments,
@@ -457,7 +489,7 @@ def _found(
     """What was found, in the order of its rows, with BM25's score of each."""
     names = sorted(rows, key=rows.__getitem__)
     chosen = [kept.documents[rows[name]] for name in names]
-    bm25 = [hits.statistics.score(asked, terms) for _, terms in chosen]
+    bm25 = hits.statistics.scores(asked, [counted for _, counted in chosen])
     cosines = [hits.by_meaning.get(name) for name in names]
     scores = cosines if hits.by_meaning else bm25
     columns: dict[str, list[Any]] = {
