@@ -118,6 +118,37 @@ QUESTIONS = [
     ("need more of her thyroid tablets, do I have to come in", 43),
 ]
 
+WORDINGS = {
+    0: ["when do you close", "are you there at lunch time on Thursdays"],
+    1: ["can we just walk in", "how do I book a visit"],
+    2: ["emergency number", "my cat was run over, it is Sunday evening"],
+    4: ["we just moved here, how do we become clients"],
+    5: ["do you treat snakes", "can I bring a hamster"],
+    6: ["puppy shots", "first injections for an 8 week old spaniel"],
+    7: ["what jabs for a kitten"],
+    10: ["price of the yearly booster"],
+    11: ["how expensive is it just to have him looked at"],
+    12: ["do you take cards"],
+    14: ["is it covered by my insurance"],
+    15: ["castration of a tomcat, what happens on the day"],
+    17: ["how much to have my bitch done"],
+    18: ["no breakfast before surgery?"],
+    21: ["she keeps licking the cut", "how long must he wear the cone"],
+    23: ["dog and cocoa powder", "he stole a bar of dark chocolate"],
+    25: ["he threw up three times this morning"],
+    26: ["runny poo"],
+    28: ["little black jumping things in the fur"],
+    29: ["worming tablets how often"],
+    31: ["tartar removal"],
+    34: ["nails too long", "can you cut her claws"],
+    36: ["papers for travelling to Spain with a dog"],
+    39: ["putting an old dog to sleep"],
+    43: ["she has run out of her pills"],
+    46: ["he spits every pill out"],
+    49: ["can't make it tomorrow"],
+}
+"""How clients ask for some rows, as the front desk knows it; none is like one of `QUESTIONS`."""
+
 OTHER_MATTERS = [
     "can my cat board with you while we are on holiday",
     "how do I train my dog not to pull on the lead",
@@ -130,7 +161,9 @@ OTHER_MATTERS = [
 ]
 
 
-def write_clinic(path: Path) -> None:
-    """The clinic's table."""
+def write_clinic(path: Path, *, wordings: bool = False) -> None:
+    """The clinic's table, with or without its wordings."""
+    known = WORDINGS if wordings else {}
+    rows = [(*entry, "\n".join(known.get(row, ()))) for row, entry in enumerate(ENTRIES)]
     with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("question", "answer"), *ENTRIES])
+        csv.writer(file).writerows([("question", "answer", "wordings"), *rows])

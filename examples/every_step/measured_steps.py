@@ -49,13 +49,14 @@ RANKED = 10
 
 @dataclass(frozen=True)
 class Cell:
-    """A search of a FAQ with so many training questions, in one state."""
+    """A search of a FAQ with so many training questions, in one state; `quick` is of its training."""
 
     faq: str
     size: int
     state: str
     hubs: bool
     encoder: str
+    quick: bool = False
 
 
 @dataclass(frozen=True)
@@ -253,7 +254,7 @@ class Way:
 
     def cell(self, state: str) -> Cell:
         """Which cell of the table a state is."""
-        return Cell(self.faq.name, self.size, state, self.hubs, self.encoder)
+        return Cell(self.faq.name, self.size, state, self.hubs, self.encoder, self.quick)
 
 
 def ask(

@@ -141,7 +141,7 @@ def retrieval_pairs(nlu: Any, responses: Any, *, prefix: str) -> Pairs:
     """Each retrieval intent's questions with its first reply, of files of Rasa 2 and later."""
     examples = {}
     for intent in nlu["nlu"]:
-        lines = re.split(r"^\s*-\s|\s{2,}-\s|\s-\s(?=[A-Z])", intent["examples"], flags=re.MULTILINE)
+        lines = re.split(r"^\s*-\s", intent["examples"], flags=re.MULTILINE)
         texts = [ENTITY.sub(r"\1", line).strip() for line in lines]
         examples[intent["intent"]] = [text for text in texts if text]
     replies = {}

@@ -65,7 +65,7 @@ def command(
         table = faq.with_hubs() if hubs else faq
         for size in map(int, sizes.split(",")):
             wanted = states_of(table, size, states.split(","))
-            missing = [state for state in wanted if Cell(faq.name, size, state, hubs, encoder) not in known]
+            missing = [state for state in wanted if Cell(faq.name, size, state, hubs, encoder, quick) not in known]
             if missing:
                 ways.append(Way(table, size, hubs, encoder, missing, quick))
     ways.sort(key=estimated_seconds, reverse=True)
@@ -79,7 +79,8 @@ def command(
     if not known:
         raise InputError("Expected something to measure, found nothing. Name other --faqs, --sizes or --states.")
     faq_of = {faq.name: faq for faq in read_public_faqs(data, shared)}
-    cells = [each for each in known.values() if each.cell.encoder == encoder and each.cell.faq in faq_of]
+    cells = [each for each in known.values() if (each.cell.encoder, each.cell.quick) == (encoder, quick)]
+    cells = [each for each in cells if each.cell.faq in faq_of]
     write_text_atomically(output.with_suffix(".md"), render(cells, faq_of))
     write_text_atomically(output.with_suffix(".json"), summary(cells, faq_of))
     console.print(f"Wrote {output.with_suffix('.md')}.")

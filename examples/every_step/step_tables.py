@@ -62,6 +62,11 @@ class Step:
     is_taken: bool
 
     @property
+    def key(self) -> tuple[str, int, str]:
+        """Which step it is."""
+        return self.faq, self.size, self.name
+
+    @property
     def change(self) -> float:
         """Of the utility for each question."""
         return float(self.after.mean() - self.before.mean())
@@ -71,11 +76,16 @@ class Step:
         """Of the paired randomisation test, uncorrected."""
         return randomisation_test(self.after, self.before)
 
+    @property
+    def differs(self) -> bool:
+        """Whether any outcome counts otherwise than before."""
+        return not np.array_equal(self.before, self.after)
+
     def smallest_loss(self, tests: int) -> float | None:
         """The loss that a test at Holm's strictest level would see with `POWER`; `None` if no question differs."""
-        differences = self.after - self.before
-        if not differences.any():
+        if not self.differs:
             return None
+        differences = self.after - self.before
         error = differences.std(ddof=1) / np.sqrt(len(differences))
         return float((norm.isf(LEVEL / 2 / tests) + norm.ppf(POWER)) * error)
 
@@ -311,20 +321,23 @@ def pooled_precision(cells: Sequence[Measured], *, higher: bool) -> tuple[float 
 
 
 def step_table(steps: Sequence[Step]) -> str:
-    """Each step of each FAQ, tested over all of them together."""
-    corrected = holm([step.p_value for step in steps]) if steps else []
+    """Each step of each FAQ, tested over all of them together that change an outcome."""
+    tested = [step for step in steps if step.differs]
+    p_values = holm([step.p_value for step in tested]) if tested else []
+    corrected = {step.key: p_value for step, p_value in zip(tested, p_values, strict=True)}
     lines = ["| FAQ | training questions | step | taken | utility before | change | p (Holm) | smallest loss seen |"]
     lines.append("|---|---:|---|---|---:|---:|---:|---:|")
     lost = 0
-    for step, p_value in zip(steps, corrected, strict=True):
+    for step in steps:
+        p_value = corrected.get(step.key, 1.0)
         is_loss = step.change < 0 and p_value < LEVEL
         lost += is_loss
         taken = "yes" if step.is_taken else "no"
         cells = [step.faq, str(step.size), step.name, taken, shown(step.before.mean()), f"{step.change:+.3f}"]
-        cells += [f"{p_value:.4f}{' worse' if is_loss else ''}", shown(step.smallest_loss(len(steps)))]
+        cells += [f"{p_value:.4f}{' worse' if is_loss else ''}", shown(step.smallest_loss(len(tested)))]
         lines.append(f"| {' | '.join(cells)} |")
-    seen = [loss for step in steps if (loss := step.smallest_loss(len(steps))) is not None]
-    said = f"{lost} of {len(steps)} steps lose utility (Holm over all of them, {LEVEL:g})."
+    seen = [loss for step in tested if (loss := step.smallest_loss(len(tested))) is not None]
+    said = f"{lost} of {len(steps)} steps lose utility (Holm over the {len(tested)} that differ, {LEVEL:g})."
     if seen:
         said += f" The median test would see a loss of {np.median(seen):.3f} for each question in {POWER:.0%} of tries."
     return "\n".join(["### Each step\n", said + "\n", *lines, ""])
