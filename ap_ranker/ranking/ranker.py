@@ -306,26 +306,32 @@ class Ranker(TextEncoder):
         if kept is None:
             if len(self._backgrounds) >= MOST_BACKGROUNDS:
                 self._backgrounds.clear()
-            kept = self._backgrounds[key] = float(self.scores_of_random_questions(answer, known).mean())
+            scores = self.scores_of_random_questions([answer], None if known is None else [known])
+            kept = self._backgrounds[key] = float(scores.mean())
         return kept
 
     @torch.inference_mode()
-    def scores_of_random_questions(self, answer: str, wordings: Sequence[str] | None = None) -> Numbers:
-        """(Q,) what an entry scores for each of `RANDOM_QUESTIONS`, with the known `wordings`, if these count.
+    def scores_of_random_questions(
+        self, answers: Sequence[str], wordings: Sequence[Sequence[str]] | None = None
+    ) -> Numbers:
+        """(Q, N) what N entries score for each of `RANDOM_QUESTIONS`, with their known `wordings`, if these count.
 
         BM25's score is left out: these questions hardly share a word with an entry.
         """
         asked = self._random_questions
-        [(_, kept)] = self._kept_states([answer], 1, rounded=True)
-        states = kept.dequantize(self.device)
-        model = self.model.match(asked, states)[:, 0].double().cpu().numpy()
-        vectors, own = self.model.text_vectors(asked), self.model.text_vectors(states)
-        if wordings is None or vectors is None or own is None:
-            return model
-        cosines = (vectors @ own[0]).double().cpu().numpy()
-        read = self.wording_vectors.best_of_each(vectors.float().cpu().numpy(), wordings, self.embed_wordings)
+        vectors, scores = self.model.text_vectors(asked), np.empty((len(RANDOM_QUESTIONS), len(answers)))
         weights = Weights(self.decider().weights.wording)
-        return rank(Signals(model, cosines, read.astype(np.float64)), weights).scores
+        for rows, states in self.answer_states(answers, rounded=True):
+            model = self.model.match(asked, states).double().cpu().numpy()
+            own = self.model.text_vectors(states)
+            if wordings is None or not weights.wording or vectors is None or own is None:
+                scores[:, rows] = model
+                continue
+            cosines, read = (vectors @ own.T).double().cpu().numpy(), vectors.float().cpu().numpy()
+            for place, row in enumerate(rows):
+                best = self.wording_vectors.best_of_each(read, wordings[row], self.embed_wordings).astype(np.float64)
+                scores[:, row] = rank(Signals(model[:, place], cosines[:, place], best), weights).scores
+        return scores
 
     @cached_property
     def _random_questions(self) -> States:

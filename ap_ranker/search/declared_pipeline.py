@@ -250,9 +250,11 @@ class DeclaredPipeline:
         if (score := chosen.get("score_threshold")) is not None:
             return f"What scores at least {score:g} is an answer, all else a maybe."
         if served is None:
-            advice = f"With questions of users: ap-ranker calibrate {ranker.model} DEV.csv"
+            advice = f"With questions of users, even a few: ap-ranker calibrate {ranker.model} DEV.csv"
             return f"Nothing tells how probably an answer is right, so all but known questions get maybes. {advice}"
         precision, origin = chosen.get("precision", PRECISION), _ORIGINS[served.basis]
+        if served.questions:
+            origin += f" ({served.questions:,})"
         return f"Target precision of answers: {precision:g}, by {origin}; all else is a maybe, or nothing."
 
     def _compare_faq(self, ranker: AnswerRanker) -> None:

@@ -16,6 +16,7 @@ from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import (
     Certainty,
+    Fit,
     Rankings,
     cross_measure,
     fit_with_certainty,
@@ -33,6 +34,7 @@ from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration, key
 from ap_ranker.training.card import calibration_section, card_with_calibration
+from ap_ranker.training.prior_calibration import prior_calibration
 
 SCORES = {MODEL: "the model's score", FUSED: "BM25's score added"}
 """Kind of score -> its name in words."""
@@ -101,8 +103,8 @@ def calibrate(
 
     Some questions should be unanswerable; if none is, right answers are hidden, so that a `share` of them (.1) is.
     `precisions` are target shares of right answers among those returned, by default `PRECISIONS`; others lie between
-    these (`Calibration.threshold`). `answers` (the FAQ of the training), `wordings` (`train.*` of a folder), `device` and
-    `columns` are as for `evaluate`.
+    these (`Calibration.threshold`). `answers` (the FAQ of the training), `wordings` (`train.*` of a folder), `device`
+    and `columns` are as for `evaluate`.
 
     Raises:
         InputError: no such checkpoint on this machine, unusable data, no question, a number out of range.
@@ -135,9 +137,8 @@ def calibrate(
             f"{data['dev'].name}: it has questions without a right answer, so share, which is for data without them, "
             "has no effect. Leave it out."
         )
-    prior = _prior_of(ranker.config, basis) or prior_of(ranker, data["dev"])
-    fits: dict[str, Calibration] = {}
-    certainty: dict[str, Certainty] = {}
+    prior = _prior_of(ranker.config, basis) or prior_calibration(ranker, data["dev"].answers)
+    made: dict[str, Fit] = {}
     splits = {}
     for split, dataset in data.items():
         warnings += easy_warnings(dataset, ranker.seen_in_training([question.text for question in dataset.questions]))
@@ -148,11 +149,12 @@ def calibrate(
         rankings = {kind: own if hidden is None else with_hidden(own, hidden) for kind, (own, _) in parted.items()}
         candidates = float(np.mean([len(right) for right in rankings[MODEL].right[:count]]))
         title, crossed = f"{count:,} questions of {dataset.name}", None
-        if not fits:  # dev is the first
-            for kind, ranked in rankings.items():
-                made = fit_with_certainty(ranked, precisions, prior.get(kind))
-                certainty = {key(target): made.certainty(ranked, target) for target in precisions}
-                fits[kind] = replace(made.calibration, floor=parted[kind][1], basis=basis)
+        if not made:  # dev is the first
+            made = {kind: fit_with_certainty(ranked, precisions, prior.get(kind)) for kind, ranked in rankings.items()}
+            served, ranked = list(made.values())[-1], list(rankings.values())[-1]
+            certainty = {key(each): served.certainty(ranked, each) for each in precisions}
+            floors = {kind: floor for kind, (_, floor) in parted.items()}
+            fits = {kind: replace(one.calibration, floor=floors[kind], basis=basis) for kind, one in made.items()}
             crossed = _cross_measured(fits, parted, dataset, precisions, prior, hidden)
             title += ", fitted to them" if crossed is None else ", each by a fit to others"
         scores = crossed or {kind: measure(fits[kind], ranked) for kind, ranked in rankings.items()}
@@ -160,14 +162,20 @@ def calibrate(
     if hidden is not None:
         title += "; each is counted again with its right answers hidden"
     warnings = list(dict.fromkeys(warnings))
-    card = card_with_calibration(folder, calibration_section(questions=title, scores=SCORES, measured=scores))
-    faq = FAQSketch.with_language([answer.text for answer in data["dev"].answers])
-    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), calibration=fits, prior=prior, faq=faq))
-    files = ["config.json"]
-    if card is not None:
-        write_text_atomically(folder / CARD, card)
-        files.append(CARD)
+    section = calibration_section(questions=title, scores=SCORES, measured=scores)
+    files = _write(folder, section, data["dev"], {"calibration": fits, "prior": prior})
     return CalibrationReport(splits, files, warnings, precisions, certainty)
+
+
+def _write(folder: Path, section: str, faq: Dataset, fits: Mapping[str, Mapping[str, Calibration]]) -> list[str]:
+    """Write what was fitted on a FAQ into its checkpoint and card, and return the names of these files."""
+    card = card_with_calibration(folder, section)
+    sketch = FAQSketch.with_language([answer.text for answer in faq.answers])
+    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), faq=sketch, **fits))
+    if card is None:
+        return ["config.json"]
+    write_text_atomically(folder / CARD, card)
+    return ["config.json", CARD]
 
 
 def _cross_measured(

@@ -45,6 +45,7 @@ from ap_ranker.ranking.checkpoint import (
     save_checkpoint,
     trained_forms,
     trained_lines,
+    write_checkpoint_config,
 )
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.loaded_checkpoints import load_shared
@@ -60,6 +61,7 @@ from ap_ranker.training.distributed import wait_for_all
 from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
 from ap_ranker.training.initialize import initialize_from, initialize_model, settings_of_start, with_effort
 from ap_ranker.training.objectives import objective_spec
+from ap_ranker.training.prior_calibration import prior_calibration
 from ap_ranker.training.progress import Progress, quiet
 from ap_ranker.training.resume_folder import DIGEST, ResumeFolder, check_same, seconds_so_far
 from ap_ranker.training.teacher import Teacher
@@ -262,8 +264,10 @@ def _recipe(config: TrainingConfig, data: Dataset, teacher: Teacher | None) -> R
 def _calibrate(draft: Path, *, dev: Dataset, ranker: Ranker, device: str | None) -> None:
     """Calibrate a checkpoint before it takes its place, by the model in memory, with any number of dev questions.
 
-    Without, as of a large FAQ, it has what was learnt from others.
+    Of a large FAQ, or one whose candidates were judged, what was learnt from others stays its calibration.
     """
+    config, priors = read_checkpoint_config(draft), prior_calibration(ranker, dev.answers)
+    write_checkpoint_config(draft, replace(config, calibration=priors, prior=priors))
     if not dev.judged and dev.answerable and len(dev.answers) <= CALIBRATED_ANSWERS:
         written = read_checkpoint_config(draft), ranker.model.eval(), ranker.tokenizer
         held = load_shared(draft, ranker.device, written)

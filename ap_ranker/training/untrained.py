@@ -15,13 +15,14 @@ from ap_ranker.evaluation.evaluation_set import own_wordings
 from ap_ranker.evaluation.weight_fit import fit_weight
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.faq_sketch import FAQSketch
-from ap_ranker.ranking.priors import find_priors, floor_of, random_scores
+from ap_ranker.ranking.priors import floor_of, random_scores
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.rule import MODEL, Weights
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
 from ap_ranker.training.card import untrained_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.initialize import initialize_model
+from ap_ranker.training.prior_calibration import untrained_calibration
 
 SAMPLE = 200
 """Number of texts that the projection is fitted to: their tokens are far more than its directions."""
@@ -77,13 +78,14 @@ def write_untrained(
         ranker = Ranker(model.eval(), tokenizer, resolve_device(None), checkpoint)
         if any(wordings):
             checkpoint = replace(checkpoint, wording_weight=_wording_weight(ranker, texts, wordings))
-        scores = random_scores(ranker, texts)
-        priors = find_priors(model.state_dict())
-        prior = None if priors is None else priors.of(sketch.language, stored=stored)
-        if prior is None:
-            checkpoint = replace(checkpoint, floor=floor_of(scores.max(axis=1)))
+            ranker.config = checkpoint
+        known = wordings if any(wordings) else [()] * len(texts)
+        answers = [Answer(str(row), text, tuple(known[row])) for row, text in enumerate(texts)]
+        calibration = untrained_calibration(ranker, answers, stored=stored)
+        if calibration is None:
+            checkpoint = replace(checkpoint, floor=floor_of(random_scores(ranker, texts).max(axis=1)))
         else:
-            checkpoint = replace(checkpoint, calibration={MODEL: prior.calibration(float(scores.mean()))})
+            checkpoint = replace(checkpoint, calibration={MODEL: calibration})
     card = untrained_card(checkpoint, f"{len(texts):,} texts of {source or 'the documents'}")
     save_checkpoint(Path(folder), checkpoint, model, tokenizer, card)
     return checkpoint

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ap_ranker.ranking.decision import Decider, Decision
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration, Signals, Weights
+from ap_ranker.ranking.rule import EXCESS, FUSED, MODEL, Basis, Calibration, Signals, Weights
 
 ANSWER, MAYBE, NONE = Outcome
 
@@ -110,19 +110,19 @@ def test_an_entry_that_is_near_to_everything_must_be_nearer() -> None:
     """Its score counts less, in itself and in its lead, by what it scores beyond its FAQ for other matters."""
     fit = replace(FIT, background=0.1)
     scores = [0.9, 0.5, 0.4]
-    grounds = [0.4, 0.9, 0.1]  # of the second and third, which decide nothing
+    grounds = [0.7, 0.9, 0.1]  # of the second and third, which decide nothing
     near, usual = (
         decider(fit).answer(Signals(np.array(scores), background=lambda row, of=of: of[row]))
         for of in (grounds, [0.1, *grounds[1:]])
     )
-    counted = 0.9 - (0.4 - 0.1)
+    counted = 0.9 - EXCESS * (0.7 - 0.1)
     assert near[1].probability == pytest.approx(1 / (1 + math.exp(-(4 * counted + 2 * (counted - 0.5) - 2))))
     assert usual[1] == decider(FIT).answer(Signals(np.array(scores)))[1]
     assert (near[1].outcome, usual[1].outcome) == (MAYBE, ANSWER)
     for ranked, _ in (near, usual):  # the order stays, and no other is more probable
         assert [row for row, _ in ranked] == [0, 1, 2]
         assert np.all(np.diff([score for _, score in ranked]) <= 0)
-    below = Signals(np.array([0.0, -0.5]), background=lambda row: 0.35)  # 0.0 - 0.25 is below the floor
+    below = Signals(np.array([0.0, -0.5]), background=lambda row: 0.1 + 0.25 / EXCESS)  # 0.0 - 0.25 is below the floor
     assert decider(fit).answer(below)[1].outcome is NONE
     assert decider(FIT).answer(below)[1].outcome is MAYBE
     lower = Signals(np.array(scores), background=lambda row: -5.0)  # of one that is near to nothing, nothing is added
