@@ -272,6 +272,8 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
             }
     if values.get("faq") is not None:
         values["faq"] = read_fields(FAQSketch, values["faq"], f"{path}: faq")
+    if values.get("verdict") is not None:
+        values["verdict"] = read_fields(Verdict, values["verdict"], f"{path}: verdict")
     config = read_fields(CheckpointConfig, values, path)
     refuse_code(config.encoder, path)
     return config
