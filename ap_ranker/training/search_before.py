@@ -26,6 +26,7 @@ from ap_ranker.ranking.verdict import Verdict
 from ap_ranker.text.near_copies import near_groups
 from ap_ranker.training.calibrate import PRECISIONS
 from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.progress import quiet
 from ap_ranker.training.recommendation import Served, verdict
 from ap_ranker.training.untrained import write_untrained
 
@@ -92,7 +93,8 @@ def untrained_search(folder: Path, data: Dataset, config: TrainingConfig, device
         for row in question.positives:
             wordings[row].append(question.text)
     try:
-        write_untrained(folder, texts, config.language, stored=stored, options=options, wordings=wordings)
+        with quiet("ap_ranker"):  # the training has told what there is to tell of the texts
+            write_untrained(folder, texts, config.language, stored=stored, options=options, wordings=wordings)
     except InputError:  # without the default encoder, there is no such search
         return SearchBefore(WORDS_ALONE, None)
     return SearchBefore(UNTRAINED, Ranker.from_pretrained(folder, device))

@@ -188,8 +188,8 @@ def train(
                 choice = _learn(trainer, last, on_progress)
             else:
                 choice = DevChoice.of([_epoch(0, dev_set, ranker, on_progress)])
-        weights, best_epoch = choice.weights, choice.best.number
-        report, seconds = _dev_report(choice, data), time.perf_counter() - started
+        weights, best_epoch, report = choice.weights, choice.best.number, _dev_report(choice, data)
+        seconds = time.perf_counter() - started
 
         # 3. Write the checkpoint.
         ranker.config = CheckpointConfig(
@@ -216,10 +216,9 @@ def train(
         )
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if process_number() == 0:
-            if not data.judged and config.epochs != 0:
-                ranker.model.eval()
-                verdict = verdict_of_training(choice, ranker, data, config, before or start, device)
-                ranker.config = replace(ranker.config, verdict=verdict)
+            ranker.config = replace(
+                ranker.config, verdict=_verdict(choice, ranker, data, config, before or start, device)
+            )
             files = _question_files(data, dev, learnt, start)
             card = model_card(ranker.config, report, _machine(place), batches, about)
             calibrated = partial(_calibrate, dev=known, ranker=ranker, device=device)
@@ -306,6 +305,16 @@ def _question_files(data: Dataset, dev: Dataset, learnt: Dataset, start: Ranker 
         DEV_QUESTIONS: trained_lines(question.text for question in dev.questions),
         **({DEV: question_lines(dev)} if data.withheld else {}),
     }
+
+
+def _verdict(
+    choice: DevChoice, ranker: Ranker, data: Dataset, config: TrainingConfig, before: Ranker | None, device: str | None
+) -> Verdict | None:
+    """Whether the new checkpoint should take the place of the one before; `None` if there is nothing to compare."""
+    if data.judged or config.epochs == 0:
+        return None
+    ranker.model.eval()
+    return verdict_of_training(choice, ranker, data, config, before, device)
 
 
 def _dev_report(choice: DevChoice, data: Dataset) -> EvaluationReport:

@@ -119,14 +119,14 @@ def main(
     shared: Annotated[Path | None, typer.Option()] = None,
     public: Annotated[Path | None, typer.Option()] = None,
     seeds: Annotated[int, typer.Option()] = 1,
-    sizes: Annotated[list[int], typer.Option(help="Numbers of questions.")] = list(SIZES),
-    only: Annotated[list[str], typer.Option(help="Names of FAQs, by default all.")] = [],
+    sizes: Annotated[list[int] | None, typer.Option(help="Numbers of questions.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Names of FAQs, by default all.")] = None,
 ) -> None:
     """Make the files of all FAQs."""
     output.mkdir(parents=True, exist_ok=True)
     faqs = [data for data in read_faqs(shared, public) if not only or data.name in only]
     for seed in range(seeds):
-        for size in sizes:
+        for size in sizes or SIZES:
             for data in faqs:
                 path = output / f"{data.name}-{size}-{seed}.npz"
                 if path.exists() or len(data.questions) * 0.6 < size:

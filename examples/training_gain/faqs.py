@@ -96,8 +96,8 @@ def _dataset(name: str, entries: Mapping[str, tuple[str, str]], asked: Sequence[
     """The entries, and each question once, with all its right answers."""
     row_of = {key: row for row, key in enumerate(entries)}
     right: defaultdict[str, set[int]] = defaultdict(set)
-    for text, names in asked:
-        text = " ".join(text.split())
+    for written, names in asked:
+        text = " ".join(written.split())
         if len(text) > 1 and names:
             right[text].update(row_of[each] for each in names)
     answers = [

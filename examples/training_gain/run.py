@@ -208,27 +208,29 @@ def served(run: Run, model: str) -> Served:
 
 @app.command("gains")
 def gains_of(folder: Folder) -> None:
-    """Print what trainings gained over the untrained search, by the number of questions: the constants `GAINS`."""
-    found: defaultdict[int, dict[str, list[tuple[float, float]]]] = defaultdict(lambda: {UTILITY: [], MRR: []})
+    """Print what trainings gained over the untrained search, and the constants `GAINS` by all of them."""
+    found: defaultdict[str, list[tuple[float, float, float, float]]] = defaultdict(list)
     for run in read_runs(folder):
         before, after = served(run, BEFORE), served(run, AFTER)
         gains = {UTILITY: after.utility - before.utility, MRR: after.reciprocal_rank - before.reciprocal_rank}
         cells = []
         for measure, values in gains.items():
-            found[run.size][measure].append((float(values.mean()), float(values.std())))
-            cells.append(f"{measure} {values.mean():+.3f} ± {values.std() / np.sqrt(len(values)):.3f}")
+            mean, deviation = float(values.mean()), float(values.std())
+            error = deviation / np.sqrt(len(values))
+            found[measure].append((np.log1p(run.size), mean, error, deviation))
+            cells.append(f"{measure} {mean:+.3f} ± {error:.3f}")
         typer.echo(
             f"{run.faq}, {run.size} questions, epoch {int(run.arrays['epoch'])}: {', '.join(cells)}; before: "
             f"{before.right.sum()} right, {before.wrong.sum()} wrong; after: {after.right.sum()}, {after.wrong.sum()}"
         )
-    for size, measures in sorted(found.items()):
-        for measure, rows in measures.items():
-            means, deviations = np.array(rows).T
-            spread = means.std(ddof=1) if len(means) > 1 else float("nan")
-            typer.echo(
-                f"{size} {measure}: mean {means.mean():+.3f}, deviation {spread:.3f}, of a question {deviations.mean():.2f}, "
-                f"{len(means)} FAQs"
-            )
+    for measure, rows in found.items():
+        steps, means, errors, deviations = np.array(rows).T
+        slope = (steps * means).sum() / (steps**2).sum()
+        between = ((means - slope * steps) ** 2 - errors**2).mean()  # what chance alone does not explain
+        typer.echo(
+            f"{measure}: slope {slope:.4f}, deviation {np.sqrt(max(between, 0)):.3f}, of a question "
+            f"{deviations.mean():.2f}, {len(rows)} trainings"
+        )
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def test_two_equally_good_scores_count_alike_and_do_better_on_other_questions(se
 
 @pytest.mark.parametrize("questions", [0, 10, 30, 75, 300])
 def test_noise_counts_for_next_to_nothing(questions: int) -> None:
-    """Chosen by a test, some weight of noise survived in 10 of 180 trials, and ranked new questions worse in all ten."""
+    """Chosen by a test, noise had a weight in 10 of 180 trials, and was worse on new questions in all ten."""
     losses = []
     for seed in range(12):
         signals, right = planted(seed, 2.0, 0.0, questions)
