@@ -96,7 +96,7 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     kinds = {MODEL: replace(weights, bm25=0.0)} | ({FUSED: weights} if weights.bm25 else {})
     answerable = np.array([bool(question.positives) for question in evaluation_set.questions])
     rest = evaluation_set.right, answerable, np.ones(len(signals))
-    grounds = [_background(ranker, dataset, rows) for rows in evaluation_set.pools]
+    grounds = [entry_background(ranker, dataset, rows) for rows in evaluation_set.pools]
     each_of = list(zip(signals, grounds, strict=True))
     return {
         kind: Rankings(
@@ -110,7 +110,7 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     }
 
 
-def _background(ranker: Ranker, dataset: Dataset, rows: Sequence[int]) -> Callable[[int], float]:
+def entry_background(ranker: Ranker, dataset: Dataset, rows: Sequence[int]) -> Callable[[int], float]:
     """What `Signals.background` says of the candidates in these rows, as in a search."""
     counts = ranker.decider().weights.wording and any(answer.wordings for answer in dataset.answers)
 

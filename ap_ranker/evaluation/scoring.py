@@ -43,6 +43,21 @@ class CandidateScores:
         return [Signals(np.asarray(model, dtype=np.float64), own, known) for model, own, known in each]
 
 
+def chosen_of(epochs: Sequence[CandidateScores], chosen: Sequence[int]) -> CandidateScores:
+    """The scores of each question by an epoch of its own, the times and bytes of the first one."""
+
+    def rows_of(name: str) -> list[np.ndarray] | None:
+        lists = [getattr(each, name) for each in epochs]
+        if any(each is None for each in lists):
+            return None
+        return [lists[epoch][row] for row, epoch in enumerate(chosen)]
+
+    by_question = rows_of("by_question")
+    assert by_question is not None
+    mixed = {"cosines": rows_of("cosines"), "wordings": rows_of("wordings"), "question_vectors": None}
+    return replace(epochs[0], by_question=by_question, **mixed)
+
+
 def ignored(done: int, total: int) -> None:
     """A callback for the number of answers read and their total, which does nothing."""
 

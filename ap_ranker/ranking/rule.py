@@ -8,8 +8,8 @@
     p  = sigmoid(a f + b m + c)                         `Calibration`; m is the lead over the best different answer
 
 The probability of the first answer is that of f - e in place of f, in both f and m: e is half of what its entry scores
-for questions about other matters beyond what most of the FAQ does (`Calibration.excess`). An entry that is near to every
-question, as "Contact" or "Need more help?" are, must be the nearer to this one. The order stays.
+for questions about other matters beyond what most of the FAQ does (`Calibration.excess`). An entry that is near to
+every question, as "Contact" or "Need more help?" are, must be the nearer to this one. The order stays.
 
 w is a soft maximum: hardly more than the cosine of the best text, unless others are as near (`SOFTNESS`, t). The larger
 v is, the more the best text alone decides. An entry without wordings has w = cos(q, answer), so that it loses nothing
@@ -41,8 +41,8 @@ SOFTNESS = 0.02
 
 EXCESS = 0.5
 """Share, of what an entry scores for other matters beyond its FAQ, by which its score counts less. With three entries
-such as "Contact" added to each of six FAQs, multilingual-e5-small, target .8, other matters that were answered fell from
-47 of 780 to 6; of 30 questions that these entries answer, 11 instead of 15 were answered (with the whole of it, 8), the
+such as "Contact" added to each of six FAQs, multilingual-e5-small, target .8, other matters that were answered fell
+from 47 of 780 to 6; of 30 questions that these entries answer, 11 instead of 15 were answered (with the whole of it, 8), the
 others are maybes (`examples/no_answer`)."""
 
 MODEL, FUSED = "model", "fused"

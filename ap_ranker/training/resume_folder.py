@@ -77,6 +77,10 @@ class ResumeFolder(TrainerCallback):
         """The folder of a state."""
         return self.folder / f"checkpoint-{step}"
 
+    def step_of(self, state: Path) -> int:
+        """The step of a state's folder."""
+        return int(state.name.removeprefix("checkpoint-"))
+
     @contextmanager
     def held(self, *, resume: bool) -> Iterator[Path | None]:
         """Lock the folder, remove the states that the run does not resume from, and yield the state that it does.
@@ -100,6 +104,9 @@ class ResumeFolder(TrainerCallback):
                 if self.of_step(step) == last:
                     break
                 self._remove(step)
+            if last is None:
+                for file in self.folder.glob("dev-scores-*"):  # of another run
+                    file.unlink()
             try:
                 yield last
             finally:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ap_ranker.data.dataset import Answer, Dataset
-from ap_ranker.evaluation.evaluation_set import own_wordings
+from ap_ranker.evaluation.dev_choice import own_wordings
 from ap_ranker.evaluation.weight_fit import fit_weight
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.faq_sketch import FAQSketch

@@ -228,6 +228,7 @@ def test_a_node_is_killed_under_load(cluster: Engine, tmp_path: Path, bi_encoder
     search = search_on(cluster, tmp_path, bi_encoder, name=f"killed-{replicas}", replicas=replicas)
     index(search, example())
     pipeline = served(search)
+
     def happens() -> None:
         cluster.run("kill", 2)
         time.sleep(5)
@@ -242,6 +243,7 @@ def test_a_node_is_paused_under_load(cluster: Engine, tmp_path: Path, bi_encoder
     search = search_on(cluster, tmp_path, bi_encoder, name="paused")
     index(search, example())
     pipeline = served(search)
+
     def happens() -> None:
         cluster.run("pause", 2)
         time.sleep(15)
@@ -256,6 +258,7 @@ def test_the_whole_cluster_is_stopped_and_started(cluster: Engine, tmp_path: Pat
     search = search_on(cluster, tmp_path, bi_encoder, name="stopped")
     index(search, example())
     pipeline = served(search)
+
     def happens() -> None:
         cluster.run("stop")
         time.sleep(3)
