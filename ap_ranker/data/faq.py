@@ -116,9 +116,13 @@ def finished(table: Table) -> tuple[list[Entry], list[LeftOut]]:
     return entries, left_out
 
 
-MOST_GONE, SHARE_GONE, FEW_GONE, SHORT = 20, 0.1, 2, 10
+MOST_GONE, SHARE_GONE, FEW_GONE = 20, 0.1, 2
 """From so many entries on, or above such a share of them, a new version of a file has lost entries. One or two that go
-are an edit, and a file with fewer than ten has no tenth to lose: its owner sees all of it."""
+are an edit."""
+
+SHORT, SHORT_SHARE = 10, 0.5
+"""A file with fewer entries has no tenth to lose: of it, more than half must go, and it must have become shorter. Who
+writes a short file anew sees all of it."""
 
 
 def gone_entries(before: Sequence[Entry], after: Sequence[Entry]) -> list[Entry]:
@@ -130,7 +134,9 @@ def gone_entries(before: Sequence[Entry], after: Sequence[Entry]) -> list[Entry]
         for entry in before
         if question_key(entry.question) not in questions and normalized(entry.answer) not in answers
     ]
-    is_share = len(before) >= SHORT and len(gone) > max(FEW_GONE, SHARE_GONE * len(before))
+    is_short = len(before) < SHORT
+    share = SHORT_SHARE if is_short else SHARE_GONE
+    is_share = len(gone) > max(FEW_GONE, share * len(before)) and not (is_short and len(after) >= len(before))
     return gone if is_share or len(gone) >= MOST_GONE else []
 
 

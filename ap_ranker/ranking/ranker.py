@@ -27,6 +27,7 @@ from ap_ranker.ranking.priors import RANDOM_QUESTIONS
 from ap_ranker.ranking.rule import Numbers, Signals, Weights, rank
 from ap_ranker.ranking.stored_encodings import Encodings
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number
+from ap_ranker.ranking.priors import init_command
 from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.tokenizer import TokenBatch
@@ -209,7 +210,10 @@ class Ranker(TextEncoder):
             return
         language, languages = main_language(texts), ""
         if language and trained.language and language != trained.language:
-            languages = f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}."
+            languages = (
+                f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}: without training, "
+                f"{init_command(language)} makes one that reads it."
+            )
         warn(
             "{checkpoint} was made for another FAQ than the one that is searched.{languages}{calibration} Train it on "
             "this one, or calibrate it on questions to this one: ap-ranker calibrate {checkpoint} DEV.",

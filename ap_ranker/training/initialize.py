@@ -21,6 +21,7 @@ from ap_ranker.models.transformer_encoder import AT_ONCE
 from ap_ranker.models.weights import difference
 from ap_ranker.ranking.checkpoint import CheckpointConfig, round_as_stored
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.priors import MULTILINGUAL, init_command
 from ap_ranker.text.language_detection import LANGUAGES, detect_language
 from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, TokenBatch, WordTokenizer
 from ap_ranker.text.word_vectors import WordVectors
@@ -135,11 +136,14 @@ def _with_encoder(
 def _warn_of_languages(text: str) -> None:
     parts = [text[start : start + PART] for start in range(0, len(text), PART)]
     foreign = Counter(code for part in parts if (code := detect_language(part)) and code != "en")
+    most = foreign.most_common(2)
     if foreign.total() > FOREIGN * len(parts):
         logger.warning(
-            "Texts are in %s, but the default encoder has read English only. A multilingual one ranks better: "
-            "ap-ranker train FAQ.csv --encoder NAME_OR_FOLDER --output checkpoints/faq",
-            " and ".join(LANGUAGES[code] for code, _ in foreign.most_common(2)),
+            "Texts are in %s, but the default encoder has read English only. A multilingual one ranks better: %s; then "
+            "name it with --model, or train it: ap-ranker train FAQ.csv --encoder %s --output checkpoints/faq",
+            " and ".join(LANGUAGES[code] for code, _ in most),
+            init_command(most[0][0] if len(foreign) == 1 else None),
+            MULTILINGUAL,
         )
 
 

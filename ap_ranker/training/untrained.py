@@ -18,6 +18,7 @@ from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.priors import floor_of, random_scores
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.rule import MODEL, Weights
+from ap_ranker.ranking.text_encoder import warn_of_cut_texts
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
 from ap_ranker.training.card import untrained_card
 from ap_ranker.training.config import TrainingConfig
@@ -41,6 +42,7 @@ def write_untrained(
     stored: bool = True,
     options: Mapping[str, Any] = MappingProxyType({}),
     wordings: Sequence[Sequence[str]] = (),
+    warn_of_cuts: bool = False,
 ) -> CheckpointConfig:
     """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
 
@@ -54,14 +56,20 @@ def write_untrained(
     `wordings` are the known ones of each text, if any are, its stored question first. How much they count is fitted to
     them: each is asked as if nobody had known it (`leave_one_out`), of at most 300 entries.
 
+    `warn_of_cuts` logs how many texts are too long for the encoder; a search over the checkpoint does so itself.
+
     InputError if there is no such encoder, or the folder cannot be written.
     """
     config = TrainingConfig("ap-transformer", options, epochs=0, language=language)
     rows = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
     sample = Dataset("sample", [Answer(str(row), texts[row]) for row in rows], [])
     model, tokenizer, inputs = initialize_model(sample, config, config.model_options, None, resolve_device(None))
+    tokens, n_cut = tokenizer.encode(texts)
+    tokenizer.told_of_cuts = True  # a sample of the texts is read below, of which no count is worth a warning
+    if n_cut and warn_of_cuts:
+        warn_of_cut_texts(n_cut, len(texts), tokenizer.max_tokens)
     if model.statistics is not None:
-        model.statistics.count(tokenizer.encode(texts)[0])
+        model.statistics.count(tokens)
     sketch = FAQSketch.with_language(texts)
     checkpoint = CheckpointConfig(
         config.model,
