@@ -4,9 +4,9 @@ PYTHONPATH=tests:. python -m benchmarks.elasticsearch_cost --documents ../shared
 
 It starts three nodes; indexes have three shards and one replica. All systems have the same documents, the same vectors
 and the same ranker, and answer in turn. The index of Haystack's components is as they make it, with the vectors in the
-documents: so it was before ap-ranker had a retriever of its own. The documents' vectors are random ones: only costs are measured here, and to
-encode 100,000 answers takes 20 minutes. Every question has been asked before, so that what it finds is encoded.
-Requests and bytes are counted by a proxy, in a pass of its own.
+documents: so it was before ap-ranker had a retriever of its own. The documents' vectors are random ones: only costs are
+measured here, and to encode 100,000 answers takes 20 minutes. Every question has been asked before, so that what it
+finds is encoded. Requests and bytes are counted by a proxy, in a pass of its own.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ _RESULTS = (
 """What is asked for of the answers to searches."""
 
 _PREFERENCE = "_local"
-"""A node that is asked searches the shards that it has itself, which takes the nodes a third less of processor time than
-any copy; the client asks all nodes in turn."""
+"""A node that is asked searches the shards that it has itself, which takes the nodes a third less of processor time
+than any copy would; the client asks all nodes in turn."""
 
 _CONNECTIONS = 25  # to each node; as many questions are asked at once
 
