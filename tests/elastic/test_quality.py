@@ -1,4 +1,4 @@
-"""As good as the store in memory, on three shards: `make cluster`, as thousands of answers are encoded."""
+"""As good as the store in memory, on three shards: `make cluster-all`, as thousands of answers are encoded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import csv
 import gzip
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from haystack.utils import ComponentDevice
 
 from ap_ranker.data.faq import Match
 from ap_ranker.documents import read_entries
+from ap_ranker.ranking.loaded_checkpoints import flush_encodings, keep_encodings
 from ap_ranker.ranking.wordings import EMBEDDED_BY
 from ap_ranker.search.build_index import build_index
 from ap_ranker.search.index_target import find_target
@@ -34,11 +36,17 @@ from haystack_integrations.components.retrievers.ap_ranker import (
 )
 from haystack_integrations.document_stores.ap_ranker import BM25SDocumentStore, ElasticsearchFAQStore
 
-pytestmark = pytest.mark.skipif(WHOLE not in os.environ, reason="thousands of answers: run by `make cluster`")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(WHOLE not in os.environ, reason="thousands of answers: run by `make cluster-all`"),
+]
 
 CPU = ComponentDevice.from_str("cpu")
 NUMBER = "AP_RANKER_ANSWERS"
 """The variable of the environment for a smaller number of InsuranceQA's answers."""
+
+KEPT = "AP_RANKER_KEPT"
+"""That for a folder that keeps encoded answers for the next run."""
 
 
 @dataclass
@@ -47,17 +55,18 @@ class Both:
 
     shared: ElasticsearchFAQRetriever
     memory: HybridRetriever
-    model: Path
+    ranker: AnswerRanker
     vectors: np.ndarray
     ids: list[str]
 
     def search(self, retriever: ElasticsearchFAQRetriever | HybridRetriever) -> AnswerSearch:
-        return AnswerSearch(retriever, AnswerRanker(model=self.model, device=CPU, fuse_scores=True, top_k=10))
+        """Both rank by the same ranker, so that an answer is encoded once."""
+        return AnswerSearch(retriever, self.ranker)
 
 
-def both(server: Engine, folder: Path, documents: list[Document]) -> Both:
+def both(server: Engine, folder: Path, documents: list[Document], texts: Sequence[str]) -> Both:
+    """With a checkpoint that knows how rare words are in some texts."""
     model = folder / "checkpoint"
-    texts = [document.content or "" for document in documents]
     write_untrained(model, texts, "english", stored=True, wordings=[() for _ in texts])
     settings = folder / "settings.json"
     settings.write_text(
@@ -86,7 +95,9 @@ def both(server: Engine, folder: Path, documents: list[Document]) -> Both:
     in_memory.write_documents(list(embedded.values()))
     memory = HybridRetriever(in_memory, model=model, device=CPU)
     vectors = np.array([document.embedding for document in embedded.values()])
-    return Both(shared, memory, model, vectors, list(embedded))
+    ranker = AnswerRanker(model=model, device=CPU, fuse_scores=True, top_k=10)
+    ranker.run(query="What is insured?", documents=documents[:1])
+    return Both(shared, memory, ranker, vectors, list(embedded))
 
 
 @pytest.fixture(scope="module")
@@ -96,17 +107,37 @@ def insurance(
     folder = ROOT.parent / "shared" / "data" / "insuranceqa"
     if not folder.is_dir():
         pytest.skip("the benchmark data is not here")
-    rows = table(folder / "answers.tsv.gz")[: int(os.environ.get(NUMBER, "27413"))]
-    answers = {row["aid"]: row["answer"] for row in rows}
+    rows = table(folder / "answers.tsv.gz")
+    texts = list(dict.fromkeys(row["answer"] for row in rows))
+    answers = {row["aid"]: row["answer"] for row in rows[: int(os.environ.get(NUMBER, "27413"))]}
     documents = [Document(content=text, meta={"answer": text, "aid": aid}) for aid, text in answers.items()]
     asked: list[tuple[str, set[str]]] = []
     for row in table(folder / "test.tsv.gz"):
         right = {aid for aid in row["answer_ids"].split() if aid in answers}
         if right:
             asked.append((row["question"], right))
-    made = both(server, tmp_path_factory.mktemp("insurance"), list({one.id: one for one in documents}.values()))
-    yield made, asked[:300]
-    remove(server, made)
+    with kept_encodings():
+        unique = list({document.id: document for document in documents}.values())
+        made = both(server, tmp_path_factory.mktemp("insurance"), unique, texts)
+        yield made, asked[:300]
+    remove_index(server, made.shared.document_store.index)
+
+
+@contextmanager
+def kept_encodings() -> Iterator[None]:
+    """Within, what is encoded is kept in the folder that the environment names, if it names one."""
+    folder = os.environ.get(KEPT)
+    if folder is None:
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", folder)
+        keep_encodings(True)
+        try:
+            yield
+        finally:
+            flush_encodings()
+            keep_encodings(False)
 
 
 def table(path: Path) -> list[dict[str, str]]:
@@ -114,8 +145,8 @@ def table(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def remove(server: Engine, made: Both) -> None:
-    name = made.shared.document_store.index
+def remove_index(server: Engine, name: str) -> None:
+    """All that a FAQ has in the cluster."""
     search = Search(Path(), server, None, name)  # type: ignore[arg-type]
     for each in [*search.indexes(), f"{name}-lock"]:
         search.request("DELETE", each)
@@ -157,7 +188,7 @@ def test_nearest_neighbours(insurance: tuple[Both, list[tuple[str, set[str]]]]) 
 def test_the_example(server: Engine, tmp_path: Path) -> None:
     entries = read_entries(ROOT / "examples" / "faq" / "answers.csv")
     documents = [to_document(entry, Match.both) for entry in entries]
-    made = both(server, tmp_path, documents)
+    made = both(server, tmp_path, documents, [document.content or "" for document in documents])
     with (ROOT / "examples" / "faq" / "test.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["answer_ids"]]
     found = []
@@ -165,6 +196,6 @@ def test_the_example(server: Engine, tmp_path: Path) -> None:
         search = made.search(retriever)
         search.warm_up()
         found.append(np.mean([first_right(search, row["question"], set(row["answer_ids"].split())) for row in rows]))
-    remove(server, made)
+    remove_index(server, made.shared.document_store.index)
     print(f"MRR of {len(rows)} questions of the example, Elasticsearch and in memory:", found)
     assert abs(found[0] - found[1]) <= 0.003

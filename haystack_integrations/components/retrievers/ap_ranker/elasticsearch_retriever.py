@@ -301,14 +301,14 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         names = self._file_wordings.nearest(query, vector, ranker, top_k)
         limits = {"size": top_k, **_ONLY_IDS}
         words = [limits | {"query": _all(clause, matching)} for clause in _word_queries(asked)]
-        near: list[dict[str, Any]] = []
-        nearest_asked = None
+        meaning: list[dict[str, Any]] = []
+        similar = None
         if vector is not None and top_k:
-            near = [limits | {"query": _nearest("embedding", vector, matching, top_k)}]
-            nearest_asked = _nearest(f"{ASKED}.vector", vector, matching, top_k)
-        wordings = [_wordings_query(wording_keys(query), names, nearest_asked)]
-        known = [limits | {"size": KINDS_OF_WORDINGS * top_k, "query": _all(clause, matching)} for clause in wordings]
-        answers = self.document_store.search(index, [_statistics_of(asked), *words, *near, *known])
+            meaning = [limits | {"query": _nearest("embedding", vector, matching, top_k)}]
+            similar = _nearest(f"{ASKED}.vector", vector, matching, top_k)
+        known = _all(_wordings_query(wording_keys(query), names, similar), matching)
+        wordings = {**limits, "size": KINDS_OF_WORDINGS * top_k, "query": known}
+        answers = self.document_store.search(index, [_statistics_of(asked), *words, *meaning, wordings])
         with expected_reply(index):
             by_words = answers[1 : 1 + len(words)]
             by_meaning = answers[1 + len(words) : -1]
