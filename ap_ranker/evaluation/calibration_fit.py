@@ -36,8 +36,8 @@ ONE_SIDED = 1.645
 """Standard errors of a one-sided lower bound of 95 % below the mean."""
 
 PRIOR_QUESTIONS = 100
-"""How many questions the prior's thresholds count as. On the example, drawn at random, target .9: with 10 questions the
-worst twentieth of calibrations kept .83 (as 30: .79), with 100 .88 (.87); the prior alone .86 (`examples/no_answer`)."""
+"""How many questions the prior's thresholds count as. On the example, target .9, the worst twentieth of calibrations on
+10 questions kept .83 with 100 and .79 with 30, and the prior alone .86 (`examples/no_answer/general.py few`)."""
 
 DEVIATIONS = (0.3, 0.6)
 """Standard deviations of a FAQ's own weights about the prior's, as a share of each, and of the bias, in logits: those

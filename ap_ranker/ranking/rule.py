@@ -8,8 +8,8 @@
     p  = sigmoid(a f + b m + c)                         `Calibration`; m is the lead over the best different answer
 
 The probability of the first answer is that of f - e in place of f, in both f and m: e is half of what its entry scores
-for questions about other matters beyond what most of the FAQ does (`Calibration.excess`). An entry that is near to every
-question, as "Contact" or "Need more help?" are, must be the nearer to this one. The order stays.
+for questions about other matters beyond what most of the FAQ does (`Calibration.excess`). An entry that is near to
+every question, as "Contact" or "Need more help?" are, must be the nearer to this one. The order stays.
 
 w is a soft maximum: hardly more than the cosine of the best text, unless others are as near (`SOFTNESS`, t). The larger
 v is, the more the best text alone decides. An entry without wordings has w = cos(q, answer), so that it loses nothing
