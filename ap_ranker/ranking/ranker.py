@@ -69,6 +69,9 @@ class Ranker(TextEncoder):
     knows_faq: bool | None = None
     """Whether its FAQ is the checkpoint's, for which the calibration holds; `None` before a search compares them."""
 
+    changed_share: float | None = None
+    """The share of its FAQ's entries that are new since the checkpoint was trained or calibrated; `None` as above."""
+
     @classmethod
     def from_pretrained(
         cls,
@@ -205,7 +208,9 @@ class Ranker(TextEncoder):
         with _comparing:  # the first to come; the others wait for what it finds
             if self.knows_faq is not None or not (texts := first_texts(COMPARED)):
                 return
-            self.knows_faq = trained.is_same(FAQSketch.of(texts))
+            today = FAQSketch.of(texts)
+            self.changed_share = trained.changed_share(today)
+            self.knows_faq = trained.is_same(today)
         if self.knows_faq:
             return
         language, languages = main_language(texts), ""

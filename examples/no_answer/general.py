@@ -33,7 +33,7 @@ from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.ranking.priors import GENERAL, USUAL, Prior, floor_of
 from ap_ranker.ranking.rule import Calibration, Signals, key
 
-BETWEEN = 0.9
+BETWEEN = 1.5
 """Standard deviation, in logits, of what the prior says of one FAQ about what is true there: thresholds are those of
 the probabilities expected over it. With 0 they promise more than new FAQs keep, with .9 they do not (`measure`)."""
 
