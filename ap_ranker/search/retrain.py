@@ -1,8 +1,8 @@
 """Trains a checkpoint anew on what is known of a FAQ by now, and puts it in the place of the live one if it is better.
 
 Both are asked questions that neither has learnt from: half of the known wordings that are no near copy of what the
-live one has learnt or was chosen by, as its own files say. What visitors say has no part in it: the entries that are searched
-have only wordings that somebody who answers for the FAQ has given or accepted.
+live one has learnt or was chosen by, as its own files say. What visitors say has no part in it: the entries that are
+searched have only wordings that somebody who answers for the FAQ has given or accepted.
 """
 
 from __future__ import annotations
