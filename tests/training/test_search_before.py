@@ -16,20 +16,7 @@ from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.search_before import SearchBefore
 from ap_ranker.training.train import TrainingResult, train
 
-WORDS = [
-    "parcel",
-    "refund",
-    "battery",
-    "helmet",
-    "invoice",
-    "account",
-    "brake",
-    "lease",
-    "light",
-    "wheel",
-    "saddle",
-    "trailer",
-]
+WORDS = ["parcel", "refund", "battery", "helmet", "invoice", "account", "brake", "lease", "light", "wheel", "saddle"]
 ANSWERS = [Answer(str(row), f"all that we know of the {word}") for row, word in enumerate(WORDS)]
 LEARNT = ["where is my {}", "the {} is gone", "help with a {}", "tell me of the {}"]
 FIRST, SECOND = ["my {} never came", "is a {} broken"], ["could you mend one {} today", "who sells any {} here"]
