@@ -117,7 +117,9 @@ class TrainedSearch:
         """What it gives some of the dev questions."""
         whole, deciders = self.choice.best.evaluation_set, self.deciders()
         signals = whole.signals(self.choice.cross_fitted.scores)
-        return Served.of(*([values[row] for row in rows] for values in (signals, whole.right, deciders)))
+        return Served.of(
+            [signals[row] for row in rows], [whole.right[row] for row in rows], [deciders[row] for row in rows]
+        )
 
     def deciders(self) -> list[Decider]:
         """That of each question; where all are near copies of each other, it is fitted to all."""
