@@ -54,8 +54,8 @@ def chosen_of(epochs: Sequence[CandidateScores], chosen: Sequence[int]) -> Candi
 
     by_question = rows_of("by_question")
     assert by_question is not None
-    mixed = {"cosines": rows_of("cosines"), "wordings": rows_of("wordings"), "question_vectors": None}
-    return replace(epochs[0], by_question=by_question, **mixed)
+    cosines, wordings = rows_of("cosines"), rows_of("wordings")
+    return replace(epochs[0], by_question=by_question, cosines=cosines, wordings=wordings, question_vectors=None)
 
 
 def ignored(done: int, total: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -80,9 +79,14 @@ def scores_of(arrays: Mapping[str, np.ndarray], sizes: Sequence[int]) -> Candida
     ends = np.cumsum(sizes)[:-1]
     lists = {name: np.split(arrays[name], ends) for name in LISTS if name in arrays}
     encode_seconds, question_seconds = arrays[SECONDS].tolist()
-    by_question = lists.pop("by_question")
-    scores = CandidateScores(by_question, encode_seconds, question_seconds, float(arrays[BYTES][0]))
-    return replace(scores, **lists)
+    return CandidateScores(
+        lists["by_question"],
+        encode_seconds,
+        question_seconds,
+        float(arrays[BYTES][0]),
+        cosines=lists.get("cosines"),
+        wordings=lists.get("wordings"),
+    )
 
 
 def _size(epoch: Epoch) -> int:

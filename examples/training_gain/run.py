@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from collect import ASIDE, FURTHER, LEARNT, TEST
+from faqs import read_faqs
 from numpy.typing import NDArray
 
 from ap_ranker.evaluation import weight_fit
@@ -22,6 +23,7 @@ from ap_ranker.evaluation.metrics import Levels
 from ap_ranker.evaluation.weight_fit import WeightPrior, fit_weight, log_likelihood
 from ap_ranker.ranking.decision import Decider
 from ap_ranker.ranking.rule import FUSED, MODEL, SOFTNESS, Basis, Calibration, Signals, Weights, key, rank
+from ap_ranker.text.near_copies import near_groups
 from ap_ranker.training.recommendation import MRR, UTILITY, Served
 
 NUMBERS = (0, 10, 30, 75, 300)
@@ -188,6 +190,40 @@ def _measured(run: Run, number: int, prior_rule: Fit) -> Iterator[tuple[float, f
         ]
         fixed, by_test, probable = (mrr_of(asked, right, weights) for weights in rules)
         yield fixed, by_test, probable
+
+
+@app.command("noise")
+def noise_of(folder: Folder, size: Annotated[int, typer.Option()] = 100) -> None:
+    """Print what BM25's weight costs if its scores are shuffled among the entries, so that they say nothing."""
+    losses: defaultdict[str, list[float]] = defaultdict(list)
+    for run in (run for run in read_runs(folder) if run.size == size):
+        draw = np.random.default_rng(0)
+        shuffled = replace(run, arrays={**run.arrays, "bm25": draw.permuted(run.arrays["bm25"], axis=1)})
+        test = run.rows_of(TEST)
+        for number in (10, 30, 75):
+            for seed in range(DRAWS):
+                dev = drawn(run, number, seed)
+                known = np.concatenate([run.rows_of(LEARNT), dev])
+                asked, right = shuffled.signals(AFTER, test, known), run.right(test)
+                for name, rule in (("by a test", tested), ("most probable", most_probable(weight_fit.PRIORS))):
+                    weights = rule(shuffled.signals(AFTER, dev, known), run.right(dev))
+                    without = mrr_of(asked, right, replace(weights, bm25=0.0))
+                    losses[name].append(without - mrr_of(asked, right, weights))
+    for name, values in losses.items():
+        typer.echo(
+            f"{name}: MRR lost {np.mean(values):.4f} on average, {max(values):.4f} at most, {len(values)} trials"
+        )
+
+
+@app.command("repeats")
+def repeats_of(
+    shared: Annotated[Path | None, typer.Option()] = None, public: Annotated[Path | None, typer.Option()] = None
+) -> None:
+    """Print how many questions of each FAQ have a near copy among its others."""
+    for data in read_faqs(shared, public):
+        _, sizes = np.unique(near_groups([question.text for question in data.questions]), return_counts=True)
+        copies = int(sizes[sizes > 1].sum())
+        typer.echo(f"{data.name}: {copies} of {len(data.questions)} ({copies / len(data.questions):.1%})")
 
 
 def served(run: Run, model: str) -> Served:

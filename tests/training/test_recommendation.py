@@ -73,14 +73,23 @@ def test_a_training_that_loses_in_one_is_not(right: float, wrong: float, rank: f
 
 
 @pytest.mark.parametrize("count", [0, 3])
-def test_hardly_any_questions_leave_it_to_what_other_trainings_gained(count: int) -> None:
-    """With few to learn from, nothing is gained there; three questions that gain everything are no proof."""
-    before, after = drawn(0, 0, 0, count, 1), drawn(1, 0, 1, count, 1)
-    assert not verdict(before, after, range(count), "untrained", learnt=10).recommended
-    by_prior = min(gains.prior(10).certainty(np.zeros(0)) for gains in GAINS.values())
-    found = verdict(before, after, range(count), "untrained", learnt=10)
+@pytest.mark.parametrize(("learnt", "recommended"), [(10, False), (30, False), (300, True)])
+def test_hardly_any_questions_leave_it_to_what_other_trainings_gained(
+    count: int, learnt: int, recommended: bool
+) -> None:
+    """With few questions to learn from, hardly anything is gained elsewhere: then the search before stays."""
+    same = drawn(0.6, 0.1, 0.7, count, 1)
+    found = verdict(same, same, range(count), "untrained", learnt=learnt)
+    by_prior = min(gains.prior(learnt).certainty(np.zeros(0)) for gains in GAINS.values())
     assert found.n_questions == count
-    assert found.certainty == pytest.approx(by_prior, abs=0.35)
+    assert found.certainty == pytest.approx(by_prior, abs=0.02)
+    assert found.recommended == recommended
+
+
+def test_many_equal_questions_are_as_good_as_before() -> None:
+    """A search that answers all the same as the one before loses nothing, and gains nothing: the prior still counts."""
+    same = drawn(0.6, 0.1, 0.7, 500, 1)
+    assert 0.5 < verdict(same, same, range(500), "untrained", learnt=100).certainty < 0.75
 
 
 def test_near_copies_count_as_one_question() -> None:

@@ -138,7 +138,7 @@ def test_how_much_wordings_count_is_fitted_to_them(tmp_path: Path) -> None:
     mixed = [[wordings[(row + 4 * place) % 12][place] for place in range(3)] for row in range(12)]
     misleading = write_untrained(tmp_path / "d", texts, "english", wordings=mixed).wording_weight
     median = PRIORS["wording"].median
-    assert 0 < misleading < median / 2 < median < 1 < helpful
+    assert 0 < misleading <= median < 1 < helpful  # the mixed ones tell nothing
     few = write_untrained(tmp_path / "e", texts[:2], "english", wordings=wordings[:2]).wording_weight
     assert median / 2 < few < 2 * median
     assert write_untrained(tmp_path / "f", texts, "english").wording_weight == DEFAULT_WEIGHT
