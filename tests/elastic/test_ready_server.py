@@ -1,4 +1,4 @@
-"""A server is ready only while its index in Elasticsearch could answer in full, whatever keeps it from that; of lost nodes: test_cluster.py."""
+"""A server is ready only while its index in Elasticsearch could answer in full (of lost nodes: test_cluster.py)."""
 
 from __future__ import annotations
 
