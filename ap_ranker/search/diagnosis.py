@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ap_ranker.data.dataset import Dataset, leave_one_out
 from ap_ranker.data.faq import Entry, have_questions
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking.cache import EncodingCache
+from ap_ranker.ranking.checkpoint import CheckpointConfig, is_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.priors import MULTILINGUAL, init_command, languages_read_by
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import Basis, key
+from ap_ranker.ranking.rule import Basis
+from ap_ranker.search.choose_checkpoint import is_recommended, reason
 from ap_ranker.search.setup import CHECKPOINT, SearchSetup
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.nearly_equal import nearly_equal_groups
@@ -23,8 +27,14 @@ from ap_ranker.text.reading import normalized, question_key
 MANY = 0.3
 """Share of entries without a known wording from which on to write some is advised."""
 
-ENOUGH_TO_TRAIN = 50
-"""Number of wordings from which on training ranked better than the untrained encoder (docs/results.md)."""
+ENOUGH_TO_TRAIN = 100
+"""Number of users' questions, beside the stored ones, from which on a training is worth its minutes."""
+
+ENOUGH_TO_CALIBRATE = 30
+"""Number of users' questions from which on a calibration of one's own is worth more than that of other FAQs."""
+
+MORE_QUESTIONS = 1.5
+"""How many times the questions of a training that was not recommended make another one worth trying."""
 
 LARGEST = 5_000
 """Number of entries up to which answers are compared with each other and wordings are asked: a minute on two cores."""
@@ -48,7 +58,7 @@ def diagnose(setup: SearchSetup) -> list[Finding]:
     """Examine a search with its documents and its checkpoint as it is served; what helps most comes first.
 
     The order of what to do: texts that contradict each other, as no search can mend them; a language that the encoder
-    has not read; a checkpoint of another FAQ; training, which gains most (docs/results.md); missing wordings; answers
+    has not read; a checkpoint of another FAQ; training, once there are enough questions; missing wordings; answers
     that are cut; calibration. InputError if the search has no documents to read, or a pipeline of its own, whose
     checkpoint is unknown here.
     """
@@ -59,8 +69,9 @@ def diagnose(setup: SearchSetup) -> list[Finding]:
     source = f"{setup.wordings[0]} --answers {data.name}" if setup.wordings else data.name
     if setup.untrained is not None:
         ranker.source = str(CHECKPOINT)  # for messages: an untrained one is in a folder of this run
-    findings = [*_texts(entries), *_checkpoint(ranker, data, f"ap-ranker train {source} --output {CHECKPOINT}")]
-    findings += [*_wordings(entries, data), *_cut(ranker, data), *_calibration(ranker)]
+    train = f"ap-ranker train {source} --output {CHECKPOINT}"
+    findings = [*_texts(entries), *_checkpoint(ranker, data, train)]
+    findings += [*_training(ranker, data, train), *_wordings(entries, data), *_cut(ranker, data), *_calibration(ranker)]
     findings += _same_in_other_words(ranker, entries)
     # Those with advice first; their own order is that of importance.
     return [*sorted(findings, key=lambda each: not each.advice), *_measured(ranker, data)]
@@ -125,19 +136,49 @@ def _checkpoint(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
         names = " and ".join(LANGUAGES[each] for each in known)
         yield Finding(
             f"The texts are in {LANGUAGES[language]}; the encoder {encoder} has read {names}.",
-            f"Use an encoder that has: {init_command(language, data.name)}; or train one: {train} --encoder {MULTILINGUAL}",
+            f"Use an encoder that has: {init_command(language, data.name)}; or train one: "
+            f"{train} --encoder {MULTILINGUAL}",
         )
     elif language is not None:
         yield Finding(f"The texts are in {LANGUAGES[language]}.")
-    if _is_untrained(ranker):
-        pairs = sum(len(answer.wordings) for answer in data.answers)
-        found = f"Nothing was trained; there are {pairs:,} questions to learn from."
-        yield Finding(found, f"Train: {train}" if pairs >= ENOUGH_TO_TRAIN else "")
-    elif (sketch := ranker.config.faq) is not None:
-        if sketch.is_same(FAQSketch.of(texts)):
-            yield Finding(f"{ranker.source} was trained on this FAQ.")
-        else:
-            yield Finding(f"{ranker.source} was trained on another FAQ.", f"Train on this one: {train}")
+    sketch = ranker.config.faq
+    if not _is_untrained(ranker) and sketch is not None and not sketch.is_same(FAQSketch.of(texts)):
+        yield Finding(f"{ranker.source} was trained on another FAQ.", f"Train on this one: {train}")
+
+
+def _training(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
+    """Whether there are enough questions to train on, more than a training had that was not recommended.
+
+    A step that `train` would not recommend is not advised: of a search that would be no better, the owner has nothing.
+    """
+    assert ranker.config is not None
+    if not _is_untrained(ranker):
+        why = reason(ranker.config)
+        yield Finding(f"{ranker.source} is trained: {why}.")
+        return
+    asked = sum(len(answer.wordings) for answer in data.answers)
+    stored = sum(bool(answer.wordings) for answer in data.answers)
+    needed, learnt = ENOUGH_TO_TRAIN, 0
+    refused = _refused(CHECKPOINT)
+    if refused is not None:
+        learnt = int(refused.training.get("pairs", 0))
+        needed = max(needed, math.ceil(MORE_QUESTIONS * learnt) - stored)
+    further = asked - stored
+    if further >= needed:
+        yield Finding(f"Nothing was trained; there are {asked:,} questions to learn from.", f"Train: {train}")
+        return
+    without = (
+        "Nothing was trained" if refused is None else f"{CHECKPOINT} learnt from {learnt:,} and is not recommended"
+    )
+    yield Finding(f"{without}. It is worth trying from {needed:,} questions of users; there are {further:,}.")
+
+
+def _refused(folder: Path) -> CheckpointConfig | None:
+    """The configuration of a checkpoint that its training does not recommend; `None` if there is none."""
+    if not is_checkpoint(folder):
+        return None
+    config = read_checkpoint_config(folder)
+    return None if is_recommended(config) else config
 
 
 def _wordings(entries: Sequence[Entry], data: Dataset) -> Iterator[Finding]:
@@ -150,7 +191,10 @@ def _wordings(entries: Sequence[Entry], data: Dataset) -> Iterator[Finding]:
     advice = ""
     if len(without) > MANY * total:
         first = ", ".join(entry.question or entry.place for entry in without[:3])
-        advice = f"Write how users would ask for them, in a column `wordings`, beginning with those of: {first}"
+        advice = (
+            f"Write how users would ask for them, in a column `wordings`, beginning with those of: {first}. Or go "
+            f"live, and accept what users ask on the owner's page: ap-ranker serve {data.name} --log-questions"
+        )
     missing = f"{len(without):,} of {total:,} entries have no known wording beside their stored question"
     yield Finding(f"{missing}." if without else f"All {total:,} entries have known wordings.", advice)
 
@@ -171,16 +215,18 @@ def _calibration(ranker: Ranker) -> Iterator[Finding]:
     """What the decision between answer, maybe and none rests on."""
     calibration = ranker.decider().served
     if calibration is not None and calibration.basis in (Basis.QUESTIONS, Basis.WORDINGS):
-        reached = ", ".join(key(float(target)) for target in calibration.thresholds)
-        yield Finding(f"Calibrated on {calibration.basis}: --precision may be {reached}.")
+        yield Finding(f"Calibrated on {calibration.basis}.")
         return
-    source = "checkpoints/faq" if _is_untrained(ranker) else ranker.source
-    yield Finding(
+    rests = (
         "What is an answer and what a maybe rests on other FAQs."
         if calibration is not None
-        else "Nothing is calibrated: every answer but that to a known question is a maybe.",
-        f"Calibrate on questions of users: ap-ranker calibrate {source} QUESTIONS.csv",
+        else "Nothing is calibrated: every answer but that to a known question is a maybe."
     )
+    worth = f"A calibration of its own is worth it from {ENOUGH_TO_CALIBRATE} questions of users on."
+    if _is_untrained(ranker):
+        yield Finding(f"{rests} {worth}")
+    else:
+        yield Finding(rests, f"Calibrate on questions of users: ap-ranker calibrate {ranker.source} QUESTIONS.csv")
 
 
 def _measured(ranker: Ranker, data: Dataset) -> Iterator[Finding]:
