@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -123,9 +122,6 @@ def encoder_key(weights: Mapping[str, Tensor]) -> str:
 def _priors() -> Mapping[str, EncoderPriors]:
     return TypeAdapter(dict[str, EncoderPriors]).validate_json((files("ap_ranker.ranking") / FILE).read_bytes())
 
-
-RANDOM_QUESTIONS = tuple(Path(__file__).with_name("random_questions.txt").read_text(encoding="utf-8").splitlines())
-"""Letters at random, and questions in several languages that hardly any FAQ answers."""
 
 SAMPLE = 100
 """Number of texts that are compared with these questions: with more, their mean score hardly changes."""

@@ -163,15 +163,18 @@ def calibrate(
         title += "; each is counted again with its right answers hidden"
     warnings = list(dict.fromkeys(warnings))
     section = calibration_section(questions=title, scores=SCORES, measured=scores)
-    files = _write(folder, section, data["dev"], {"calibration": fits, "prior": prior})
+    files = _write(folder, section, faq=data["dev"], fits=fits, prior=prior)
     return CalibrationReport(splits, files, warnings, precisions, certainty)
 
 
-def _write(folder: Path, section: str, faq: Dataset, fits: Mapping[str, Mapping[str, Calibration]]) -> list[str]:
+def _write(
+    folder: Path, section: str, *, faq: Dataset, fits: Mapping[str, Calibration], prior: Mapping[str, Calibration]
+) -> list[str]:
     """Write what was fitted on a FAQ into its checkpoint and card, and return the names of these files."""
     card = card_with_calibration(folder, section)
     sketch = FAQSketch.with_language([answer.text for answer in faq.answers])
-    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), faq=sketch, **fits))
+    config = replace(read_checkpoint_config(folder), calibration=fits, prior=prior, faq=sketch)
+    write_checkpoint_config(folder, config)
     if card is None:
         return ["config.json"]
     write_text_atomically(folder / CARD, card)

@@ -9,15 +9,8 @@ import numpy as np
 
 from ap_ranker.data.dataset import Answer
 from ap_ranker.ranking.bm25 import BM25
-from ap_ranker.ranking.priors import (
-    RANDOM_QUESTIONS,
-    find_priors,
-    floor_of,
-    general_prior,
-    random_scores,
-    sampled,
-    usual_background,
-)
+from ap_ranker.ranking.priors import find_priors, floor_of, general_prior, random_scores, sampled, usual_background
+from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Calibration
 from ap_ranker.text.language_detection import main_language

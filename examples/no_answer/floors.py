@@ -21,7 +21,8 @@ from run import Shared, systems
 
 from ap_ranker.data.dataset import Question
 from ap_ranker.evaluation.markdown import markdown_table
-from ap_ranker.ranking.priors import RANDOM_QUESTIONS, random_scores
+from ap_ranker.ranking.priors import random_scores
+from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.untrained import write_untrained
 

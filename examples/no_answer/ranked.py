@@ -18,7 +18,7 @@ from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import Entry, write_entries
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking import rule
-from ap_ranker.ranking.priors import RANDOM_QUESTIONS
+from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.train import train

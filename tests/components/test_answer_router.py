@@ -12,7 +12,6 @@ import pytest
 import yaml
 from conftest import ROOT, TEXTS, reconfigure, write_checkpoint, write_faq
 from haystack import Document, Pipeline
-from refusals import refused
 
 import ap_ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration
@@ -72,9 +71,18 @@ def test_no_documents_are_no_answer(checkpoint: Path) -> None:
     assert AnswerRouter(model=checkpoint).run(query="q", documents=[]) == {"none": "q"}
 
 
-def test_a_precision_that_was_not_calibrated(checkpoint: Path) -> None:
-    with refused("0.95 … 0.9"):
-        AnswerRouter(model=checkpoint, precision=0.95).run(query="q", documents=[Document(content="a")])
+def test_a_precision_that_was_not_calibrated(checkpoint: Path, tmp_path: Path) -> None:
+    """It lies between those that were: the surer an answer must be, the fewer there are."""
+    folder = tmp_path / "ranker"
+    shutil.copytree(checkpoint, folder)
+    reconfigure(folder, calibration={MODEL: replace(FIT, bias=0.0), FUSED: FIT})
+    documents = [Document(content=text) for text in dict.fromkeys(TEXTS)]
+    counts = []
+    for precision in (0.01, 0.85, 0.95, 0.9999):
+        router = AnswerRouter(model=folder, precision=precision)
+        counts.append(sum(list(router.run(query=text, documents=documents)) == ["answer"] for text in TEXTS))
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[-1]
 
 
 @pytest.mark.parametrize("query", [*TEXTS, UNSURE, OFF_TOPIC])

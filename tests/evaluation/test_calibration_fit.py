@@ -33,7 +33,7 @@ from ap_ranker.evaluation.calibration_fit import (
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.models.base import States
 from ap_ranker.ranking.bm25 import BM25
-from ap_ranker.ranking.priors import RANDOM_QUESTIONS
+from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Calibration, Signals
 from ap_ranker.text.tokenizer import TokenBatch

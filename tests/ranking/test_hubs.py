@@ -11,7 +11,8 @@ import pytest
 from conftest import ROOT, TEXTS, write_checkpoint
 
 from ap_ranker.ranking.outcome import Outcome
-from ap_ranker.ranking.priors import RANDOM_QUESTIONS, USUAL
+from ap_ranker.ranking.priors import USUAL
+from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import MODEL
 from ap_ranker.training.untrained import write_untrained

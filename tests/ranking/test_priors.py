@@ -11,15 +11,8 @@ from conftest import ROOT, TEXTS, write_checkpoint, write_encoder
 
 from ap_ranker.ranking import priors
 from ap_ranker.ranking.outcome import Outcome
-from ap_ranker.ranking.priors import (
-    RANDOM_QUESTIONS,
-    EncoderPriors,
-    Prior,
-    encoder_key,
-    find_priors,
-    floor_of,
-    random_scores,
-)
+from ap_ranker.ranking.priors import EncoderPriors, Prior, encoder_key, find_priors, floor_of, random_scores
+from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis
 from ap_ranker.training.untrained import write_untrained

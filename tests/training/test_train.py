@@ -31,6 +31,7 @@ from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import Basis
 from ap_ranker.text.word_vectors import read_vectors
 from ap_ranker.training.batches import Batches
 from ap_ranker.training.config import TrainingConfig
@@ -586,7 +587,9 @@ def test_what_cannot_be_calibrated_is_kept_all_the_same(tmp_path: Path, caplog: 
     questions = [Question(str(i), f"{ask} {topic}", (0,)) for ask in "abc" for i, topic in enumerate(TOPICS)]
     data = Dataset("one answer", [Answer("0", "Ask us.")], questions)
     train(data, data, tmp_path / "c", settings("ap-cnn", epochs=1), device="cpu")
-    assert read_checkpoint_config(tmp_path / "c").calibration == {}
+    kept = read_checkpoint_config(tmp_path / "c")  # decides by what was learnt from other FAQs
+    assert {each.basis for each in kept.calibration.values()} == {Basis.PRIOR}
+    assert kept.prior == kept.calibration
     assert [record for record in caplog.records if "not calibrated" in record.getMessage()]
 
 
