@@ -51,7 +51,7 @@ from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.verdict import Verdict
-from ap_ranker.text.near_copies import near_any
+from ap_ranker.text.near_copies import near_any, near_groups
 from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.batches import Batches
 from ap_ranker.training.calibrate import calibrate
@@ -324,12 +324,17 @@ def _verdict(
 
 
 def _dev_report(choice: DevChoice, data: Dataset) -> EvaluationReport:
-    """The cross-fitted report on the dev questions, and which of them are new."""
+    """The cross-fitted report on the dev questions, and which of them are new: no near copy of a known question.
+
+    Those that are near to each other are not: while one is asked, the others are known.
+    """
     seen = {question.text for question in data.questions}
     seen |= {text for answer in data.answers for text in answer.wordings}
     texts = [question.text for question in choice.best.evaluation_set.questions]
     near = near_any(set(texts), seen)
-    return replace(choice.report(), near=np.array([text in near for text in texts]))
+    groups = near_groups(texts)
+    is_repeated = (np.bincount(groups)[groups] > 1) & (not data.judged)
+    return replace(choice.report(), near=np.array([text in near for text in texts]) | is_repeated)
 
 
 def _epoch(number: int, dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> Epoch:

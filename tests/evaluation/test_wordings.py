@@ -104,7 +104,7 @@ def test_the_weight_rises_or_falls_from_its_prior_as_wordings_help(
     epoch = Epoch.of(1, evaluation_set, ranker, scores)
     median = PRIORS["wording"].median
     weight = epoch.weights().wording
-    assert weight > 2 * median if helps else 0 < weight < median
+    assert weight > 2 * median if helps else 0 < weight <= median
     added = DEFAULT_WEIGHT if helps else 0.0
     expected = [own + added * np.maximum(best, 0) for own, best in zip(scores.by_question, known, strict=True)]
     assert epoch.measures == pytest.approx(evaluation_set.measures(expected))
