@@ -21,10 +21,10 @@ from ap_ranker.ranking.decision import Decider, Decision
 from ap_ranker.ranking.explanation import Explanation, Token, tokens_of
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.loaded_checkpoints import load_shared
+from ap_ranker.ranking.priors import init_command
 from ap_ranker.ranking.rule import Signals, Weights
 from ap_ranker.ranking.stored_encodings import Encodings
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number
-from ap_ranker.ranking.priors import init_command
 from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.tokenizer import TokenBatch

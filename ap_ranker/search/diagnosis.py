@@ -123,7 +123,8 @@ def _checkpoint(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
         names = " and ".join(LANGUAGES[each] for each in known)
         yield Finding(
             f"The texts are in {LANGUAGES[language]}; the encoder {encoder} has read {names}.",
-            f"Use an encoder that has: {init_command(language, data.name)}; or train one: {train} --encoder {MULTILINGUAL}",
+            f"Use an encoder that has: {init_command(language, data.name)}; "
+            f"or train one: {train} --encoder {MULTILINGUAL}",
         )
     elif language is not None:
         yield Finding(f"The texts are in {LANGUAGES[language]}.")
