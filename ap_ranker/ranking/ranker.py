@@ -20,8 +20,8 @@ from ap_ranker.ranking.checkpoint import DEV_QUESTIONS, find_checkpoint, find_tr
 from ap_ranker.ranking.decision import Decider, Decision
 from ap_ranker.ranking.explanation import Explanation, Token, tokens_of
 from ap_ranker.ranking.faq_sketch import FAQSketch
+from ap_ranker.ranking.language_advice import init_command
 from ap_ranker.ranking.loaded_checkpoints import load_shared
-from ap_ranker.ranking.priors import init_command
 from ap_ranker.ranking.rule import Signals, Weights
 from ap_ranker.ranking.stored_encodings import Encodings
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number

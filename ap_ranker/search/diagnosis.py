@@ -12,7 +12,8 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.faq_sketch import FAQSketch
-from ap_ranker.ranking.priors import MULTILINGUAL, init_command, languages_read_by
+from ap_ranker.ranking.language_advice import MULTILINGUAL, init_command
+from ap_ranker.ranking.priors import languages_read_by
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis, key
 from ap_ranker.search.setup import SearchSetup
