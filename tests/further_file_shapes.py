@@ -109,7 +109,7 @@ further(
     BOTH,
 )
 further("input and output", "f.jsonl", lines({"input": PARCEL, "output": IN_APP}), ONE)
-further("user and bot", "f.csv", f"user,bot\n{PARCEL},{IN_APP}\n{RETURN},\"{DAYS}\"\n", BOTH)
+further("user and bot", "f.csv", f'user,bot\n{PARCEL},{IN_APP}\n{RETURN},"{DAYS}"\n', BOTH)
 further(
     "a ChatterBot corpus",
     "f.yml",
@@ -140,7 +140,7 @@ further(
 further(
     "Notion's table as CSV",
     "f.csv",
-    f"\ufeffQuestion,Answer,Tags,Last edited\n{PARCEL},{IN_APP},\"a, b\",May 2\n",
+    f'\ufeffQuestion,Answer,Tags,Last edited\n{PARCEL},{IN_APP},"a, b",May 2\n',
     ONE,
 )
 further("Markdown's table", "f.md", f"| Question | Answer |\n| --- | --- |\n| {PARCEL} | {IN_APP} |\n", ONE)
@@ -164,7 +164,12 @@ further(
     f"    - q: {RETURN}\n      a: {DAYS}\n",
     BOTH,
 )
-further("YAML with folded answers", "f.yaml", f"- question: {PARCEL}\n  answer: >\n    You can follow it\n    in the app.\n", ONE)
+further(
+    "YAML with folded answers",
+    "f.yaml",
+    f"- question: {PARCEL}\n  answer: >\n    You can follow it\n    in the app.\n",
+    ONE,
+)
 # Spreadsheets as people keep them
 further(
     "a sheet of each language",
@@ -210,5 +215,5 @@ further(
     ),
     BOTH,
 )
-further("answers before questions", "f.csv", f"answer,question\n{IN_APP},{PARCEL}\n\"{DAYS}\",{RETURN}\n", BOTH)
+further("answers before questions", "f.csv", f'answer,question\n{IN_APP},{PARCEL}\n"{DAYS}",{RETURN}\n', BOTH)
 further("pairs in arrays", "f.json", [pair(), pair(RETURN, DAYS), None], BOTH)

@@ -36,6 +36,7 @@ from ap_ranker.ranking.bm25 import BM25, shared_words
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.search.load_pipeline import safe_line, without_credentials
 from ap_ranker.text import reading
+from ap_ranker.text.guessed_words import Consonants, pieces_of
 from ap_ranker.text.language_detection import detect_language
 from ap_ranker.text.near_copies import forms_of, near_groups
 from ap_ranker.text.nearest_word import NearestWords
@@ -147,6 +148,11 @@ READERS: dict[str, tuple[Reader, int]] = {
     "question_key": (reading.question_key, MIDDLE),
     "surface_words": (reading.surface_words, MIDDLE),
     "joined_words": (reading.joined_words, MIDDLE),
+    "question_keys": (reading.question_keys, SLOW),
+    "question_keys, capitals": (lambda text: reading.question_keys(f"I {text.upper()}"), SLOW),
+    "telephones": (reading._TELEPHONE.findall, FAST),
+    "pieces of a word": (lambda text: pieces_of("".join(text.split()), {"a", "word", "help"}.__contains__), MIDDLE),
+    "consonants of words": (lambda text: Consonants(text.split()).meant("hlp"), MIDDLE),
     "normalized": (reading.normalized, FAST),
     "bare": (reading.bare, FAST),
     "fold": (reading.fold, FAST),
@@ -188,6 +194,9 @@ READERS: dict[str, tuple[Reader, int]] = {
     "a column's language": (column_names.split_language, FAST),
     "a column's role": (column_names.has_role, FAST),
     "a cell with HTML": (lambda text: html_cells.shown_text(f"<br>{text}"), MIDDLE),
+    "a cell with Markdown's code": (lambda text: html_cells.shown_text(f"`<b>` {text}"), MIDDLE),
+    "a cell with tags in its lines": (lambda text: html_cells.shown_text(f"<b>a</b> {text} <b>b</b>"), MIDDLE),
+    "a cell that is written": (lambda text: html_cells.as_cell(f"<p>{text}</p>"), MIDDLE),
     "a cell that may have HTML": (html_cells.shown_text, FAST),
     "escaped line ends": (lambda text: several_texts._unescaped(f"{text}\\n"), FAST),
     "examples of Rasa": (of_rasa, FAST),

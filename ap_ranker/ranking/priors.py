@@ -26,8 +26,6 @@ from torch import Tensor
 
 from ap_ranker.models.pretrained import BACKBONE
 from ap_ranker.ranking.rule import Basis, Calibration
-from ap_ranker.text.language_detection import LANGUAGES
-from ap_ranker.text.languages import is_language
 
 if TYPE_CHECKING:
     from ap_ranker.ranking.ranker import Ranker
@@ -94,17 +92,6 @@ def languages_read_by(encoder: str) -> Sequence[str]:
     """The codes of the languages that an encoder of this name has read; empty if that is not known."""
     name = encoder.rpartition("/")[2]
     return next((each.languages for each in _priors().values() if each.encoder == name), ())
-
-
-MULTILINGUAL = "intfloat/multilingual-e5-small"
-"""The encoder that is advised for other languages than English."""
-
-
-def init_command(language: str | None, documents: str = "FAQ.csv") -> str:
-    """The command that makes a checkpoint which reads a language, given by its code, without training."""
-    name = LANGUAGES[language].lower() if language else ""
-    stemmer = f" --language {name}" if is_language(name) else ""
-    return f"ap-ranker init --documents {documents}{stemmer} --encoder {MULTILINGUAL} --output checkpoints/multilingual"
 
 
 def encoder_key(weights: Mapping[str, Tensor]) -> str:

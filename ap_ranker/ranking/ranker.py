@@ -22,6 +22,7 @@ from ap_ranker.ranking.checkpoint import DEV_QUESTIONS, find_checkpoint, find_tr
 from ap_ranker.ranking.decision import Decider, Decision
 from ap_ranker.ranking.explanation import Explanation, Token, tokens_of
 from ap_ranker.ranking.faq_sketch import FAQSketch
+from ap_ranker.ranking.language_advice import init_command
 from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.rule import Numbers, Signals, Weights, rank

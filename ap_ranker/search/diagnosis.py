@@ -15,7 +15,8 @@ from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.checkpoint import CheckpointConfig, is_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.faq_sketch import FAQSketch
-from ap_ranker.ranking.priors import MULTILINGUAL, init_command, languages_read_by
+from ap_ranker.ranking.language_advice import MULTILINGUAL, init_command
+from ap_ranker.ranking.priors import languages_read_by
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis
 from ap_ranker.search.choose_checkpoint import is_recommended, reason
@@ -136,8 +137,8 @@ def _checkpoint(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
         names = " and ".join(LANGUAGES[each] for each in known)
         yield Finding(
             f"The texts are in {LANGUAGES[language]}; the encoder {encoder} has read {names}.",
-            f"Use an encoder that has: {init_command(language, data.name)}; or train one: "
-            f"{train} --encoder {MULTILINGUAL}",
+            f"Use an encoder that has: {init_command(language, data.name)}; "
+            f"or train one: {train} --encoder {MULTILINGUAL}",
         )
     elif language is not None:
         yield Finding(f"The texts are in {LANGUAGES[language]}.")

@@ -20,7 +20,7 @@ from ap_ranker.models.spec import Inputs
 from ap_ranker.models.transformer_encoder import AT_ONCE
 from ap_ranker.models.weights import difference
 from ap_ranker.ranking.checkpoint import CheckpointConfig, round_as_stored
-from ap_ranker.ranking.priors import MULTILINGUAL, init_command
+from ap_ranker.ranking.language_advice import MULTILINGUAL, init_command
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.language_detection import LANGUAGES, detect_language
 from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, TokenBatch, WordTokenizer

@@ -55,8 +55,10 @@ def test_twenty_entries_of_a_long_file_are_many(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("before", "after", "is_read"),
-    [(9, 4, False), (9, 5, True), (9, 8, True), (7, 3, False), (5, 2, False), (5, 3, True), (4, 1, False)]
-    + [(3, 1, True), (2, 1, True), (10, 8, True), (10, 7, False), (30, 27, True), (30, 26, False)],
+    [
+        *[(9, 4, False), (9, 5, True), (9, 8, True), (7, 3, False), (5, 2, False), (5, 3, True), (4, 1, False)],
+        *[(3, 1, True), (2, 1, True), (10, 8, True), (10, 7, False), (30, 27, True), (30, 26, False)],
+    ],
 )
 def test_what_is_many_of_a_short_file(before: int, after: int, is_read: bool, tmp_path: Path) -> None:
     documents = WatchedFolder(table(tmp_path / "FAQ.csv", before))

@@ -22,7 +22,6 @@ from ap_ranker.safe_open import decode
 
 from .target import Nonsense, expect
 
-
 _TEXTS = {name for questions, answers in PAIRS for name in (*questions, *answers)}
 
 
