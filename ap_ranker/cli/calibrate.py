@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 ENOUGH = 200
-"""Number of questions with which the lower bound of a precision hardly costs an answer."""
+"""Number of questions with which a precision is known to within some .03 (`examples/no_answer`)."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def calibrate(
     data: CalibrationData,
     precision: Annotated[
         str | None,
-        option("Target precisions: shares of returned answers that are right; by default 0.8,0.9,0.95 if possible."),
+        option("Target precisions: shares of returned answers that are right; by default 0.8,0.9,0.95."),
     ] = None,
     json_file: options.JsonFile = None,
 ) -> None:
@@ -74,18 +74,20 @@ def advice(report: CalibrationReport) -> Iterator[str]:
     """What each target precision means for those who ask, and what would help most, in sentences."""
     measured = list(report.splits.values())[-1]
     effects = list(measured.scores.values())[-1]["thresholds"]
-    for target in report.precisions:
-        if effect := effects.get(f"{target:g}"):
-            answered, none = effect["answered"], effect["none"]
-            yield (
-                f"At {target:g} this search answers {answered:.0%} of the questions, shows {1 - answered - none:.0%} a "
-                f"maybe, and has nothing for {none:.0%}."
-            )
-        else:
-            yield f"{target:g} is out of reach: too few questions, or too many wrong first answers."
     asked = report.splits["dev"].n_questions
+    for target in report.precisions:
+        effect, certainty = effects[f"{target:g}"], report.certainty[f"{target:g}"]
+        answered, none = effect["answered"], effect["none"]
+        yield (
+            f"At {target:g} this search answers {answered:.0%} of the questions, shows {1 - answered - none:.0%} a "
+            f"maybe, and has nothing for {none:.0%}. Expected precision: {certainty.expected:.2f}; with a probability "
+            f"of 95 % at least {certainty.lower:.2f}."
+        )
     if asked < ENOUGH:
-        yield f"{ENOUGH - asked} more questions of users would help most: the fewer there are, the stricter it is."
+        yield (
+            f"This rests on {asked:,} question{'s' if asked != 1 else ''} and on what was learnt from other FAQs. "
+            f"{ENOUGH - asked} more questions of users would make it more certain."
+        )
 
 
 def _print_unanswerable(split: SplitReport) -> None:
@@ -107,10 +109,9 @@ def _print(split: SplitReport, targets: Sequence[str]) -> None:
     for kind, score in split.scores.items():
         name = SCORES[kind]
         for target in targets:
-            found = ["not reached"]
-            if effect := score["thresholds"].get(target):
-                shares = (effect[share] for share in ("precision", "answered", "rejected"))
-                found = [f"{effect['threshold']:.3f}", *("-" if part is None else f"{part:.1%}" for part in shares)]
+            effect = score["thresholds"][target]
+            shares = (effect[share] for share in ("precision", "answered", "rejected"))
+            found = [f"{effect['threshold']:.3f}", *("-" if part is None else f"{part:.1%}" for part in shares)]
             rows.append([name, target, *found])
             name = ""
         rows.append(None)

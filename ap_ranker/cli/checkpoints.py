@@ -44,7 +44,9 @@ def init(
         texts = [entry.text(match) for entry in entries]
         source, wordings = str(documents), [entry.questions for entry in entries]
         stored, given = have_questions(entries), reader.given
-        write_untrained(output, texts, language, source=source, stored=stored, options=given, wordings=wordings)
+        write_untrained(
+            output, texts, language, source=source, stored=stored, options=given, wordings=wordings, warn_of_cuts=True
+        )
     console.say(
         f"Wrote {output}: ap-transformer, untrained, for {len(entries):,} texts. Search them: "
         f'ap-ranker ask "YOUR QUESTION" --documents {documents} --model {output}'

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ap_ranker.cli.console import ProgressBars, cells, console, numbers
+from ap_ranker.cli.console import ProgressBars, console
 from ap_ranker.cli.options import Database, Epochs, NamedDocuments, SearchedOptions, option
 from ap_ranker.cli.serve import require_server
 from ap_ranker.cli.train import NO_GAIN
@@ -26,9 +26,9 @@ def retrain(
     quick: Annotated[bool, option("Leave a pretrained encoder as it is: trains in half a minute.", "--quick")] = False,
     back: Annotated[bool, option("Go back to the checkpoint before; once more takes that back.", "--back")] = False,
 ) -> None:
-    """Train anew on all accepted wordings; a running search switches to what ranks better (MRR, p < 0.05).
+    """Train anew on all accepted wordings; a running search switches if the new checkpoint is recommended.
 
-    Name FAQ, checkpoint and database as for `serve`. If it is not better, nothing changes, and the exit code is 3.
+    Name FAQ, checkpoint and database as for `serve`. If it is not recommended, nothing changes, and the exit code is 3.
     """
     from ap_ranker.ranking.earlier_checkpoints import go_back
     from ap_ranker.search.setup import CHECKPOINT
@@ -51,11 +51,7 @@ def retrain(
     settings = {"epochs": epochs, "effort": "quick" if quick else None}
     with searched.set_up(overlay=owners_changes(place)) as setup, ProgressBars() as bars:
         found = run(setup, settings, precision=precision, callbacks=(EpochLines(console),), on_progress=bars.update)
-    rows = [cells(name, each.values()) for name, each in found.measures.items()]
-    title = f"{found.n_questions} questions that neither has learnt from"
-    console.table(["", *map(numbers, found.measures["new"])], rows, title)
-    tested = f"MRR {found.difference:+.3f}, p = {found.p_value:.4f}"
-    if not found.is_better:
-        console.warn(f"Not shown to be better ({tested}): {live} stays as it was.", "No change")
+    if not found.recommended:
+        console.warn(f"{found.explained()} {live} stays as it was.", "No change")
         raise typer.Exit(NO_GAIN)
-    console.say(f"Better ({tested}): it is {live} from now on. To go back: ap-ranker retrain --back --model {live}")
+    console.say(f"{found.explained()} It is {live} from now on. To go back: ap-ranker retrain --back --model {live}")

@@ -147,9 +147,13 @@ def compare(
     contenders = Contender.parse_all(models)
     settings = read_training_config(config, {"epochs": epochs, "match": match, "embeddings": embeddings})
     if settings.options:
-        raise InputError(f"{config}: expected no options, which are one model's own: write --models NAME:option=value.")
+        raise InputError(
+            f"{config}: expected no options, as they are one model's own, found some: write --models NAME:option=value."
+        )
     if test is None and not (data.is_dir() and find_split(data, "test")):
-        raise InputError(f"{data}: expected a folder with a file test.*; or name the test questions with --test.")
+        raise InputError(
+            f"{data}: expected a folder with a file test.*, found none. Or name the test questions with --test."
+        )
     training, development = read_training_data(data, dev, answers, settings)
     judged = read_dataset(test or data, "test", answers=answers, match=settings.match)
 

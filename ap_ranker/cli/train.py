@@ -150,6 +150,9 @@ def _train(
             f"from; these numbers are of the {'others' if on_dev.headline == NEW else 'copies: there are no others'}."
         )
     (console.say if on_dev.gain.better else console.warn)(str(on_dev.gain))
+    verdict = result.verdict
+    if verdict is not None:
+        (console.say if verdict.recommended else console.warn)(verdict.explained())
     return result
 
 

@@ -47,6 +47,23 @@ def turns(messages: list[Any]) -> Iterator[dict[str, Any]]:
         yield {"question": "\n".join(asked), "answer": "\n\n".join(answered)}
 
 
+def is_corpus(value: dict[str, Any]) -> bool:
+    """Whether an object holds conversations as lists of texts, as the corpus of ChatterBot does."""
+    spoken = value.get("conversations")
+    return (
+        isinstance(spoken, list)
+        and bool(spoken)
+        and all(isinstance(each, list) and each and all(isinstance(text, str) for text in each) for each in spoken)
+    )
+
+
+def corpus_pairs(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Each text of a conversation with the one that answers it; one that nobody answered has no answer."""
+    for texts in value["conversations"]:
+        for place in range(0, len(texts), 2):
+            yield {"question": texts[place], "answer": "".join(texts[place + 1 : place + 2])}
+
+
 def is_rasa(value: dict[str, Any]) -> bool:
     """Whether an object is the training data of Rasa, with the responses beside the intents."""
     return isinstance(value.get("nlu"), list) and isinstance(value.get("responses"), dict)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ap_ranker.data.html_cells import shown_text
+from ap_ranker.data.html_cells import as_cell, shown_text
 from ap_ranker.data.rows import WORDING_COLUMNS, Columns, LeftOut, Row, stripped
 from ap_ranker.data.tables import OPTION, Table, read_named_table
 from ap_ranker.errors import InputError, check_known, one_line
@@ -53,7 +53,7 @@ class Entry:
         """The entry of a row, which must have an answer."""
         other = {name: value for name, value in row.fields.items() if name not in ("question", "answer")}
         cells = [other.pop(name) for name in list(other) if WORDING_COLUMNS.fullmatch(name)]
-        wordings = dict.fromkeys(stripped(line) for cell in cells for line in cell.splitlines())
+        wordings = dict.fromkeys(shown_text(stripped(line)) for cell in cells for line in cell.splitlines())
         return cls(
             shown_text(row.get("question")),
             shown_text(row.need("answer")),
@@ -116,9 +116,13 @@ def finished(table: Table) -> tuple[list[Entry], list[LeftOut]]:
     return entries, left_out
 
 
-MOST_GONE, SHARE_GONE, FEW_GONE, SHORT = 20, 0.1, 2, 10
+MOST_GONE, SHARE_GONE, FEW_GONE = 20, 0.1, 2
 """From so many entries on, or above such a share of them, a new version of a file has lost entries. One or two that go
-are an edit, and a file with fewer than ten has no tenth to lose: its owner sees all of it."""
+are an edit."""
+
+SHORT, SHORT_SHARE = 10, 0.5
+"""A file with fewer entries has no tenth to lose: of it, more than half must go, and it must have become shorter. Who
+writes a short file anew sees all of it."""
 
 
 def gone_entries(before: Sequence[Entry], after: Sequence[Entry]) -> list[Entry]:
@@ -130,7 +134,9 @@ def gone_entries(before: Sequence[Entry], after: Sequence[Entry]) -> list[Entry]
         for entry in before
         if question_key(entry.question) not in questions and normalized(entry.answer) not in answers
     ]
-    is_share = len(before) >= SHORT and len(gone) > max(FEW_GONE, SHARE_GONE * len(before))
+    is_short = len(before) < SHORT
+    share = SHORT_SHARE if is_short else SHARE_GONE
+    is_share = len(gone) > max(FEW_GONE, share * len(before)) and not (is_short and len(after) >= len(before))
     return gone if is_share or len(gone) >= MOST_GONE else []
 
 
@@ -163,6 +169,7 @@ def write_entries(entries: Sequence[Entry], path: Path, *, private: bool = False
     others = list(dict.fromkeys(name for entry in entries for name in entry.other))
     rows = []
     for entry in entries:
-        wordings = "\n".join(" ".join(wording.split()) for wording in entry.wordings)  # no other sign ends its line
-        rows.append([*(entry.other.get(name, "") for name in others), entry.question, entry.answer, wordings])
+        lines = (" ".join(wording.split()) for wording in entry.wordings)  # no other sign ends a line
+        texts = as_cell(entry.question), as_cell(entry.answer), "\n".join(map(as_cell, lines))
+        rows.append([*(entry.other.get(name, "") for name in others), *texts])
     write_text_atomically(path, csv_text([*others, "question", "answer", "wordings"], rows), private=private)

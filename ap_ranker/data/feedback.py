@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ap_ranker.data.dataset import Dataset, Question
+from ap_ranker.data.html_cells import shown_text
 from ap_ranker.data.reader import read_label
 from ap_ranker.data.rows import Row
 from ap_ranker.data.tables import read_table
@@ -23,13 +24,19 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     rows = read_feedback(path)
     training.require_shared_answers(f"Append the lines of {path}, which has the same columns, instead.")
     row_of = {answer.text: i for i, answer in enumerate(training.answers)}
-    held_out = near_any({row.need("question") for row in rows}, {question.text for question in dev.questions})
+    held_out = near_any(
+        {shown_text(row.need("question")) for row in rows}, {question.text for question in dev.questions}
+    )
     votes: Counter[tuple[str, int]] = Counter()
     notes: Counter[str] = Counter()
     for row in rows:
-        question, text = row.need("question"), row.need("answer")
-        alone = text.removeprefix(f"{row.get('stored_question')}\n")  # as data in the layout of pairs has it
-        answer = row_of.get(text, row_of.get(alone))
+        question = shown_text(row.need("question"))
+        forms = [
+            text
+            for as_read in (shown_text, str)  # earlier releases wrote texts that look like HTML as they are
+            for text in _forms(as_read(row.need("answer")), as_read(row.get("stored_question")))
+        ]
+        answer = next((row_of[text] for text in forms if text in row_of), None)
         if answer is None:
             notes["judgements of answers that the data does not have left out"] += 1
         elif question in held_out:
@@ -46,6 +53,11 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     ]
     new = [Question(f"feedback-{i}", text, tuple(answers)) for i, (text, answers) in enumerate(right.items())]
     return replace(training, questions=[*extended, *new], notes=training.notes + notes, has_feedback=True)
+
+
+def _forms(answer: str, stored_question: str) -> tuple[str, str]:
+    """A judged answer as it was shown, and without its stored question, as data in the layout of pairs has it."""
+    return answer, answer.removeprefix(f"{stored_question}\n")
 
 
 def read_feedback(path: Path) -> list[Row]:

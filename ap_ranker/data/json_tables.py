@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ap_ranker.data.chat_files import is_chat, is_rasa, rasa_intents, turns
+from ap_ranker.data.chat_files import corpus_pairs, is_chat, is_corpus, is_rasa, rasa_intents, turns
 from ap_ranker.data.column_names import base_name, find_pair, has_role, is_category, named_pair
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.json_values import is_single, texts_of
@@ -38,7 +38,7 @@ def read_jsonl(content: bytes, path: Path, columns: Columns = None) -> Iterator[
             if not known:
                 known, is_pair = dict.fromkeys(fields), _has_pair(fields, columns)
             if not is_pair and (missing := ", ".join(sorted(known.keys() - fields.keys()))):
-                raise InputError(f"{place}: expected the fields of the first line, missing {missing}.")
+                raise InputError(f"{place}: expected the fields of the first line, found none of {missing}.")
             yield row_of({name: fields.get(name) for name in dict.fromkeys((*known, *fields))}, place)
 
 
@@ -124,6 +124,9 @@ class _Walk:
         if is_rasa(value):
             yield from rasa_intents(value)
             return
+        if is_corpus(value):
+            yield from (around | pair for pair in corpus_pairs(value))
+            return
         if _has_questions_as_names(value):
             yield from (around | {"question": question, "answer": answer} for question, answer in value.items())
             return
@@ -200,6 +203,7 @@ def _flat(record: Fields) -> Fields:
 def _objects(value: Any, around: Fields) -> Iterator[Fields]:
     """The innermost objects of a value without questions and answers that are known; each has those around it."""
     if isinstance(value, dict):
+        value = {name: _as_text(name, each) for name, each in value.items() if each != {}}
         inner = [each for each in value.values() if isinstance(each, dict) or _is_table(each)]
         around = around | {name: each for name, each in value.items() if not any(each is one for one in inner)}
         if not inner:
@@ -210,6 +214,15 @@ def _objects(value: Any, around: Fields) -> Iterator[Fields]:
         raise InputError(f"expected {ARRAY}, found {type(value).__name__}.")
     for each in value:
         yield from _objects(each, around)
+
+
+def _as_text(name: str, value: Any) -> Any:
+    """A value of a title or a body that is an object for one text, such as {"value": "<p>Yes</p>"}, as that text."""
+    if isinstance(value, dict) and has_role(name) and not is_category(name):
+        text = texts_of(value)
+        if is_single(text) and text is not None:
+            return text
+    return value
 
 
 def _is_table(value: Any) -> bool:

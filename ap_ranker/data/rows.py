@@ -138,7 +138,8 @@ def named_rows(
     without a name where the columns of questions and answers are recognized, or `chosen`; then a row that ends early
     has no further texts. InputError: a text in no named column, or too few.
     """
-    n_titles, records = below_titles(records)
+    after_blank: set[int] = set()
+    n_titles, records = below_titles(_noting_blanks(records, after_blank))
     first, header = next(records, (1, ()))
     place = f"{file}, {unit} {first}"
     names = [as_text(value, f"in column {i}", place).strip() for i, value in enumerate(header, 1)]
@@ -161,7 +162,13 @@ def named_rows(
     if ignored and (lost := [i for i in sorted(ignored) if any(texts(values[i : i + 1]) for _, values in below)]):
         numbers = ", ".join(str(i + 1) for i in lost[:3])
         logger.info("%s: columns without a name are left out: %s.", file, numbers)
+    others_below = _other_tables(below, ignored, after_blank) if is_pair else {}
+    for number, title in others_below.items():
+        if title:
+            logger.warning("%s, %s %d: left out: another table below the first one (%s).", file, unit, number, title)
     for i, (number, values) in enumerate(below):
+        if number in others_below:
+            continue
         beside = (*range(left), *range(right, len(values)))
         others = [at for at in beside if at not in ignored and texts(values[at : at + 1])]
         if others and others[0] < left:
@@ -178,6 +185,43 @@ def named_rows(
             logger.info("%s, %s %d: left out: the names of the columns again (%s).", file, unit, number, known)
         else:
             yield f"{file}, {unit} {number}", {names[at]: cells[at] for at in columns}
+
+
+def _noting_blanks(records: Iterable[Record], after_blank: set[int]) -> Iterator[Record]:
+    """The records; `after_blank` gets the numbers of those below one without any text."""
+    is_blank = False
+    for number, values in records:
+        if not texts(values):
+            is_blank = True
+        elif is_blank:
+            after_blank.add(number)
+            is_blank = False
+        yield number, values
+
+
+def _other_tables(below: Sequence[Record], nameless: set[int], after_blank: set[int]) -> dict[int, str]:
+    """The numbers of the rows of other tables below a table of pairs; the first of each with what it begins with.
+
+    Below a blank row, another table has its names in more columns than the first one: in such that have no name there,
+    and hold nothing above. Most of its rows have texts in these, too. A note beside an entry is none.
+    """
+    starts = [i for i, (number, _) in enumerate(below) if number in after_blank and i]
+    if not starts:
+        return {}
+    others: dict[int, str] = {}
+    used = {at for at in nameless for _, values in below[: starts[0]] if texts(values[at : at + 1])}
+    beside = sorted(nameless - used)
+    for start, end in zip(starts, [*starts[1:], len(below)], strict=True):
+        block = below[start:end]
+        has_title = len(block) > 1 and len(texts(block[0][1])) == 1
+        rows = block[1:] if has_title else block
+        wide = [any(texts(values[at : at + 1]) for at in beside) for _, values in rows]
+        names = texts(rows[0][1])
+        asks = any(name.endswith(QUESTION_MARKS) for name in names)
+        if len(rows) > 1 and wide[0] and not asks and 2 * sum(wide) > len(wide):
+            others |= dict.fromkeys((number for number, _ in block), "")
+            others[block[0][0]] = one_line(", ".join(texts(block[0][1])), 80)
+    return others
 
 
 def check_columns(names: Sequence[str], place: object) -> None:

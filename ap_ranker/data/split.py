@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ap_ranker.data.dataset import Answer, Dataset
+from ap_ranker.data.html_cells import as_cell
 from ap_ranker.data.reader import Layout, find_layout, read_pairs
 from ap_ranker.data.tables import read_named_table
 from ap_ranker.errors import InputError
@@ -105,9 +106,9 @@ def check_is_new(folder: Path) -> None:
 
 def write_parts(parts: Mapping[str, Dataset], answers: Sequence[Answer], folder: Path) -> None:
     """Write data sets that share their answers: `answers.csv`, and the questions of each as `NAME.csv`."""
-    files = {"answers": csv_text(("aid", "answer"), ((answer.id, answer.text) for answer in answers))}
+    files = {"answers": csv_text(("aid", "answer"), ((answer.id, as_cell(answer.text)) for answer in answers))}
     for name, part in parts.items():
-        rows = ((q.id, q.text, " ".join(answers[row].id for row in q.positives)) for q in part.questions)
+        rows = ((q.id, as_cell(q.text), " ".join(answers[row].id for row in q.positives)) for q in part.questions)
         files[name] = csv_text(("qid", "question", "answer_ids"), rows)
     with atomic_directory(folder) as draft:
         for name, text in files.items():
@@ -118,11 +119,13 @@ def question_lines(dataset: Dataset) -> str:
     """The questions with their right answers, or their judged candidates, as lines of JSON."""
     lines: list[dict[str, str]] = []
     names = dataset.classes if len(dataset.classes) > 2 else ("0", "1")
+    cells = [as_cell(answer.text) for answer in dataset.answers]
     for question in dataset.questions:
+        text = as_cell(question.text)
         if dataset.judged:
             judged = zip(question.candidates or (), question.labels, strict=True)
-            asked = {"qid": question.id, "question": question.text}
-            lines += [asked | {"answer": dataset.answers[row].text, "label": names[label]} for row, label in judged]
+            asked = {"qid": question.id, "question": text}
+            lines += [asked | {"answer": cells[row], "label": names[label]} for row, label in judged]
         else:
-            lines += [{"question": question.text, "answer": dataset.answers[row].text} for row in question.positives]
+            lines += [{"question": text, "answer": cells[row]} for row in question.positives]
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)

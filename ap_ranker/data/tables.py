@@ -101,7 +101,7 @@ def read_table(path: Path, columns: Columns = None) -> Table:
     reader = FORMATS.get(file_format(path))
     if reader is None:
         endings = f"{', '.join(FORMATS)} (or any of them with .gz)"
-        raise InputError(f"{path}: expected a file ending in {endings}.{save_as(path)}")
+        raise InputError(f"{path}: expected a file ending in {endings}, found another ending.{save_as(path)}")
     with open_file(path) as file:
         content = file.read()
     rows = list(reader(content, path, columns))

@@ -79,7 +79,7 @@ def read_wordings(path: str | Path) -> Wordings:
     log_left_out(path, [LeftOut(row.place, "it has no question or no answer.") for row in unfinished])
     places = {row.place for row in unfinished}
     for row in (row for row in table.rows if row.place not in places):
-        question = row.need("question")
+        question = shown_text(row.need("question"))
         if layout == Layout.pairs:
             for text in dict.fromkeys((question, *Entry.of(row).wordings)):
                 known += [(normalized(form), text) for form in {row.need("answer"), shown_text(row.need("answer"))}]

@@ -35,7 +35,8 @@ def convert(content: bytes, path: Path) -> Converted:
     """Convert the content of a document, whose format the ending of its path tells; raises InputError."""
     converter = FORMATS.get(path.suffix.lower())
     if converter is None:
-        raise InputError(f"{path}: expected a name ending in {', '.join(FORMATS)}.{save_as(path)}")
+        endings = ", ".join(FORMATS)
+        raise InputError(f"{path}: expected a name ending in {endings}, found another ending.{save_as(path)}")
     expected = f"{path}: expected {_KINDS.get(path.suffix.lower(), 'a document')}, found another or a damaged file"
     with (
         library_errors(expected, advice=" Save it again in its program."),

@@ -46,12 +46,15 @@ def sections(converted: Converted) -> list[Section]:
     for place, (heading, _) in enumerate(converted.anchors):
         places[letters(heading)].append(place)
     next_place = 0
+    above_questions = {letters(heading) for each in converted.markup_questions for heading in each.headings}
     found: list[Section] = []
     text = re.sub(r"\r\n?", "\n", _UNUSABLE.sub("", converted.text))
     pages = text.split("\f") if converted.by == "pages" else [text]
     parts = _below_headings(text) if converted.by == "headings" else (((), page) for page in pages)
     for number, (path, part) in enumerate(parts, start=1):
         lines = "\n".join(line.rstrip() for line in part.replace("\f", "\n").split("\n"))
+        if not path and lines and above_questions:  # a heading of marked-up questions alone is their title
+            lines = "\n".join(line for line in lines.split("\n") if not line or letters(line) not in above_questions)
         anchor = ""
         same = places[letters(path[-1])] if path else []
         if (at := bisect_left(same, next_place)) < len(same):

@@ -7,10 +7,9 @@ answer is, so that of a question without a right answer never does.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import compress
-from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -30,14 +29,15 @@ with extra_for("Training and measuring need", "train"):
     from scipy.optimize import minimize
     from scipy.special import expit
 
-MIN_QUESTIONS = 20
-"""Minimum number of dev questions for a fit of three parameters, and of dev answers above a threshold."""
-
 FITTED = 2
 """Number of top answers of each ranking that enter the fit."""
 
-SHORTFALL, ONE_SIDED = 0.03, 1.645
-"""How far the lower bound of a precision may lie below the target, and its standard errors below the mean: 95 %."""
+ONE_SIDED = 1.645
+"""Standard errors of a one-sided lower bound of 95 % below the mean."""
+
+PRIOR_QUESTIONS = 100
+"""How many questions the prior's thresholds count as. On the example, target .9, the worst twentieth of calibrations on
+10 questions kept .83 with 100 and .79 with 30, and the prior alone .86 (`examples/no_answer/general.py few`)."""
 
 DEVIATIONS = (0.3, 0.6)
 """Standard deviations of a FAQ's own weights about the prior's, as a share of each, and of the bias, in logits: those
@@ -58,6 +58,7 @@ class Rankings:
     right: Sequence[NDArray[np.bool_]]
     answerable: NDArray[np.bool_]
     weights: NDArray[np.float64]
+    asked: int | None = None  # the number of different questions, if some count again with their answers hidden
 
     def between(self, start: int, end: int) -> Rankings:
         """Those of some questions."""
@@ -96,10 +97,29 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     kinds = {MODEL: replace(weights, bm25=0.0)} | ({FUSED: weights} if weights.bm25 else {})
     answerable = np.array([bool(question.positives) for question in evaluation_set.questions])
     rest = evaluation_set.right, answerable, np.ones(len(signals))
+    grounds = [entry_background(ranker, dataset, rows) for rows in evaluation_set.pools]
+    each_of = list(zip(signals, grounds, strict=True))
     return {
-        kind: Rankings([Signals(rule.rank(each, used).scores, answers=each.answers) for each in signals], *rest)
+        kind: Rankings(
+            [
+                Signals(rule.rank(each, used).scores, answers=each.answers, background=ground)
+                for each, ground in each_of
+            ],
+            *rest,
+        )
         for kind, used in kinds.items()
     }
+
+
+def entry_background(ranker: Ranker, dataset: Dataset, rows: Sequence[int]) -> Callable[[int], float]:
+    """What `Signals.background` says of the candidates in these rows, as in a search."""
+    counts = ranker.decider().weights.wording and any(answer.wordings for answer in dataset.answers)
+
+    def background(place: int) -> float:
+        answer = dataset.answers[rows[place]]
+        return ranker.background(answer.text, answer.wordings if counts else None)
+
+    return background
 
 
 def with_random_questions(dataset: Dataset) -> Dataset:
@@ -137,13 +157,21 @@ def _fair(signals: Signals, right: NDArray[np.bool_]) -> Signals:
     return replace(signals, wordings=np.full(len(right), -1.0))
 
 
+def _without(signals: Signals, right: NDArray[np.bool_]) -> Signals:
+    """What ranks the other candidates, without the right ones."""
+    rows = np.flatnonzero(~right)
+    background = signals.background
+    return Signals(
+        signals.model[rows],
+        answers=signals.answers and [*compress(signals.answers, ~right)],
+        background=None if background is None else lambda place: background(int(rows[place])),
+    )
+
+
 def with_hidden(rankings: Rankings, share: float) -> Rankings:
     """Simulate unanswerable questions: add copies of rankings without right answers, with this share of all weight."""
-    hidden = [
-        Signals(signals.model[~right], answers=signals.answers and [*compress(signals.answers, ~right)])
-        for signals, right in zip(rankings.signals, rankings.right, strict=True)
-        if not right.all()
-    ]
+    pairs = zip(rankings.signals, rankings.right, strict=True)
+    hidden = [_without(signals, right) for signals, right in pairs if not right.all()]
     if not hidden:
         raise InputError("Expected questions with wrong answers among their candidates, found only right ones.")
     weight = share / (1 - share) * rankings.weights.sum() / len(hidden)
@@ -152,39 +180,93 @@ def with_hidden(rankings: Rankings, share: float) -> Rankings:
         [*rankings.right, *(np.zeros(len(each.model), dtype=bool) for each in hidden)],
         np.append(rankings.answerable, np.zeros(len(hidden), dtype=bool)),
         np.append(rankings.weights, np.full(len(hidden), weight)),
+        asked=len(rankings.signals),
     )
 
 
-def questions_needed(precision: float) -> int:
-    """The minimum number of answerable questions to calibrate for a precision.
+@dataclass(frozen=True)
+class Certainty:
+    """How sure a threshold is: the expected precision of what is answered, and its lower bound (95 %, one-sided)."""
 
-    If all of N first answers are right, the one-sided 95 % lower bound of the share of right ones is .05^(1/N) (Clopper
-    & Pearson 1934). Below the target, no result could show that it is reached: 0.9 needs 29, 0.95 59, 0.99 299.
+    expected: float
+    lower: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A calibration that was fitted to questions; (3, 3) the covariance of its weights, as of `_features`."""
+
+    calibration: Calibration
+    covariance: NDArray[np.float64]
+    center: float
+
+    def certainty(self, rankings: Rankings, precision: float) -> Certainty:
+        """How sure the threshold of a target precision is, by the delta method over the answers above it.
+
+        Where there is none above it, it is that of the most probable one.
+        """
+        answers = top_answers(self.calibration, rankings)
+        rows = np.flatnonzero((answers.probabilities >= self.calibration.threshold(precision)) & ~answers.below)
+        rows = rows if len(rows) else np.array([np.argmax(answers.probabilities)])
+        weights = answers.weights[rows] / answers.weights[rows].sum()
+        expected = float(weights @ answers.probabilities[rows])
+        firsts = [rule.rank(rankings.signals[row], calibration=self.calibration).order[0] for row in rows.tolist()]
+        features = np.stack(
+            [
+                _features(rankings.signals[row], self.calibration, self.center)[first]
+                for row, first in zip(rows.tolist(), firsts, strict=True)
+            ]
+        )
+        slopes = (weights * answers.probabilities[rows] * (1 - answers.probabilities[rows])) @ features
+        error = math.sqrt(max(0.0, float(slopes @ self.covariance @ slopes)))
+        return Certainty(expected, max(0.0, expected - ONE_SIDED * error))
+
+
+def fit(
+    rankings: Rankings,
+    precisions: Sequence[float],
+    prior: Calibration | None = None,
+    *,
+    background: float | None = None,
+) -> Calibration:
+    """As `fit_with_certainty`, the calibration alone."""
+    return fit_with_certainty(rankings, precisions, prior, background=background).calibration
+
+
+def fit_with_certainty(
+    rankings: Rankings,
+    precisions: Sequence[float],
+    prior: Calibration | None = None,
+    *,
+    background: float | None = None,
+) -> Fit:
+    """Fit the logistic model to the top answers of any number of questions, and choose a threshold for each target.
+
+    Without a prior, the targets are Platt's, (N+ + 1) / (N+ + 2) and 1 / (N- + 2) instead of 1 and 0 (Platt 1999,
+    equation 11), so that the weights stay finite where a few questions are perfectly separable. With one, its weights
+    are the means of normal distributions (`DEVIATIONS`), and the fit is the most probable one: the fewer questions, the
+    nearer to it. Its thresholds count as much as `PRIOR_QUESTIONS` questions beside those of these.
+
+    `background` is what the entries score for questions about other matters, by default as the prior has it.
     """
-    return max(MIN_QUESTIONS, math.ceil(math.log(0.05) / math.log(precision)))
-
-
-def fit(rankings: Rankings, precisions: Sequence[float], prior: Calibration | None = None) -> Calibration:
-    """Fit the logistic model to the top answers by maximum likelihood, and choose the thresholds that can be reached.
-
-    The targets are Platt's, (N+ + 1) / (N+ + 2) and 1 / (N- + 2) instead of 1 and 0 (Platt 1999, equation 11), so
-    that the weights stay finite where a few questions are perfectly separable. With a prior, its weights are the means
-    of normal distributions (`DEVIATIONS`), and the fit the most probable one: the fewer questions, the nearer to it.
-    """
-    if len(rankings.signals) < MIN_QUESTIONS:
-        raise InputError(f"Expected at least {MIN_QUESTIONS} questions to calibrate on, found {len(rankings.signals)}.")
+    background = prior.background if background is None and prior is not None else background
+    empty = Calibration(0.0, 0.0, 0.0, {}, background=background)
+    center = 0.0 if background is None else background
     best = [rule.rank(signals).order[:FITTED] for signals in rankings.signals]
-    both = [_features(each) for each in rankings.signals]
-    features, right = (np.concatenate(list(map(getitem, parts, best))) for parts in (both, rankings.right))
+    of_each = [_features(signals, empty, center) for signals in rankings.signals]
+    features = np.concatenate([each[rows] for each, rows in zip(of_each, best, strict=True)])
+    right = np.concatenate([each[rows] for each, rows in zip(rankings.right, best, strict=True)])
     weights = np.repeat(rankings.weights, [len(rows) for rows in best])
-    positive, negative = weights[right].sum(), weights[~right].sum()
-    targets = np.where(right, (positive + 1) / (positive + 2), 1 / (negative + 2))
+    targets = right.astype(np.float64)
+    if prior is None:
+        positive, negative = weights[right].sum(), weights[~right].sum()
+        targets = np.where(right, (positive + 1) / (positive + 2), 1 / (negative + 2))
     spread = np.append(features[:, :2].std(axis=0), 1.0)
-    spread[spread == 0] = 1
+    spread[spread < 1e-9] = 1
     scaled = features / spread  # so that one step size suits both features
     means, precision = np.zeros(3), np.zeros(3)
     if prior is not None:
-        means = np.array([prior.score, prior.margin, prior.bias]) * spread
+        means = np.array([prior.score, prior.margin, prior.bias + prior.score * center]) * spread
         deviations = np.array([DEVIATIONS[0] * prior.score, DEVIATIONS[0] * prior.margin, DEVIATIONS[1]]) * spread
         precision = 1 / np.maximum(deviations, 1e-9) ** 2
 
@@ -199,17 +281,31 @@ def fit(rankings: Rankings, precisions: Sequence[float], prior: Calibration | No
     uncertain = weights * expit(scaled @ fitted) * expit(-scaled @ fitted)
     covariance = np.linalg.pinv((scaled.T * uncertain) @ scaled + np.diag(precision))
     score, margin, bias = map(float, fitted / spread)
-    calibration = Calibration(score, margin, bias, {})
-    firsts = np.stack([each[rows[0]] for each, rows in zip(both, best, strict=True)]) / spread
+    count = len(rankings.signals) if rankings.asked is None else rankings.asked
+    calibration = replace(empty, score=score, margin=margin, bias=bias - score * center, questions=count)
     answers = top_answers(calibration, rankings)
-    thresholds = {key(target): threshold(answers, target, (firsts, covariance)) for target in precisions}
-    reached = {name: value for name, value in thresholds.items() if value is not None}
-    return replace(calibration, thresholds=reached)
+    thresholds = {key(target): leaning(threshold(answers, target), target, count, prior) for target in precisions}
+    return Fit(replace(calibration, thresholds=thresholds), covariance / np.outer(spread, spread), center)
 
 
-def _features(signals: Signals) -> NDArray[np.float64]:
-    """(N, 3) what a, b and c are the weights of: score, margin and 1."""
-    return np.stack([signals.model, margins(signals.model, signals.answers), np.ones(len(signals.model))], axis=1)
+def leaning(own: float, precision: float, count: int, prior: Calibration | None) -> float:
+    """A threshold of some questions' own with that of the prior, which counts as `PRIOR_QUESTIONS` more."""
+    if prior is None:
+        return own
+    return (count * own + PRIOR_QUESTIONS * prior.threshold(precision)) / (count + PRIOR_QUESTIONS)
+
+
+def _features(signals: Signals, calibration: Calibration, center: float) -> NDArray[np.float64]:
+    """(N, 3) what a, b and c are the weights of: score, margin and 1; scores are those above a center.
+
+    The best answer counts as the rule says (`Calibration.excess`).
+    """
+    scores, order = signals.model, rule.rank(signals).order
+    leads = margins(scores, signals.answers, order)
+    lowered = np.zeros(len(scores))
+    if calibration.background is not None and signals.background is not None and len(order):
+        lowered[order[0]] = calibration.excess(signals.background(int(order[0])))
+    return np.stack([scores - lowered - center, leads - lowered, np.ones(len(scores))], axis=1)
 
 
 def top_answers(calibration: Calibration, rankings: Rankings) -> TopAnswers:
@@ -218,35 +314,23 @@ def top_answers(calibration: Calibration, rankings: Rankings) -> TopAnswers:
     probabilities = [each.probabilities[each.order[0]] for each in ranked if each.probabilities is not None]
     right = [relevant[each.order[0]] for relevant, each in zip(rankings.right, ranked, strict=True)]
     floor = -np.inf if calibration.floor is None else calibration.floor
-    below = np.array([each.scores[each.order[0]] < floor for each in ranked])
+    below = np.array([each.scores[each.order[0]] - each.excess < floor for each in ranked])
     return TopAnswers(np.array(probabilities), np.array(right), rankings.answerable, rankings.weights, below)
 
 
-def threshold(
-    answers: TopAnswers, precision: float, fitted: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
-) -> float | None:
+def threshold(answers: TopAnswers, precision: float) -> float:
     """The lowest threshold at which the expected precision reaches the target.
 
     That is the mean probability of the answers above it; counting right answers instead overfits. It is 0 if all
-    answers reach the target; `None` if fewer than `MIN_QUESTIONS` do.
-
-    `fitted` are the (Q, 3) features of the answers and the (3, 3) covariance of the weights. With them, the lower bound
-    of the expected precision (95 %, one-sided, by the delta method) must come within `SHORTFALL` of the target.
+    answers reach the target; if not even the most probable ones do, it is the target itself, which keeps it as well.
     """
     order = np.argsort(-answers.probabilities, kind="stable")
     sorted_, weights = answers.probabilities[order], answers.weights[order]
-    total = np.cumsum(weights)
-    expected = np.cumsum(weights * sorted_) / total
-    reaches = expected >= precision
-    if fitted is not None:
-        features, covariance = fitted
-        slopes = np.cumsum((weights * sorted_ * (1 - sorted_))[:, None] * features[order], axis=0) / total[:, None]
-        error = np.sqrt(np.einsum("qi,ij,qj->q", slopes, covariance, slopes))
-        reaches &= expected - ONE_SIDED * error >= precision - SHORTFALL
+    expected = np.cumsum(weights * sorted_) / np.cumsum(weights)
     last = np.append(sorted_[1:] < sorted_[:-1], True)  # a threshold cannot separate equal probabilities
-    reached = np.flatnonzero(reaches & last)
-    if not len(reached) or reached[-1] + 1 < MIN_QUESTIONS:
-        return None
+    reached = np.flatnonzero((expected >= precision) & last)
+    if not len(reached):
+        return precision
     return 0.0 if reached[-1] == len(order) - 1 else float(sorted_[reached[-1]])
 
 
@@ -271,8 +355,8 @@ def cross_measure(
 ) -> dict[str, Any] | None:
     """As `measure`, of the questions that the calibration was fitted to, each by a fit like it to others alone.
 
-    Near copies (of `texts`) are fitted to together, or not at all. A target that the fit to the others does not reach
-    is answered nothing. `None` if there are too few questions for that.
+    Near copies (of `texts`) are fitted to together, or not at all. `None` if all questions are near copies, or if
+    nothing can be hidden.
     """
     answers: list[TopAnswers] = []
     leasts: dict[str, list[NDArray[np.float64]]] = {name: [] for name in _thresholds(calibration)}
@@ -282,8 +366,6 @@ def cross_measure(
             if any(all(right.all() for right in each.right) for each in (fitted_to, measured)):
                 return None  # nothing can be hidden
             fitted_to, measured = with_hidden(fitted_to, hidden), with_hidden(measured, hidden)
-        if len(fitted_to.signals) < MIN_QUESTIONS:
-            return None
         fitted = replace(fit(fitted_to, precisions, prior), floor=calibration.floor)
         answers.append(top_answers(fitted, measured))
         own = _thresholds(fitted)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ap_ranker.data.dataset import Dataset, answerable, leave_one_out
+from ap_ranker.data.dataset import Dataset, answerable
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.cross_fitting import others, parts_of
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.metrics import means, measure_each
 from ap_ranker.evaluation.scoring import CandidateScores, ignored, score_candidates, score_wordings
-from ap_ranker.evaluation.weight_fit import fit_weight
 from ap_ranker.ranking.bm25 import BM25, best_rows
 from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Calibration, Ranking, Signals, Weights, rank
-from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.reading import question_keys
 
 CANDIDATES = 100
 """Number of answers that BM25 retrieves if the data names no candidates and has more answers than `RANK_ALL`."""
@@ -77,9 +74,9 @@ class EvaluationSet:
     @cached_property
     def exact(self) -> list[np.ndarray]:
         """Whether each question is a known wording of each of its candidates, word for word."""
-        known = [{question_key(text) for text in answer.wordings} for answer in self.dataset.answers]
-        pairs = zip(map(question_key, (question.text for question in self.questions)), self.pools, strict=True)
-        return [np.array([asked in known[row] for row in rows], dtype=bool) for asked, rows in pairs]
+        known = [{key for text in each.wordings for key in question_keys(text)} for each in self.dataset.answers]
+        pairs = zip((question_keys(question.text) for question in self.questions), self.pools, strict=True)
+        return [np.array([not known[row].isdisjoint(asked) for row in rows], dtype=bool) for asked, rows in pairs]
 
     @cached_property
     def right(self) -> list[np.ndarray]:
@@ -128,24 +125,6 @@ class EvaluationSet:
         pairs = zip(self.signals(scores), of_each, strict=True)
         return [rank(signals, own, calibration) for signals, own in pairs]
 
-    def cross_fitted(self, fusion: FusionFit, scores: CandidateScores, weights: Weights) -> EvaluationReport:
-        """As `report_of`, but each question is ranked by weights that were fitted to others alone.
-
-        `weights` are those that were fitted to all questions: what helps there has a row of the report.
-        """
-        parts = parts_of([question.text for question in self.questions])
-        of_each = [weights] * len(self.questions)
-        for part in parts:
-            fitted = fusion.weights(others(part, len(self.questions)))
-            for row in part.tolist():
-                of_each[row] = fitted
-        raised = fusion.raised if weights.wording or any(each.wording for each in of_each) else scores
-        return self.report_of(raised, weights, of_each=of_each)
-
-    def fitted(self, scores: CandidateScores, weights: Weights, added: str) -> Weights:
-        """The weights with the best one of `bm25` or `wording`, as `fit_weight`."""
-        return fit_weight(*self.informative(scores), weights, added)
-
     def informative(
         self, scores: CandidateScores, rows: NDArray[np.int64] | None = None
     ) -> tuple[list[Signals], list[NDArray[np.bool_]]]:
@@ -158,12 +137,6 @@ class EvaluationSet:
         kept = [row for row in rows.tolist() if self.right[row].any()]  # if BM25 retrieved the candidates, it may miss
         return [signals[row] for row in kept], [self.right[row] for row in kept]
 
-    def measures_before_fitting(self, ranker: Ranker, scores: CandidateScores) -> dict[str, float]:
-        """The mean measures with the known wordings at their default weight, or without them if that is better."""
-        raised = self.with_wordings(ranker, scores)
-        each = [self._measured(self.rank(raised, weights)) for weights in (Weights(DEFAULT_WEIGHT), ALONE)]
-        return max(map(means, each), key=lambda measures: measures["MRR"])
-
     def measures(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, float]:
         """The mean measures of each question's scores."""
         return means(self.measures_each(scores))
@@ -173,7 +146,8 @@ class EvaluationSet:
         n_right = [len(question.positives) for question in self.questions]
         return measure_each(zip(scores, self.right, n_right, strict=True))
 
-    def _measured(self, rankings: Sequence[Ranking]) -> dict[str, np.ndarray]:
+    def measured(self, rankings: Sequence[Ranking]) -> dict[str, np.ndarray]:
+        """Those of rankings, of equal candidates the expected one."""
         return self.measures_each([-ranking.levels for ranking in rankings])
 
     def report(self, ranker: Ranker, on_progress: Callable[[int, int], None] = ignored) -> EvaluationReport:
@@ -201,17 +175,17 @@ class EvaluationSet:
         served = self.rank(scores, of_each, calibration)
         alone = None
         if weights.wording and scores.wordings:
-            alone = means(self._measured([rank(each, ALONE) for each in scores.signals]))
+            alone = means(self.measured([rank(each, ALONE) for each in scores.signals]))
         return EvaluationReport(
             dataset=self.dataset,
             unanswerable=len(self.dataset.questions) - len(self.questions),
             candidates=self.candidates,
-            model_each=self._measured(rankings),
+            model_each=self.measured(rankings),
             bm25_each=self.bm25_each,
             encode_seconds=scores.encode_seconds,
             seconds_per_question=scores.question_seconds / len(self.questions),
             bytes_per_answer=scores.bytes_per_answer,
-            fusion_each=self._measured(served) if weights.bm25 else None,
+            fusion_each=self.measured(served) if weights.bm25 else None,
             rankings=rankings,
             served=served,
             without_wordings=alone,
@@ -236,59 +210,8 @@ class EvaluationSet:
         return pools, f"{chosen} of {total} answers, with a right one for {recall:.1%} of the questions"
 
 
-@dataclass(frozen=True)
-class FusionFit:
-    """What the weights of the known wordings and of BM25 are fitted to.
-
-    `raised` are the scores with the best known wordings, `own` the rankings of the data's own wordings, which are asked
-    too if the model has not learnt from them.
-    """
-
-    evaluation_set: EvaluationSet
-    raised: CandidateScores
-    start: Weights
-    own: tuple[list[Signals], list[NDArray[np.bool_]]]
-
-    @classmethod
-    def of(
-        cls, evaluation_set: EvaluationSet, ranker: Ranker, scores: CandidateScores, *, untrained: bool
-    ) -> FusionFit:
-        """What to fit to; an `untrained` model has not learnt from the wordings, so that these are asked, too."""
-        raised = evaluation_set.with_wordings(ranker, scores)
-        data = evaluation_set.dataset
-        own: tuple[list[Signals], list[NDArray[np.bool_]]] = ([], [])
-        if raised.wordings is None:
-            start = Weights(0.0 if scores.cosines is None or data.judged else DEFAULT_WEIGHT)
-        else:
-            start = Weights(DEFAULT_WEIGHT) if untrained else ALONE
-            if untrained and len(data.answers) <= RANK_ALL:
-                own = own_wordings(ranker, data)
-        return cls(evaluation_set, raised, start, own)
-
-    def fitted(self, scores: CandidateScores) -> tuple[CandidateScores, Weights]:
-        """The scores that the weights for all questions are for, and these."""
-        weights = self.weights()
-        return (self.raised if weights.wording else scores), weights
-
-    def weights(self, rows: NDArray[np.int64] | None = None) -> Weights:
-        """The weights that fit all questions best, or some `rows` of them."""
-        signals, right = self.evaluation_set.informative(self.raised, rows)
-        weights = self.start
-        if self.raised.wordings is not None:
-            weights = fit_weight(signals + self.own[0], right + self.own[1], weights, "wording")
-        return fit_weight(signals, right, weights, "bm25")
-
-
 def _best(scores: np.ndarray) -> tuple[int, ...]:
     return tuple(best_rows(scores, CANDIDATES, above=-np.inf).tolist())
-
-
-def own_wordings(ranker: Ranker, data: Dataset) -> tuple[list[Signals], list[NDArray[np.bool_]]]:
-    """What ranks all answers for each of the data's own wordings (`leave_one_out`), and which are right."""
-    if not (asked := leave_one_out(data)).questions:
-        return [], []
-    own = EvaluationSet(asked)
-    return own.informative(own.with_wordings(ranker, own.timed_scores(ranker)))
 
 
 def easy_warnings(dataset: Dataset, seen: Sequence[bool] | None) -> list[str]:

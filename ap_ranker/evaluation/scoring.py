@@ -16,7 +16,7 @@ from ap_ranker.models.base import States
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.rule import Signals
 from ap_ranker.ranking.wordings import WordingVectors
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.reading import question_keys
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,21 @@ class CandidateScores:
         nothing: list[None] = [None] * len(self.by_question)
         each = zip(self.by_question, self.cosines or nothing, self.wordings or nothing, strict=True)
         return [Signals(np.asarray(model, dtype=np.float64), own, known) for model, own, known in each]
+
+
+def chosen_of(epochs: Sequence[CandidateScores], chosen: Sequence[int]) -> CandidateScores:
+    """The scores of each question by an epoch of its own, the times and bytes of the first one."""
+
+    def rows_of(name: str) -> list[np.ndarray] | None:
+        lists = [getattr(each, name) for each in epochs]
+        if any(each is None for each in lists):
+            return None
+        return [lists[epoch][row] for row, epoch in enumerate(chosen)]
+
+    by_question = rows_of("by_question")
+    assert by_question is not None
+    cosines, wordings = rows_of("cosines"), rows_of("wordings")
+    return replace(epochs[0], by_question=by_question, cosines=cosines, wordings=wordings, question_vectors=None)
 
 
 def ignored(done: int, total: int) -> None:
@@ -114,13 +129,14 @@ def score_wordings(
     # Not the ranker's own, which may be those of an earlier epoch.
     vectors = WordingVectors() if encoded is None else encoded
     n_bytes = vectors.nbytes(wordings, ranker.embed_questions)  # encoded before the time is taken, as the answers are
-    known = {question_key(text) for text in wordings} if as_new else set()
+    known = {key for text in wordings for key in question_keys(text)} if as_new else set()
     seconds = 0.0
     results: list[np.ndarray] = []
     for question, vector, rows in zip(questions, scores.question_vectors, candidates, strict=True):
         lists = [dataset.answers[row].wordings for row in rows]
-        if (asked := question_key(question.text)) in known:  # a question never meets its own text
-            lists = [tuple(text for text in each if question_key(text) != asked) for each in lists]
+        asked = {*question_keys(question.text)}
+        if not asked.isdisjoint(known):  # a question never meets its own text
+            lists = [tuple(text for text in each if asked.isdisjoint(question_keys(text))) for each in lists]
         started = time.perf_counter()
         results.append(vectors.best(vector, lists, ranker.embed_questions)[0].astype(np.float64))
         seconds += time.perf_counter() - started

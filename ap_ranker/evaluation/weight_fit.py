@@ -1,51 +1,78 @@
-"""The weights of the known wordings and of BM25 beside a model's scores, fitted to questions with known answers."""
+"""The weights of the known wordings and of BM25 beside a model's scores: the most probable ones, given a prior.
+
+The prior is what was right on other FAQs. A few questions hardly move a weight from there, many replace it; no test
+switches a weight on or off.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ap_ranker.evaluation.metrics import Levels
 from ap_ranker.ranking.rule import Signals, Weights, rank
 
-RATIOS = np.geomspace(0.02, 50, 35)
-"""The weights to try, as multiples of the spread of the ranked scores over that of the added ones."""
 
-MIN_QUESTIONS = 10
-"""Fewer questions show nothing."""
+@dataclass(frozen=True)
+class WeightPrior:
+    """The normal distribution of a weight's logarithm: the median weight, and the deviation of the logarithm."""
+
+    median: float
+    deviation: float
+
+    def log_density(self, weight: float) -> float:
+        """Of the logarithm of a weight above 0, but for a constant."""
+        return -0.5 * float((np.log(weight / self.median) / self.deviation) ** 2)
+
+
+PRIORS = {"wording": WeightPrior(0.6, 1.0), "bm25": WeightPrior(0.04, 1.2)}
+"""Of v, and of u as a multiple of the spread of the ranked scores over that of BM25's, which differs between FAQs: what
+was best on all questions of four FAQs after training with 100 (`python examples/training_gain/run.py weights`)."""
+
+STEPS = np.linspace(-5, 5, 51)
+"""The weights to try, in deviations from the median."""
+
+SAME = 1e-6
+"""The log-likelihoods of all weights, if BM25 ranks as the model does: then there is nothing to add."""
 
 _STEPS = 8  # of Newton's method: more changed no weight
 
 
 def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], weights: Weights, added: str) -> Weights:
-    """The weights with the likeliest one of `added`, `wording` or `bm25`, or with 0 if it does not help.
+    """The weights with the most probable one of `added`, `wording` or `bm25`.
 
     The likelihood is that of a conditional logit (McFadden 1974): a right answer is meant with a probability that is
     its share of exp(a f) among the candidates, where f is what they are ranked by and a is fitted for each weight. It
-    changes smoothly with the weight, while MRR jumps by chance. A weight helps if the log-likelihood of all questions
-    rises by more than 1, what one parameter more is worth (Akaike 1974), and if MRR rises, too. With fewer than
-    `MIN_QUESTIONS` the weights stay as they are.
+    changes smoothly with the weight, while MRR jumps by chance. The prior is that of `PRIORS`. Without any question, or
+    where BM25 ranks as the model does, nothing tells how much the added scores should count: the weight stays.
     """
-    without = replace(weights, **{added: 0.0})
-    values = (each.best_wording if added == "wording" else each.bm25 for each in signals)
-    spread = _spread(rank(each, without).scores for each in signals)
-    added_spread = _spread(each for each in values if each is not None)
-    if len(signals) < MIN_QUESTIONS or not spread or not added_spread:
+    prior = PRIORS[added]
+    unit = 1.0 if added == "wording" else _unit_of_bm25(signals, weights)
+    values = [each.best_wording if added == "wording" else each.bm25 for each in signals]
+    if not unit or all(each is None for each in values):
         return weights
-    tried = [replace(weights, **{added: float(each)}) for each in (0.0, *RATIOS * spread / added_spread)]
-    likelihoods = [log_likelihood([rank(each, one).scores for each in signals], right) for one in tried]
-    best = tried[int(np.argmax(likelihoods))]
-    helps = max(likelihoods) > likelihoods[0] + 1 and _mrr(signals, right, best) > _mrr(signals, right, without)
-    return best if helps else without
+    multiples = prior.median * np.exp(STEPS * prior.deviation)
+    tried = [replace(weights, **{added: float(each * unit)}) for each in multiples]
+    likelihoods = [log_likelihood([rank(each, own).scores for each in signals], right) for own in tried]
+    if added == "bm25" and np.ptp(likelihoods) < SAME:
+        return weights
+    densities = [prior.log_density(each) for each in multiples.tolist()]
+    return tried[int(np.argmax(np.add(likelihoods, densities)))]
+
+
+def _unit_of_bm25(signals: Sequence[Signals], weights: Weights) -> float:
+    """The spread of the scores without BM25 over that of BM25's; 0 if one of them has none."""
+    spread = _spread(rank(each, replace(weights, bm25=0.0)).scores for each in signals)
+    added_spread = _spread(each.bm25 for each in signals if each.bm25 is not None)
+    return spread / added_spread if added_spread else 0.0
 
 
 def log_likelihood(scores: Sequence[NDArray[np.float64]], right: Sequence[NDArray[np.bool_]]) -> float:
     """That of the right answers of all questions, given the (N,) scores of each one's candidates, at the best a."""
     rights = [values[relevant] for values, relevant in zip(scores, right, strict=True)]
-    scale, total = 1 / _spread(scores), -np.inf
+    scale, total = 1 / (_spread(scores) or 1.0), -np.inf
     for _ in range(_STEPS):
         (log_all, mean_all, variance_all), (log_right, mean_right, variance_right) = (
             _softmax(each, scale) for each in (scores, rights)
@@ -67,11 +94,6 @@ def _softmax(each: Sequence[NDArray[np.float64]], scale: float) -> tuple[NDArray
     total, first, second = (np.add.reduceat(weights * below**power, starts) for power in (0, 1, 2))
     mean = first / total
     return np.log(total) + scale * highest, highest + mean, second / total - mean**2
-
-
-def _mrr(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], weights: Weights) -> float:
-    levels = (-rank(each, weights).levels for each in signals)
-    return float(np.mean([Levels.of(*pair).reciprocal_rank() for pair in zip(levels, right, strict=True)]))
 
 
 def _spread(scores: Iterable[NDArray[np.float64]]) -> float:

@@ -32,9 +32,9 @@ def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
     index = BM25((answer.text for answer in data.answers), language=synonyms.language)
     moved, reciprocal, concerned = [], [], 0
     for question in data.answerable:
-        forms = [index.scores(form) for form in synonyms.forms(question.text)]
+        forms = synonyms.searched(question.text)
         concerned += len(forms) > 1
-        both = [levels_of(scores, question) for scores in (forms[0], np.maximum.reduce(forms))]
+        both = [levels_of(index.best_scores(some), question) for some in (forms[:1], forms)]
         reciprocal.append([levels.reciprocal_rank() for levels in both])
         before, after = (levels.first_rank() or inf for levels in both)
         if before != after:

@@ -7,8 +7,9 @@ import sys
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, islice
+from math import log
 from numbers import Real
 from pathlib import Path
 from threading import Lock
@@ -17,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ap_ranker.errors import InputError
+from ap_ranker.text.guessed_words import Consonants, pieces_of
 from ap_ranker.text.kept_results import keep
 from ap_ranker.text.languages import THAI, check_language
 from ap_ranker.text.reading import Form, Word, joined_words, read_words, surface_words, without_repetition
+from ap_ranker.text.synonyms import SearchedForm
 
 if TYPE_CHECKING:
     import bm25s
@@ -100,30 +103,101 @@ class BM25:
         """Whether no text contains a word: all scores are 0, and there is nothing to save."""
         return self._index is None
 
-    def scores(self, question: str) -> np.ndarray:
+    def best_scores(self, forms: Iterable[SearchedForm]) -> np.ndarray:
+        """(N,) the best score of each text for a question and its forms with synonyms.
+
+        Words searched in place of others count no more than these would: a rare synonym would put its texts before
+        those that have the word that was asked for.
+        """
+        return np.maximum.reduce([self.scores(form.text, self._factors(form)) for form in forms])
+
+    def _factors(self, form: SearchedForm) -> dict[str, float]:
+        """What the terms of synonyms are multiplied by, so that they weigh no more than those that they stand for."""
+        factors: dict[str, float] = {}
+        for asked, searched in form.replaced:
+            most, weight = self._weight(asked), self._weight(searched)
+            if 0 < most < weight:
+                terms = {term for word in read_words(searched, self.language) for way in word for term in way}
+                factors |= dict.fromkeys(terms, most / weight)
+        return factors
+
+    def _weight(self, words: str) -> float:
+        """The sum of the weights (IDF) of words, each by the form with the largest one; 0 if no text has any."""
+        if self._index is None:
+            return 0.0
+        total = 0.0
+        for word in read_words(words, self.language):
+            ways = ways_of(word, self.language, self._index.vocab_dict)
+            total += max((sum(map(self._idf, form)) for way in ways for form in way), default=0.0)
+        return total
+
+    def _idf(self, term: str) -> float:
+        assert self._index is not None
+        row = self._index.vocab_dict[term]
+        starts = self._index.scores["indptr"]
+        frequency = int(starts[row + 1]) - int(starts[row])
+        return log(1 + (self._size - frequency + 0.5) / (frequency + 0.5))
+
+    def scores(self, question: str, factors: Mapping[str, float] | None = None) -> np.ndarray:
         """(N,) scores of all texts; 0 for texts that share no word with the question.
 
         Repetition and length do not raise them beyond those of ordinary questions, to which fusion and calibration
         are fitted: a question that repeats itself counts once (`without_repetition`), a word `MOST_TIMES` at most, and
-        all scores of a question of more than `LONGEST` words are scaled down to so many.
+        all scores of a question of more than `LONGEST` words are scaled down to so many. `factors` multiply terms.
         """
         asked = asked_words(question, self.language)
         vocabulary = self._index.vocab_dict if self._index is not None else {}
-        known = [ways for word in asked if (ways := ways_of(word, self.language, vocabulary))]
+        read = [ways_of(word, self.language, vocabulary) for word in asked]
+        known = [ways for ways in read if ways]
+        n_unknown = len(read) - len(known)
+        if n_unknown:
+            known += self._guessed(question, vocabulary, is_run=n_unknown >= len(known))
         if self._index is None or not known:
             return np.zeros(self._size, dtype=np.float32)
         several = [ways for ways in known if len(ways) > 1 or len(ways[0]) > 1]
         single = [ways for ways in known if len(ways) == len(ways[0]) == 1]
-        scores = self._sum(term for ways in single for term in ways[0][0])
+        scores = self._sum((term for ways in single for term in ways[0][0]), factors)
         for ways in several:
-            best = np.stack([np.maximum.reduce([self._sum(form) for form in way]) for way in ways])
+            best = np.stack([np.maximum.reduce([self._sum(form, factors) for form in way]) for way in ways])
             scores = scores + (1 - TIE_BREAKER) * best.max(axis=0) + TIE_BREAKER * best.sum(axis=0)
         return scores * np.float32(length_factor(asked))
 
-    def _sum(self, terms: Iterable[str]) -> np.ndarray:
-        """(N,) the sum of the scores of known terms."""
+    def _guessed(self, question: str, vocabulary: Mapping[str, int], *, is_run: bool) -> list[list[list[Form]]]:
+        """The ways of the known words that words of a question which no text has are read as.
+
+        `is_run` says whether these may be several words: a single one among others, such as "flatmate", is a word.
+        """
+        guessed: list[list[list[Form]]] = []
+        for written in dict.fromkeys(surface_words(question)):
+            if self._is_known(written, vocabulary):
+                continue
+            if meant := self._consonants.meant(written):
+                guessed.append([[(term,) for term in meant]])
+            pieces = pieces_of(written, lambda part: self._is_known(part, vocabulary), _function_words())
+            for piece in pieces if is_run else ():
+                guessed += [ways_of(word, self.language, vocabulary) for word in read_words(piece, self.language)]
+        return [ways for ways in guessed if ways]
+
+    def _is_known(self, written: str, vocabulary: Mapping[str, int]) -> bool:
+        words = read_words(written, self.language)
+        return any(term in vocabulary for word in words for form in word for term in form)
+
+    @cached_property
+    def _consonants(self) -> Consonants:
+        return Consonants(self._index.vocab_dict if self._index is not None else ())
+
+    def _sum(self, terms: Iterable[str], factors: Mapping[str, float] | None = None) -> np.ndarray:
+        """(N,) the sum of the scores of known terms, some of them multiplied by factors."""
         known = list(terms)
-        return self._index.get_scores(known) if self._index and known else np.zeros(self._size, dtype=np.float32)
+        if self._index is None or not known:
+            return np.zeros(self._size, dtype=np.float32)
+        if not factors:
+            return self._index.get_scores(known)
+        whole = [term for term in known if term not in factors]
+        scores = self._sum(whole)
+        for term in filter(factors.__contains__, known):
+            scores = scores + np.float32(factors[term]) * self._index.get_scores([term])
+        return scores
 
     def save(self, folder: Path) -> None:
         """Write an index with at least one word into a folder, as arrays and JSON."""

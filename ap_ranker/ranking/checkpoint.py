@@ -56,7 +56,7 @@ from ap_ranker.safe_open import read_json_file
 from ap_ranker.settings import checked, read_fields, settings
 from ap_ranker.text.languages import is_language
 from ap_ranker.text.near_copies import KnownForms
-from ap_ranker.text.reading import READING_VERSION, question_key
+from ap_ranker.text.reading import MODELS_READ_SINCE, READING_VERSION, question_key
 from ap_ranker.text.tokenizer import AnyTokenizer, SubwordTokenizer, WordTokenizer
 
 logger = logging.getLogger(__name__)
@@ -282,7 +282,7 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
 def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTokenizer]:
     """Read a checkpoint folder; the model is on the CPU and in evaluation mode."""
     config = read_checkpoint_config(folder)
-    if config.reading_version < READING_VERSION:
+    if config.reading_version < MODELS_READ_SINCE:
         logger.warning(
             "%s: trained when texts were read in another way (version %d, now %d): words beside symbols, curly quotes "
             "or foreign digits are new to it. To renew it: ap-ranker train DATA --model %s --output %s --overwrite",

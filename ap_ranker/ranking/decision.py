@@ -2,8 +2,11 @@
 
 answer   p >= t, or the question is a known wording: p is the probability that the first answer is right, t the
          threshold of the target precision; with a minimum score in its place, the first score reaches that
-none     f < floor: questions about other matters score as high, so nothing is worth showing
+none     f - e < floor: questions about other matters score as high, so nothing is worth showing (e: `rule.py`)
 maybe    everything else: worth showing, not worth asserting
+
+Every target precision between 0 and 1 has a threshold. Without a calibration, nothing tells how probable an answer is:
+no precision can be promised, and all but a known question is a maybe.
 """
 
 from __future__ import annotations
@@ -85,19 +88,17 @@ class Decider:
 
         Raises:
             ValueError: both thresholds are given.
-            InputError: nothing is calibrated for this precision.
         """
         check_limits(score_threshold, precision)
         ranking, fused = self.rank(signals), signals.fused(self.weights)
-        least = None if precision is None else self.threshold(precision, fused=fused)
+        least = self.threshold(PRECISION if precision is None else precision, fused=fused)
         scores = self._scaled(ranking, fused=fused) if scale_score else ranking.scores
         reached = None if score_threshold is None else scores >= score_threshold
         decision = self._decision(signals, ranking, least, reached)
         returned, kept = scores, np.ones(len(scores), bool)
         exact = signals.is_exact
-        if least is not None and not offer:
-            assert ranking.probabilities is not None  # without a calibration there is no threshold
-            kept = exact | (ranking.probabilities >= least)
+        if precision is not None and not offer:
+            kept = exact if ranking.probabilities is None else exact | (ranking.probabilities >= least)
         if score_threshold is not None and (decision.outcome is Outcome.ANSWER or not offer):
             kept = exact | (scores >= score_threshold)
             raised = min(score_threshold, 1.0) if scale_score else score_threshold
@@ -106,9 +107,9 @@ class Decider:
         return list(zip(rows.tolist(), returned[rows].tolist(), strict=True)), decision
 
     def _decision(
-        self, signals: Signals, ranking: Ranking, least: float | None, reached: NDArray[np.bool_] | None
+        self, signals: Signals, ranking: Ranking, least: float, reached: NDArray[np.bool_] | None
     ) -> Decision:
-        """As at the head of this file; `least` is t, by default that of `PRECISION`; `reached` (N,) is in its place."""
+        """As at the head of this file; `least` is t; `reached` (N,), whether scores reach theirs, is in its place."""
         if not len(ranking.order):
             return Decision(Outcome.NONE, None, Basis.NOTHING)
         is_fused = signals.fused(self.weights)
@@ -118,22 +119,17 @@ class Decider:
         if signals.is_exact[first]:
             return Decision(Outcome.ANSWER, probability, Basis.EXACT, is_fused)
         basis, floor = (Basis.NOTHING, self.floor) if calibration is None else (calibration.basis, calibration.floor)
-        if floor is not None and ranking.scores[first] < floor:
+        if floor is not None and ranking.scores[first] - ranking.excess < floor:
             return Decision(Outcome.NONE, probability, basis, is_fused)
+        is_answer = probability is not None and probability >= least
         if reached is not None:
             is_answer = bool(reached[first])
-        elif calibration is None or probability is None:
-            is_answer = False
-        else:
-            if least is None and (least := calibration.threshold(PRECISION)) is None:
-                least = PRECISION
-            is_answer = probability >= least
         return Decision(Outcome.ANSWER if is_answer else Outcome.MAYBE, probability, basis, is_fused)
 
     def with_precision(self, decision: Decision, precision: float) -> Decision:
         """The decision on the same ranking with another target precision, whatever it was made with.
 
-        `none` stays `none`, and a known question an answer. InputError if nothing is calibrated for this precision.
+        `none` stays `none`, and a known question an answer.
         """
         least = self.threshold(precision, fused=decision.is_fused)
         if decision.basis is Basis.EXACT or decision.outcome is Outcome.NONE:
@@ -157,16 +153,9 @@ class Decider:
         return self.calibration(fused=self.weights.bm25 != 0)
 
     def threshold(self, precision: float, *, fused: bool) -> float:
-        """The minimum probability of a returned answer; an InputError if nothing is calibrated for this precision."""
+        """The minimum probability of an answer; without a calibration, there is no probability that reaches it."""
         calibration = self.calibration(fused=fused)
-        threshold = calibration.threshold(precision) if calibration else None
-        if threshold is None:
-            stored = f"one for {', '.join(calibration.thresholds) or 'none'}" if calibration else "one without any"
-            raise InputError(
-                f"{self.source}: expected a checkpoint calibrated for precision {key(precision)}, found {stored}. "
-                f"Calibrate it: ap-ranker calibrate {self.source} DEV --precision {key(precision)}"
-            )
-        return threshold
+        return math.inf if calibration is None else calibration.threshold(precision)
 
     def calibration(self, *, fused: bool) -> Calibration | None:
         """That of the model's scores, or of those with BM25's added; `None` if there is none."""

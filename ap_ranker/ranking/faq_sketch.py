@@ -64,6 +64,11 @@ class FAQSketch:
         ours, theirs = (sample[sample <= end] for sample in samples)
         return len(np.intersect1d(ours, theirs)) / max(1, min(len(ours), len(theirs)))
 
+    def changed_share(self, later: FAQSketch) -> float:
+        """The share of a later FAQ's texts that this one does not have, from 0 to 1, an estimate."""
+        common = self.overlap(later) * min(self.texts, later.texts)
+        return 1 - min(1.0, common / max(1, later.texts))
+
     def is_same(self, other: FAQSketch) -> bool:
         """Whether the other is this FAQ, perhaps after a year of changes, and not clearly another one."""
         return self.overlap(other) >= SAME_FAQ

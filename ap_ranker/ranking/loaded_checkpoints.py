@@ -46,6 +46,7 @@ class LoadedCheckpoint:
     version: Sequence[object]  # of its files, as `checkpoint_version` says
     questions: QuestionStates = field(default_factory=QuestionStates)
     wordings: WordingVectors = field(default_factory=WordingVectors)
+    backgrounds: dict[object, float] = field(default_factory=dict)  # of entries, as `Ranker.background` keeps them
     _caches: WeakValueDictionary[tuple[int, StateDtype], EncodingCache] = field(default_factory=WeakValueDictionary)
     _kept: dict[tuple[str, StateDtype], KeptEncodings] = field(default_factory=dict)
 

@@ -1,10 +1,12 @@
-"""What was learnt from public FAQs about untrained encoders: how probable is it that a first answer is right?
+"""What was learnt from public FAQs before a FAQ has questions: how probable is it that a first answer is right?
 
-    p = sigmoid(a (f - g) + b m + c)        f the score, m the margin (`rule.py`), g the FAQ's background
+    p = sigmoid(a (f - g) / d + b m / d + c)   f the score, m the margin (`rule.py`), g the FAQ's background, d a unit
 
 The background g is what questions about other matters score on the FAQ to be searched: how much of a score means
 nothing. So FAQs whose scores are all higher, as those in a language that the encoder has not read, need no other
-numbers. `examples/no_answer` fits a prior for each encoder that it is given, and writes `priors.json`.
+numbers. `examples/no_answer` fits a prior for each untrained encoder that it is given, where d is 1 (`priors.json`),
+and one for all other checkpoints, of any model, trained or not (`general_prior.json`): there d is the standard
+deviation of these scores, as training changes the scale of scores.
 """
 
 from __future__ import annotations
@@ -25,16 +27,18 @@ from torch import Tensor
 
 from ap_ranker.models.pretrained import BACKBONE
 from ap_ranker.ranking.rule import Basis, Calibration
+from ap_ranker.text.language_detection import LANGUAGES
+from ap_ranker.text.languages import is_language
 
 if TYPE_CHECKING:
     from ap_ranker.ranking.ranker import Ranker
 
-FILE = "priors.json"
+FILE, GENERAL = "priors.json", "general_prior.json"
 
 
 @dataclass(frozen=True)
 class Prior:
-    """What is known of an untrained encoder: a, b and c; the thresholds of target precisions; `floor`, above g.
+    """What is known of checkpoints: a, b and c; the thresholds of target precisions; `floor`, above g, if it is known.
 
     `faqs` and `questions` are those that it was fitted to.
     """
@@ -43,15 +47,16 @@ class Prior:
     margin: float
     bias: float
     thresholds: Mapping[str, float]
-    floor: float
+    floor: float | None
     faqs: Sequence[str]
     questions: int
 
-    def calibration(self, background: float) -> Calibration:
-        """The calibration of a FAQ with this background."""
-        bias = self.bias - self.score * background
-        floor = background + self.floor
-        return Calibration(self.score, self.margin, bias, self.thresholds, floor=floor, basis=Basis.PRIOR)
+    def calibration(self, background: float, unit: float = 1.0) -> Calibration:
+        """The calibration of a FAQ with this background, g, and unit of scores, d."""
+        score, margin = self.score / unit, self.margin / unit
+        floor = None if self.floor is None else background + unit * self.floor
+        bias = self.bias - score * background
+        return Calibration(score, margin, bias, self.thresholds, floor=floor, basis=Basis.PRIOR)
 
 
 @dataclass(frozen=True)
@@ -80,10 +85,27 @@ def find_priors(weights: Mapping[str, Tensor]) -> EncoderPriors | None:
     return _priors().get(encoder_key(weights))
 
 
+@cache
+def general_prior() -> Prior:
+    """That of all checkpoints but those of untrained encoders with a prior of their own."""
+    return TypeAdapter(Prior).validate_json((files("ap_ranker.ranking") / GENERAL).read_bytes())
+
+
 def languages_read_by(encoder: str) -> Sequence[str]:
     """The codes of the languages that an encoder of this name has read; empty if that is not known."""
     name = encoder.rpartition("/")[2]
     return next((each.languages for each in _priors().values() if each.encoder == name), ())
+
+
+MULTILINGUAL = "intfloat/multilingual-e5-small"
+"""The encoder that is advised for other languages than English."""
+
+
+def init_command(language: str | None, documents: str = "FAQ.csv") -> str:
+    """The command that makes a checkpoint which reads a language, given by its code, without training."""
+    name = LANGUAGES[language].lower() if language else ""
+    stemmer = f" --language {name}" if is_language(name) else ""
+    return f"ap-ranker init --documents {documents}{stemmer} --encoder {MULTILINGUAL} --output checkpoints/multilingual"
 
 
 def encoder_key(weights: Mapping[str, Tensor]) -> str:
@@ -113,18 +135,32 @@ REACHED = 0.9
 FAQs, 85 % of other matters are then below, and 5 % of what can be answered; at .95, 92 and 8 % (see `examples`)."""
 
 
-def random_scores(ranker: Ranker, texts: Sequence[str]) -> NDArray[np.float64]:
-    """(Q, N) the model's scores of these questions with a sample of the texts of a FAQ.
+def sampled(texts: Sequence[str]) -> list[int]:
+    """The rows of a sample of texts: the same texts in any order of all, and mostly with one more."""
+    return sorted(range(len(texts)), key=lambda row: blake2b(texts[row].encode("utf-8", "replace")).digest())[:SAMPLE]
+
+
+def random_scores(
+    ranker: Ranker, texts: Sequence[str], wordings: Sequence[Sequence[str]] | None = None
+) -> NDArray[np.float64]:
+    """(Q, N) the scores of these questions with a sample of the entries of a FAQ, with their wordings if these count.
 
     Their mean is the FAQ's background: it tells apart FAQs, and languages that an encoder has not read, whose scores
-    are all higher or all lower. The sample is the same in any order of the texts, and mostly with one more.
+    are all higher or all lower.
     """
-    sample = sorted(texts, key=lambda text: blake2b(text.encode("utf-8", "replace")).digest())[:SAMPLE]
-    asked = ranker.encode_questions(RANDOM_QUESTIONS)
-    parts = ranker.answer_states(sample, rounded=True)
-    with torch.inference_mode():
-        scores = torch.cat([ranker.model.match(asked, states) for _, states in parts], dim=1)
-    return scores.double().cpu().numpy()
+    sample = sampled(texts)
+    known = None if wordings is None else [wordings[row] for row in sample]
+    return ranker.scores_of_random_questions([texts[row] for row in sample], known)
+
+
+def usual_background(scores: NDArray[np.float64]) -> float:
+    """What most entries of a FAQ score at most for these questions, on average, given their (Q, N) scores (`USUAL`)."""
+    return float(np.quantile(scores.mean(axis=0), USUAL))
+
+
+USUAL = 0.9
+"""Share of a FAQ's entries that are no nearer to other matters than usual: the others count less as an answer by a part
+of what they score beyond (`Calibration.excess`)."""
 
 
 def floor_of(best: NDArray[np.float64]) -> float:

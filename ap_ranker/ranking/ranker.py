@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from ap_ranker.data.dataset import without_question
 from ap_ranker.errors import InputError, one_line
+from ap_ranker.models.base import States
 from ap_ranker.models.registry import MODELS
 from ap_ranker.processes import number_on_machine
 from ap_ranker.ranking.cache import EncodingCache
@@ -21,7 +23,8 @@ from ap_ranker.ranking.decision import Decider, Decision
 from ap_ranker.ranking.explanation import Explanation, Token, tokens_of
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.loaded_checkpoints import load_shared
-from ap_ranker.ranking.rule import Signals, Weights
+from ap_ranker.ranking.priors import RANDOM_QUESTIONS, init_command
+from ap_ranker.ranking.rule import Numbers, Signals, Weights, rank
 from ap_ranker.ranking.stored_encodings import Encodings
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number
 from ap_ranker.ranking.wordings import is_exact_match
@@ -30,6 +33,9 @@ from ap_ranker.text.tokenizer import TokenBatch
 
 COMPARED = 10_000
 """Maximum number of a search's texts that are compared with the FAQ of its checkpoint, in a third of a second."""
+
+MOST_BACKGROUNDS = 100_000
+"""Maximum number of entries whose background is kept, a number each; those of a larger FAQ are computed again."""
 
 _comparing = threading.Lock()
 
@@ -61,6 +67,9 @@ class Ranker(TextEncoder):
 
     knows_faq: bool | None = None
     """Whether its FAQ is the checkpoint's, for which the calibration holds; `None` before a search compares them."""
+
+    changed_share: float | None = None
+    """The share of its FAQ's entries that are new since the checkpoint was trained or calibrated; `None` as above."""
 
     @classmethod
     def from_pretrained(
@@ -142,15 +151,15 @@ class Ranker(TextEncoder):
                 entries of the FAQ have some: scores are those that these candidates have beside them.
             bm25_scores: N scores of BM25, added to the model's with the weight that training found best (0 if it does
                 not help); by default nothing is added.
-            precision: target share of right first answers, such as 0.9: answers below the calibrated threshold are left
-                out. The checkpoint must be calibrated for this value.
+            precision: target share of right first answers, such as 0.9: answers below its threshold are left out;
+                without a calibration, all but those of which the question is a known wording.
             score_threshold: minimum score of an answer, after scaling, if any.
             scale_score: return scores from 0 to 1, in the same order: probabilities if the checkpoint is calibrated.
 
         Raises:
             ValueError: `top_k` is not positive, `bm25_scores` are not N finite numbers, `wordings` are not N lists, or
                 both `precision` and `score_threshold` are given.
-            InputError: the checkpoint was not calibrated for `precision`, or a score is not finite.
+            InputError: a score is not finite, or `precision` is not between 0 and 1.
         """
         if top_k is not None:
             check_number("top_k", top_k, 1)
@@ -198,12 +207,17 @@ class Ranker(TextEncoder):
         with _comparing:  # the first to come; the others wait for what it finds
             if self.knows_faq is not None or not (texts := first_texts(COMPARED)):
                 return
-            self.knows_faq = trained.is_same(FAQSketch.of(texts))
+            today = FAQSketch.of(texts)
+            self.changed_share = trained.changed_share(today)
+            self.knows_faq = trained.is_same(today)
         if self.knows_faq:
             return
         language, languages = main_language(texts), ""
         if language and trained.language and language != trained.language:
-            languages = f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}."
+            languages = (
+                f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}: without training, "
+                f"{init_command(language)} makes one that reads it."
+            )
         warn(
             "{checkpoint} was made for another FAQ than the one that is searched.{languages}{calibration} Train it on "
             "this one, or calibrate it on questions to this one: ap-ranker calibrate {checkpoint} DEV.",
@@ -276,13 +290,64 @@ class Ranker(TextEncoder):
                 "its encodings contain too large numbers. Train it or encode again."
             )
         scores, cosines = scores[copies], cosines[copies]
-        signals = replace(signals, model=scores, matched=[None] * len(answers))
+        signals = replace(
+            signals,
+            model=scores,
+            matched=[None] * len(answers),
+            background=lambda row: self.background(answers[row], known[row] if compared else None),
+        )
         if vector is None:
             return signals
         best, texts = self.wording_vectors.best(vector[0].float().cpu().numpy(), known, self.embed_wordings)
         theirs = best.astype(np.float64)
         matched = [text if better else None for text, better in zip(texts, (theirs > cosines).tolist(), strict=True)]
         return replace(signals, cosines=cosines, wordings=theirs, matched=matched)
+
+    def background(self, answer: str, wordings: Sequence[str] | None = None) -> float:
+        """What an entry scores for questions about other matters, on average (`scores_of_random_questions`).
+
+        It is computed when a question has the entry as its best one for the first time, and kept.
+        """
+        known = None if wordings is None else tuple(wordings)
+        key = answer, known, self.decider().weights.wording
+        kept = self._backgrounds.get(key)
+        if kept is None:
+            if len(self._backgrounds) >= MOST_BACKGROUNDS:
+                self._backgrounds.clear()
+            scores = self.scores_of_random_questions([answer], None if known is None else [known])
+            kept = self._backgrounds[key] = float(scores.mean())
+        return kept
+
+    @torch.inference_mode()
+    def scores_of_random_questions(
+        self, answers: Sequence[str], wordings: Sequence[Sequence[str]] | None = None
+    ) -> Numbers:
+        """(Q, N) what N entries score for each of `RANDOM_QUESTIONS`, with their known `wordings`, if these count.
+
+        BM25's score is left out: these questions hardly share a word with an entry.
+        """
+        asked = self._random_questions
+        vectors, scores = self.model.text_vectors(asked), np.empty((len(RANDOM_QUESTIONS), len(answers)))
+        weights = Weights(self.decider().weights.wording)
+        for rows, states in self.answer_states(answers, rounded=True):
+            model = self.model.match(asked, states).double().cpu().numpy()
+            own = self.model.text_vectors(states)
+            if wordings is None or not weights.wording or vectors is None or own is None:
+                scores[:, rows] = model
+                continue
+            cosines, read = (vectors @ own.T).double().cpu().numpy(), vectors.float().cpu().numpy()
+            for place, row in enumerate(rows):
+                best = self.wording_vectors.best_of_each(read, wordings[row], self.embed_wordings).astype(np.float64)
+                scores[:, row] = rank(Signals(model[:, place], cosines[:, place], best), weights).scores
+        return scores
+
+    @cached_property
+    def _random_questions(self) -> States:
+        return self.encode_questions(RANDOM_QUESTIONS)
+
+    @cached_property
+    def _backgrounds(self) -> dict[object, float]:
+        return {} if self._loaded is None else self._loaded.backgrounds
 
     def explain(self, question: str, answer: str) -> Explanation:
         """The answer's score, and the attention weight of each word of both texts; an InputError without attention."""

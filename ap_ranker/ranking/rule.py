@@ -7,6 +7,10 @@
            ones in the order given, which is the retriever's
     p  = sigmoid(a f + b m + c)                         `Calibration`; m is the lead over the best different answer
 
+The probability of the first answer is that of f - e in place of f, in both f and m: e is half of what its entry scores
+for questions about other matters beyond what most of the FAQ does (`Calibration.excess`). An entry that is near to
+every question, as "Contact" or "Need more help?" are, must be the nearer to this one. The order stays.
+
 w is a soft maximum: hardly more than the cosine of the best text, unless others are as near (`SOFTNESS`, t). The larger
 v is, the more the best text alone decides. An entry without wordings has w = cos(q, answer), so that it loses nothing
 beside entries with many; where nobody knows any wording of any entry, s' = s. No answer has a higher score, f, or a
@@ -16,7 +20,7 @@ depend on the third candidate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
@@ -34,6 +38,12 @@ SOFTNESS = 0.02
 """t above: n texts that are equally near count t log(n) more than one. With an untrained encoder and v fitted by
 `leave_one_out`, dev MRR over that of the maximum: .877 and .864 on users' questions about COVID-19, .980 and .976,
 .985 and .985, .801 and .801 on three other FAQs (`examples/known_wordings`)."""
+
+EXCESS = 0.5
+"""Share, of what an entry scores for other matters beyond its FAQ, by which its score counts less. With three entries
+such as "Contact" added to each of five FAQs, multilingual-e5-small, target .8, other matters that were answered fell
+from 17 of 650 to 5; most questions that these entries answer become maybes. With the whole of it, more do
+(`examples/no_answer/general.py hubs`)."""
 
 MODEL, FUSED = "model", "fused"
 """The two scores that answers are ranked by, each with its own calibration: the model's, and that with BM25's added."""
@@ -60,6 +70,8 @@ class Signals:
     answers: Sequence[Sequence[str]] | None = None  # the texts of each, for `same_answer`; `None`: all differ
     matched: Sequence[str | None] = ()  # each entry's best wording, if it is more like the question than the answer
     ties: NDArray[np.int64] | None = None  # (N,) of equal candidates the lower number comes first; `None`: as given
+    # What the candidate at a position scores for questions about other matters; `None` if that is unknown.
+    background: Callable[[int], float] | None = None
 
     @property
     def best_wording(self) -> Numbers | None:
@@ -99,7 +111,9 @@ class Calibration:
 
     `score`, `margin` and `bias` are a, b and c; `thresholds` has the minimum probability of a returned answer for the
     `key` of each target precision. `floor` is the minimum score f of anything that is worth showing: questions about
-    other matters hardly reach it; `None` if it is unknown. `basis` tells what it was fitted to.
+    other matters hardly reach it; `None` if it is unknown. `basis` tells what it was fitted to, and `questions` to how
+    many of users or wordings. `background` is what most entries of its FAQ score at most for questions about other
+    matters, on average; `None` in earlier checkpoints, which know no entry that scores more.
     """
 
     score: Annotated[float, Field(ge=0)]
@@ -110,21 +124,41 @@ class Calibration:
     ]
     floor: float | None = None
     basis: Annotated[Basis, Field(strict=False)] = Basis.QUESTIONS
+    background: float | None = None
+    questions: Annotated[int, Field(ge=0)] = 0
 
     def probabilities(
         self,
         scores: NDArray[np.floating],
         answers: Sequence[Sequence[str]] | None = None,
         order: NDArray[np.int64] | None = None,
+        excess: float = 0.0,
     ) -> NDArray[np.float64]:
-        """(N,) probabilities that each answer is right, given the scores of all N candidates, as for `margins`."""
+        """(N,) probabilities that each answer is right, given the scores of all N candidates, as for `margins`.
+
+        The best one counts as if its score were lower by the `excess`; no other is more probable.
+        """
         values = np.asarray(scores, dtype=np.float64)
-        logits = self.score * values + self.margin * margins(values, answers, order) + self.bias
+        leads = margins(values, answers, order)
+        logits = self.score * values + self.margin * leads + self.bias
+        if excess and len(logits):
+            best = int(np.argmax(leads))
+            logits = np.minimum(logits, logits[best] - (self.score + self.margin) * excess)
         return (1 + np.tanh(logits / 2)) / 2  # the sigmoid, without overflow
 
-    def threshold(self, precision: float) -> float | None:
-        """The minimum probability of a returned answer for a target precision; `None` if it was not calibrated."""
-        return self.thresholds.get(key(precision))
+    def threshold(self, precision: float) -> float:
+        """The minimum probability of a returned answer for a target precision.
+
+        That of a target between two known ones lies between theirs, linearly. Of a precision of 0 it is 0, and of 1 it
+        is 1: with no known target, the threshold is the precision itself, which keeps it if probabilities are right.
+        """
+        known = {0.0: 0.0, 1.0: 1.0} | {float(target): least for target, least in self.thresholds.items()}
+        targets = sorted(known)
+        return float(np.interp(precision, targets, [known[target] for target in targets]))
+
+    def excess(self, background: float) -> float:
+        """How much less the score of an entry of this background counts: a share of what it has beyond its FAQ's."""
+        return 0.0 if self.background is None else EXCESS * max(0.0, background - self.background)
 
 
 def soft_maximum(one: Numbers, other: Numbers) -> Numbers:
@@ -141,13 +175,15 @@ def key(precision: float) -> str:
 class Ranking:
     """N ranked candidates: their positions, the best first; f and p of each in the order given, p if calibrated.
 
-    Levels begin with 0 for the best; they are equal for candidates that only the order given separates.
+    Levels begin with 0 for the best; they are equal for candidates that only the order given separates. `excess` is e
+    of the first, by which its score counts less in a decision.
     """
 
     order: NDArray[np.int64]
     scores: Numbers
     probabilities: Numbers | None
     levels: NDArray[np.int64]
+    excess: float = 0.0
 
 
 def rank(signals: Signals, weights: Weights = Weights(), calibration: Calibration | None = None) -> Ranking:
@@ -164,8 +200,13 @@ def rank(signals: Signals, weights: Weights = Weights(), calibration: Calibratio
     levels = np.zeros(len(order), dtype=np.int64)
     levels[order[1:]] = np.cumsum(falls)
     scores = np.where(exact, scores, np.minimum(scores, scores[exact].min(initial=np.inf)))
-    probabilities = None if calibration is None else calibration.probabilities(scores, signals.answers, order)
-    return Ranking(order, scores, probabilities, levels)
+    if calibration is None:
+        return Ranking(order, scores, None, levels)
+    excess = 0.0
+    if calibration.background is not None and signals.background is not None and len(order):
+        excess = calibration.excess(signals.background(int(order[0])))
+    probabilities = calibration.probabilities(scores, signals.answers, order, excess)
+    return Ranking(order, scores, probabilities, levels, excess)
 
 
 def margins(

@@ -53,6 +53,14 @@ class RestoredOnce(QuantizedStates):
         return cast(States, vars(self)["_restored"])
 
 
+def warn_of_cut_texts(n_cut: int, n_texts: int, max_tokens: int) -> None:
+    """Log how many texts are too long for the model."""
+    logger.warning(
+        "%d of %d texts are longer than %d tokens and were cut there: put what matters first, or split them.",
+        *(n_cut, n_texts, max_tokens),
+    )
+
+
 class TextEncoder:
     """A model with its tokenizer, on a device, that encodes questions and answers. Several threads may use it at once.
 
@@ -195,10 +203,7 @@ class TextEncoder:
         ids, cut = self.tokenizer.encode(texts, questions=questions)
         if cut and not self.tokenizer.told_of_cuts:  # which all rankers of a run, or of a checkpoint, share
             self.tokenizer.told_of_cuts = True
-            logger.warning(
-                "%d of %d texts are longer than %d tokens and were cut there: put what matters first, or split them.",
-                *(cut, len(texts), self.tokenizer.max_tokens),
-            )
+            warn_of_cut_texts(cut, len(texts), self.tokenizer.max_tokens)
         return ids
 
     @cached_property

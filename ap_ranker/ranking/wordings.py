@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import chain, islice
 from math import inf, sqrt
 from operator import is_, is_not
 from pathlib import Path
@@ -25,7 +25,7 @@ from ap_ranker.data.wordings import NO_WORDINGS, WordingFiles, WordingRows
 from ap_ranker.models.private_operators import LARGEST, products_with
 from ap_ranker.ranking.bm25 import best_rows
 from ap_ranker.ranking.rule import SOFTNESS
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.reading import question_keys
 
 EMBEDDING_SCORE, EMBEDDING_RANK = "embedding_score", "embedding_rank"
 """Meta fields of a document for its cosine with the question, and for its rank by that, from 1."""
@@ -127,13 +127,13 @@ Pairs = Iterable[tuple[int, str]]
 
 @lru_cache(maxsize=50_000)  # every question is compared with the same wordings
 def _keys(wordings: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(filter(None, map(question_key, wordings)))
+    return frozenset(chain.from_iterable(map(question_keys, wordings))) - {""}
 
 
 def is_exact_match(question: str, wordings: Sequence[Iterable[str]]) -> list[bool]:
     """Whether a question is a known wording of each of N entries, whatever its case, white space, final punctuation."""
-    asked = question_key(question)
-    return [asked in _keys(tuple(texts)) for texts in wordings]
+    asked = question_keys(question)
+    return [not _keys(tuple(texts)).isdisjoint(asked) for texts in wordings]
 
 
 class WordingVectors:
@@ -174,6 +174,17 @@ class WordingVectors:
             for entry, place in zip(entries.tolist(), (places[first] - starts).tolist(), strict=True):
                 texts[entry] = wordings[entry][place]
         return cosines, texts
+
+    def best_of_each(
+        self, questions: NDArray[np.float32], wordings: Sequence[str], encode: Encode
+    ) -> NDArray[np.float32]:
+        """(Q,) the soft maximum of the cosines of each of Q questions (Q, C) with one entry's wordings, -1 without."""
+        if not wordings:
+            return np.full(len(questions), -1.0, dtype=np.float32)
+        table, rows = self.find(wordings, encode)
+        cosines = questions @ table.matrix[rows].astype(np.float32).T * table.scales[rows]
+        best = cosines.max(axis=1)
+        return best + SOFTNESS * np.log(np.exp((cosines - best[:, None]) / SOFTNESS).sum(axis=1))
 
     def _joined(self, wordings: Sequence[tuple[str, ...]], encode: Encode) -> tuple[NDArray[Any], ...] | None:
         """Of P wordings of E entries that have any: (P, C) vectors, (P,) scales, (E,) the entries, (E,) where those of
@@ -303,8 +314,9 @@ class KnownWordings:
 
     def exact_match(self, rows: WordingRows, question: str) -> Leg | None:
         """The documents of which a question, without prefix and suffix, is a known wording, word for word."""
-        found = self._latest("rows", rows, _by_key).get(question_key(question))
-        return None if found is None else Leg(np.array(sorted(found), np.int64), np.ones(len(found), np.float32))
+        by_key = self._latest("rows", rows, _by_key)
+        found = {row for key in question_keys(question) for row in by_key.get(key, ())}
+        return None if not found else Leg(np.array(sorted(found), np.int64), np.ones(len(found), np.float32))
 
     def _latest(self, name: str, rows: WordingRows, make: Callable[[Pairs], Any], *more: object) -> Any:
         """What was made of the rows of documents with their wordings; made anew if any of its sources is another."""
@@ -326,5 +338,6 @@ class KnownWordings:
 def _by_key(pairs: Pairs) -> dict[str, set[int]]:
     rows: defaultdict[str, set[int]] = defaultdict(set)
     for row, text in pairs:
-        rows[question_key(text)].add(row)
+        for key in question_keys(text):
+            rows[key].add(row)
     return dict(rows)

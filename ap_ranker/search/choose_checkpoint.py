@@ -13,6 +13,7 @@ from pathlib import Path
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.earlier_checkpoints import earlier_checkpoints
+from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.verdict import WRONG_COSTS
 
 TRAIN = "Train it on questions and answers of your own: ap-ranker train FAQ.csv --output checkpoints/faq"
@@ -67,3 +68,12 @@ def reason(config: CheckpointConfig) -> str:
         f"(right answers minus {WRONG_COSTS:g} times the wrong ones, a question) and its MRR {verdict.mrr_after:.3f}; "
         f"the search before ({verdict.before}) has {verdict.utility_before:+.2f} and {verdict.mrr_before:.3f}"
     )
+
+
+def check_same_language(ranker: Ranker, language: str | None) -> None:
+    """InputError if somebody names another language of BM25's stemmer than the one that a checkpoint was made with."""
+    if language not in (None, ranker.bm25_language):
+        raise InputError(
+            f"{ranker.source}: expected the language that it was trained with ({ranker.bm25_language or 'none'}), "
+            f"found --language {language}. Leave --language out, or train again with it."
+        )

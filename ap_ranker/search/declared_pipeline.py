@@ -50,6 +50,7 @@ NO_THRESHOLD: Limits = {"score_threshold": -math.inf}  # limits of a search for 
 QUESTION = "Is anything there?"  # asked only to make everything load
 ENCODING_SECONDS = 20.0  # maximum time to encode answers at startup; the rest is encoded on first use
 COMPARED = 10  # minimum number of documents to decide by, two different ones of which are hardly missing among copies
+CHANGED = 0.3  # share of entries that are new since a calibration, from which on this is said
 BATCH = 64  # number of documents encoded between two looks at the clock
 
 
@@ -250,10 +251,19 @@ class DeclaredPipeline:
         if (score := chosen.get("score_threshold")) is not None:
             return f"What scores at least {score:g} is an answer, all else a maybe."
         if served is None:
-            advice = f"With questions of users: ap-ranker calibrate {ranker.model} DEV.csv"
+            advice = f"With questions of users, even a few: ap-ranker calibrate {ranker.model} DEV.csv"
             return f"Nothing tells how probably an answer is right, so all but known questions get maybes. {advice}"
         precision, origin = chosen.get("precision", PRECISION), _ORIGINS[served.basis]
-        return f"Target precision of answers: {precision:g}, by {origin}; all else is a maybe, or nothing."
+        if served.questions:
+            origin += f" ({served.questions:,})"
+        sentence = f"Target precision of answers: {precision:g}, by {origin}; all else is a maybe, or nothing."
+        changed = ranker.loaded().changed_share or 0.0
+        if changed >= CHANGED and served.basis in (Basis.QUESTIONS, Basis.WORDINGS):
+            sentence += (
+                f" {changed:.0%} of the entries are new since it was calibrated: "
+                f"ap-ranker calibrate {ranker.model} DEV.csv, with questions of now, makes it more certain."
+            )
+        return sentence
 
     def _compare_faq(self, ranker: AnswerRanker) -> None:
         stores = find_stores(self.pipeline)

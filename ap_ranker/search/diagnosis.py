@@ -12,7 +12,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.faq_sketch import FAQSketch
-from ap_ranker.ranking.priors import languages_read_by
+from ap_ranker.ranking.priors import MULTILINGUAL, init_command, languages_read_by
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis, key
 from ap_ranker.search.setup import CHECKPOINT, SearchSetup
@@ -125,7 +125,7 @@ def _checkpoint(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
         names = " and ".join(LANGUAGES[each] for each in known)
         yield Finding(
             f"The texts are in {LANGUAGES[language]}; the encoder {encoder} has read {names}.",
-            f"Train with an encoder that has: {train} --encoder intfloat/multilingual-e5-small",
+            f"Use an encoder that has: {init_command(language, data.name)}; or train one: {train} --encoder {MULTILINGUAL}",
         )
     elif language is not None:
         yield Finding(f"The texts are in {LANGUAGES[language]}.")

@@ -65,7 +65,7 @@ class Layout:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"{file}: expected settings and mappings as `ap-ranker pipelines` writes them into "
-                f"elasticsearch_index.json ({one_line(repr(error))})."
+                f"elasticsearch_index.json, found others ({one_line(repr(error))})."
             ) from error
         _set_language(analysis, language)
         if dimensions is None:

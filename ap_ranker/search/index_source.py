@@ -22,7 +22,7 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     NAMES,
     WORDS,
     name_key,
-    wording_key,
+    wording_keys,
 )
 
 _RESERVED = {"id", "content", "blob", "embedding", "score", "sparse_embedding", "meta"}
@@ -67,7 +67,7 @@ def sources_of(
         names = [name_key("id", answer_id)] if answer_id else []
         names += [name_key("text", normalized(form)) for form in dict.fromkeys(forms) if form]
         source[NAMES] = names
-        source[KEYS] = [wording_key(text) for text in known]
+        source[KEYS] = [key for text in known for key in wording_keys(text)]
         if embed is not None:
             source[ASKED] = [{"vector": vectors[text]} for text in known]
         source[MADE_BY] = maker

@@ -11,6 +11,7 @@ from haystack.utils import Secret
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.search.build_index import IndexTarget, vectors_of
+from ap_ranker.search.choose_checkpoint import check_same_language
 from ap_ranker.text.languages import check_language
 from haystack_integrations.components.embedders.ap_ranker import APDocumentEmbedder
 from haystack_integrations.components.retrievers.ap_ranker import ElasticsearchFAQRetriever
@@ -72,12 +73,12 @@ def find_target(
     retriever = next((each for each in retrievers if isinstance(each, ElasticsearchFAQRetriever)), None)
     if retriever is not None:
         ranker = retriever.loaded()
-        _check_same_language(ranker, language)
+        check_same_language(ranker, language)
         return _target_of(ours, ranker, retriever.texts.origin(ranker), retriever.embedded)
     if embedder is not None:
         embedder.warm_up()
         ranker = embedder.loaded()
-        _check_same_language(ranker, language)
+        check_same_language(ranker, language)
 
         def embed(documents: list[Document]) -> list[Document]:
             embedded: list[Document] = embedder.run(documents=documents)["documents"]
@@ -86,14 +87,6 @@ def find_target(
         return _target_of(ours, ranker, embedder.embedded_by, embed)
     chosen = language or DEFAULT_LANGUAGE
     return IndexTarget(ours, index_maker("", chosen), chosen)
-
-
-def _check_same_language(ranker: Ranker, language: str | None) -> None:
-    if language not in (None, ranker.bm25_language):
-        raise InputError(
-            f"{ranker.source}: expected the language that it was trained with ({ranker.bm25_language or 'none'}), "
-            f"found --language {language}. Leave --language out, or train again with it."
-        )
 
 
 def _target_of(store: ElasticsearchFAQStore, ranker: Ranker, origin: str, embed: Any) -> IndexTarget:

@@ -1,15 +1,15 @@
 """Trains a checkpoint anew on what is known of a FAQ by now, and puts it in the place of the live one if it is better.
 
-Both rank questions that neither has learnt from: half of the known wordings that are no near copy of what the live one
-has learnt or was chosen by, as its own files say. What visitors say has no part in it: the entries that are searched
-have only wordings that somebody who answers for the FAQ has given or accepted.
+Both are asked questions that neither has learnt from: half of the known wordings that are no near copy of what the
+live one has learnt or was chosen by, as its own files say. What visitors say has no part in it: the entries that are
+searched have only wordings that somebody who answers for the FAQ has given or accepted.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,6 @@ from ap_ranker.data.split import DEV, split_questions
 from ap_ranker.data.tables import read_table
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.evaluate import evaluate
-from ap_ranker.evaluation.significance import LEVEL
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS, find_checkpoint
 from ap_ranker.ranking.earlier_checkpoints import alone, exchange
@@ -28,6 +26,7 @@ from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.loaded_checkpoints import checkpoint_version
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Basis
+from ap_ranker.ranking.verdict import Verdict
 from ap_ranker.search.setup import CHECKPOINT, SearchSetup
 from ap_ranker.settings import read_fields
 from ap_ranker.text.near_copies import near_any, near_groups
@@ -37,41 +36,24 @@ from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.objectives import objective_spec
 from ap_ranker.training.train import train
 
-HELD_OUT, MOST_HELD_OUT = 30, 200
-"""Numbers of questions to compare on: with fewer, hardly any gain is significant; what is more, the new one learns."""
+MOST_HELD_OUT = 200
+"""Number of new questions to compare on, at most half of them: what is more, the new one learns."""
 
 CHOOSING, MOST_DEV = 20, 0.3
-"""Number of questions, if that is no larger share, to choose the epoch and the weights of wordings and BM25 by: with
-fewer than ten, `fit_weight` leaves both out."""
-
-
-@dataclass(frozen=True)
-class Retraining:
-    """The measures of BM25, the live and the new checkpoint, as users get them, on questions that are new to both."""
-
-    n_questions: int
-    measures: Mapping[str, Mapping[str, float]]
-    difference: float  # in MRR, new minus live
-    p_value: float  # by the paired randomisation test
-
-    @property
-    def is_better(self) -> bool:
-        """Whether the new one takes the place of the live one: it ranks better, and hardly by chance."""
-        return self.difference > 0 and self.p_value < LEVEL
+"""Number of further questions, if that is no larger share, to choose the epoch and the weights by."""
 
 
 def retrain(
     setup: SearchSetup, changed: Mapping[str, Any], *, precision: float | None = None, **training: Any
-) -> Retraining:
-    """Train with the live checkpoint's settings but for those `changed`, compare, and switch if the new one is better.
+) -> Verdict:
+    """Train with the live checkpoint's settings but for those `changed`, compare, and switch if that is recommended.
 
-    The live one is untouched until a complete folder takes its place in one step, and is kept (`earlier_checkpoints`).
-    A search that was untrained has `checkpoints/faq` then. The new one must be calibrated for the target `precision`,
-    by default for all that the live one was with questions; `training` are further arguments of `train`.
+    What was calibrated is calibrated again: for `precision` or for the same target precisions, on the questions that
+    the new one has not learnt from.
 
     Raises:
-        InputError: the live one is of the hub, of another FAQ, or not of `train`; too few questions are new to it;
-            another process is at it; the new one does not reach the precision.
+        InputError: nothing is new to the live one, the FAQ is another one, a target precision is not reached, another
+            process retrains, or the live checkpoint was changed meanwhile.
         WriteError: the disk is full, or the folder cannot be written.
     """
     assert setup.checkpoint is not None, "only a pipeline of the user's own names its checkpoint itself"
@@ -87,19 +69,14 @@ def retrain(
         settings = _settings(ranker, {**changed, "match": setup.match})
         held, rest = _set_aside(_questions(setup, ranker), ranker)
         share = max(settings.dev_share, min(MOST_DEV, CHOOSING / len(rest.questions)))
-        learnt, dev = split_questions(rest, share, settings.seed)
+        learnt, choosing = split_questions(rest, share, settings.seed)
+        dev = replace(held, questions=[*held.questions, *choosing.questions])
         new = work / "checkpoint"
-        train(learnt, dev, new, settings, **training)
-        report = evaluate(new, with_wordings(held, rest), compare=live, device=device)
-        compared = report.comparison
-        assert compared is not None
-        measures = {report.bm25_name: report.bm25, "live": compared.before.fused, "new": report.fused}
-        gain = compared.changes["fusion"] or compared.changes["model"]
-        found = Retraining(report.n_questions, measures, gain["difference"]["MRR"], gain["p_value"]["MRR"])
-        if found.is_better:
+        verdict = train(learnt, dev, new, settings, before=ranker, **training).verdict
+        assert verdict is not None, "the candidates of a FAQ are shared"
+        if verdict.recommended:
             needed = _promised(ranker) if precision is None else {precision}
-            asked = replace(held, questions=[*held.questions, *dev.questions])
-            calibrate(new, with_wordings(asked, learnt), precisions=sorted(needed) or None, device=device)
+            calibrate(new, with_wordings(dev, learnt), precisions=sorted(needed) or None, device=device)
             if lost := needed - _promised(Ranker.from_pretrained(new, device)):
                 without = ", ".join(f"{each:g}" for each in sorted(lost))
                 expected = f"{folder}: expected to reach its precisions, found a better ranking that does not reach"
@@ -107,7 +84,7 @@ def retrain(
             if checkpoint_version(folder) != before:
                 raise InputError(f"{folder}: expected what was there before the training, found another. Try again.")
             exchange(folder, new, live)
-    return found
+    return verdict
 
 
 def _settings(live: Ranker, changed: Mapping[str, Any]) -> TrainingConfig:
@@ -164,10 +141,10 @@ def _set_aside(data: Dataset, live: Ranker) -> tuple[Dataset, Dataset]:
     new.sort(key=lambda each: (sha256(question_key(each.text).encode("utf-8", "replace")).digest(), each.text))
     groups = near_groups([each.text for each in new]).tolist() if new else []
     new = list(dict(zip(groups, new, strict=True)).values())  # one of those that are near to each other
-    if len(new) < 2 * HELD_OUT:
+    if len(new) < 2:
         raise InputError(
-            f"{live.source}: expected at least {2 * HELD_OUT} wordings that are new to it, half of them to compare on, "
-            f"found {len(new)}. Accept more on the owner's page, or add some to {data.answers_file}."
+            f"{live.source}: expected at least 2 wordings that are new to it, half of them to compare on, found "
+            f"{len(new)}. Accept some on the owner's page, or add some to {data.answers_file}."
         )
     held = new[: min(MOST_HELD_OUT, len(new) // 2)]
     withheld = near_any(set(texts), {each.text for each in held})

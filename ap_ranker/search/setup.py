@@ -23,7 +23,7 @@ from ap_ranker.ranking.loaded_checkpoints import checkpoint_version, flush_encod
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import MATCHED
-from ap_ranker.search.choose_checkpoint import choose_checkpoint, is_recommended, reason
+from ap_ranker.search.choose_checkpoint import check_same_language, choose_checkpoint, is_recommended, reason
 from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
 from ap_ranker.search.default_pipelines import BY_MEANING, BY_WORDS
 from ap_ranker.search.load_pipeline import components_of, report_store_errors
@@ -183,11 +183,7 @@ def set_up(
                 _warn_of_verdict(model)
             assert model is not None
             ranker = Ranker.from_pretrained(model)  # kept until the pipeline shares it
-            if language not in (None, ranker.bm25_language):
-                raise InputError(
-                    f"{ranker.source}: expected the language that it was trained with ({ranker.bm25_language or 'none'}"
-                    f"), found --language {language}. Leave --language out, or train again with it."
-                )
+            check_same_language(ranker, language)
             named = BY_MEANING if ranker.has_vectors else BY_WORDS
             setup = replace(setup, pipeline=named, checkpoint=ranker.source)
         yield setup

@@ -15,7 +15,9 @@ Models cut the same plain characters into tokens (`tokenizer.py`).
    Where the language is Thai, a library finds the words, and each counts as it is or as pairs.
 5. Each word has forms, which are alternatives: its parts or the parts joined ("e-mail", "email"; "401(k)", "401k";
    "iPhone15"; "1,000", "1 000", "1000"), the stem, and the stem without accents. A question's word counts by the form
-   that fits a text best.
+   that fits a text best. The letter of a code ("E-403") is no part of its own.
+6. A word that a hyphen divides at a line's end is one. A telephone number is one more word, in each of the ways that it
+   is written: its digits without the country and the 0 that national numbers begin with.
 
 Spellings of one letter, which a keyboard, a font or a writer exchanges, are one: `look_alike` undoes what people do not
 see or do not type (Arabic vowel signs and forms of hamza, Persian and Arabic keys for one letter, Hebrew points, the
@@ -40,7 +42,9 @@ from ap_ranker.text.kept_results import keep
 from ap_ranker.text.languages import CHARACTER, LONGEST_KEPT, UNSPACED, pairs, stem, unspaced_words
 from ap_ranker.text.normal_form import normal_form
 
-READING_VERSION = 3  # version of how a text becomes words: a saved index or vocabulary must not outlive a change
+READING_VERSION = 4  # version of how a text becomes words: a saved index or vocabulary must not outlive a change
+
+MODELS_READ_SINCE = 3  # the version since which models read all words as they do now: later ones concern BM25
 
 SOFT = "\u200b"  # where a word may be broken, as `softly_plain` leaves it: a zero-width space, or a Persian non-joiner
 
@@ -207,13 +211,49 @@ _DECIMAL = regex.compile(r"(\p{L}*)(\d+)[.,](\d+)(\p{L}*)")  # 1.5kg, v2.0
 _ARABIC_PREFIX = regex.compile("^(?:وال|بال|كال|فال|لل|ال|و)(?=.{3})")
 
 
+_HYPHEN_AT_LINE_END = regex.compile(r"(?<=[\p{L}\p{M}])[\-\u2010\u00ad][ \t]*+[\r\n\v\f]++[ \t]*+(?=\p{Ll})")
+
+_TELEPHONE = regex.compile(
+    r"(?<![\w+]|\d[ \-./])"
+    r"(?P<begin>\+[ ]?(?=[1-9])|(?=0)|(?=\(\d)|(?=[178][ \-.]?\()|(?=(?:1[ \-.])?\d{3}[ \-.]\d{3}[ \-.]\d{4}(?!\d))"
+    r"|(?=[178]\d{10}(?!\d)))"
+    r"(?P<number>\(?\d(?:[ \-./()]{0,3}\d){6,15})(?![\w])"
+)
+"""Telephone numbers: international ones, and national ones that begin with 0 or "(", or are written as in America."""
+
+_COUNTRY = regex.compile(r"(?:1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|\d{3})0?", regex.ASCII)
+"""The code of a country, none of which begins another one, and a 0 that is dialled within it only."""
+
+_NATIONAL_PREFIX = regex.compile(r"[178](?=\d{10}$)")
+"""What is dialled first in America and Russia; 7 and 1 are also their codes, without a +."""
+
+
 def read_words(text: str, language: str | None = None) -> list[Word]:
     """The words of a text with their forms, in order; `language` is one that passes `check_language`."""
     words: list[Word] = []
-    for token in _TOKEN.findall(softly_plain(text)):
+    plain_text = softly_plain(_HYPHEN_AT_LINE_END.sub(_joint, text))
+    for token in _TOKEN.findall(plain_text):
         read = _words_of if len(token) <= LONGEST_KEPT else _words_of.__wrapped__
         words += read(token, language)
+    for telephone in _TELEPHONE.finditer(plain_text):
+        words.append(((_subscriber(telephone),),))
     return words
+
+
+def _joint(hyphen: regex.Match[str]) -> str:
+    """What is left of a hyphen at a line's end: nothing of a soft one, and a joint of others, as of "e-mail"."""
+    return "" if hyphen[0].startswith("\u00ad") else "-"
+
+
+def _subscriber(telephone: regex.Match[str]) -> str:
+    """The digits of a telephone number without the country's code and the prefix of national numbers."""
+    digits = "".join(filter(str.isdigit, telephone["number"]))
+    if telephone["begin"] or digits.startswith("00"):
+        international = digits if telephone["begin"] else digits.removeprefix("00")
+        return _COUNTRY.sub("", international, count=1) or digits
+    if digits.startswith("0"):
+        return digits[1:]
+    return _NATIONAL_PREFIX.sub("", digits)
 
 
 def surface_words(text: str) -> list[str]:
@@ -257,12 +297,27 @@ def _spaced(token: str, language: str | None) -> Word:
         ways += [[parts[0] + parts[1], parts[2]], [parts[0], parts[1] + parts[2]]]
     if joined := _joined(valued):
         ways.append(joined)
-    spelled = ([_spellings(lower(part, language), language) for part in way] for way in ways)
+    spelled = ([_spellings(lower(part, language), language) for part in _without_letter(way)] for way in ways)
     forms = tuple(dict.fromkeys(chain.from_iterable(zip(*parts, strict=True) for parts in spelled)))
     if letters == token or len(letters) > 2 or not letters.isalpha():
         return forms
     signed = (lower(token, language),)
     return (signed,) if len(letters) == 1 else (signed, *forms)
+
+
+MOST_LETTERS_OF_CODE, LEAST_DIGITS_OF_CODE = 2, 3
+"""Letters before so many digits that name nothing alone; one letter does not before any digits."""
+
+
+def _without_letter(parts: list[str]) -> list[str]:
+    """The parts of a word without the letters of a code: "E-403" is not asked for by an E."""
+    kept: list[str] = []
+    for place, part in enumerate(parts):
+        number = parts[place + 1] if place + 1 < len(parts) else ""
+        most = MOST_LETTERS_OF_CODE if len(number) >= LEAST_DIGITS_OF_CODE else 1
+        if not (number.isdigit() and part.isalpha() and len(part) <= most):
+            kept.append(part)
+    return kept
 
 
 def _without_grouping(number: regex.Match[str]) -> str:
@@ -341,6 +396,32 @@ def question_key(text: str) -> str:
     if "ı" in lowered:
         lowered = _LETTERS_OF_WORD.sub(_dotted, lowered)
     return " ".join(_KEPT.findall(_JOINED_IN_KEYS.sub("", lowered).replace(SOFT, ""))) or " ".join(lowered.split())
+
+
+_CAPITAL_I = regex.compile(r"\b(?=\w*I)(?![\p{L}]*[QWXqwx])\p{L}{2,}\b")
+
+MOST_CAPITALS = 3
+"""Different words with a capital I up to which each may be Turkish or not; of more, all are, or none."""
+
+
+def question_keys(text: str) -> tuple[str, ...]:
+    """The keys of a question: one; of a text with a capital I, which Turkish has for ı, also those with that letter.
+
+    Two questions are the same word for word if they share a key.
+    """
+    words = [*dict.fromkeys(_CAPITAL_I.findall(text))] if "I" in text else []
+    if not words:
+        return (question_key(text),)
+    some = (
+        [[word for place, word in enumerate(words) if number >> place & 1] for number in range(2 ** len(words))]
+        if len(words) <= MOST_CAPITALS
+        else [[], words]
+    )
+    return tuple(dict.fromkeys(question_key(_in_turkish(text, frozenset(each))) for each in some))
+
+
+def _in_turkish(text: str, words: frozenset[str]) -> str:
+    return _CAPITAL_I.sub(lambda word: word[0].replace("I", "ı") if word[0] in words else word[0], text)
 
 
 def _dotted(word: regex.Match[str]) -> str:

@@ -25,6 +25,14 @@ Words = tuple[str, ...]
 
 
 @dataclass(frozen=True)
+class SearchedForm:
+    """A question as it is searched, with what was asked and what is searched in its place, if anything."""
+
+    text: str
+    replaced: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Synonyms:
     """The synonyms of a file, for the stemmer of a language: words as they are compared -> `others`, searched, too.
 
@@ -40,6 +48,10 @@ class Synonyms:
         return frozenset(word for key in self.others for word in key)
 
     def forms(self, question: str) -> list[str]:
+        """The texts of `searched`."""
+        return [form.text for form in self.searched(question)]
+
+    def searched(self, question: str) -> list[SearchedForm]:
         """The question; then with each of its synonyms replaced, one at a time; then two at a time, and so on."""
         words = tuple(_read(question, self.language, self._known_words))
         keys = _keys(words, self.language)
@@ -51,18 +63,20 @@ class Synonyms:
             if length:
                 places.append((i, length, self.others[keys[i : i + length]]))
             i += length or 1
-        return [question, *islice(_replaced(words, places), MOST - 1)]
+        return [SearchedForm(question), *islice(_replaced(words, places), MOST - 1)]
 
 
-def _replaced(words: Words, places: Sequence[tuple[int, int, tuple[Words, ...]]]) -> Iterator[str]:
+def _replaced(words: Words, places: Sequence[tuple[int, int, tuple[Words, ...]]]) -> Iterator[SearchedForm]:
     """The forms with one place replaced, then with two, and so on: each with every synonym of its places."""
     for count in range(1, len(places) + 1):
         for some in combinations(places, count):
             for others in product(*(others for _, _, others in some)):
                 form = list(words)
+                replaced: list[tuple[str, str]] = []
                 for (start, length, _), other in zip(reversed(some), reversed(others), strict=True):
+                    replaced.append((" ".join(words[start : start + length]), " ".join(other)))
                     form[start : start + length] = other
-                yield " ".join(form)
+                yield SearchedForm(" ".join(form), tuple(replaced))
 
 
 def _keys(words: Words, language: str | None) -> Words:

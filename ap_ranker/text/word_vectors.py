@@ -72,8 +72,8 @@ def read_vectors(source: str | Path) -> WordVectors:
     path = Path(source)
     if what_is_at(path) == "nothing":
         raise InputError(
-            f"No word vectors at {str(source)!r}: expected a GloVe, word2vec or fastText file, a checkpoint, "
-            f"or one of {GLOVE}, encoder."
+            f"{str(source)!r}: expected word vectors (a GloVe, word2vec or fastText file, a checkpoint, or one of "
+            f"{GLOVE}, encoder), found nothing there."
         )
     read = _read_binary if path.name.removesuffix(".gz").endswith(".bin") else _read_text
     with open_file(path) as file:
@@ -116,7 +116,9 @@ def _dimensions(field: bytes, path: Path) -> int:
 def _read_binary(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]:
     header = file.readline(100).split()
     if len(header) != 2 or not all(field.isdigit() for field in header):
-        raise InputError(f"{path}: expected binary word2vec, whose first line is '<words> <dimensions>'.")
+        raise InputError(
+            f"{path}: expected binary word2vec, whose first line is '<words> <dimensions>', found another first line."
+        )
     count, dimensions = int(header[0]), _dimensions(header[1], path)
     for word_number in range(1, count + 1):
         word = bytearray()

@@ -15,12 +15,12 @@ from ap_ranker.data.split import DEV
 from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import (
-    MIN_QUESTIONS,
+    Certainty,
+    Fit,
     Rankings,
     cross_measure,
-    fit,
+    fit_with_certainty,
     measure,
-    questions_needed,
     rank,
     with_hidden,
     with_random_questions,
@@ -34,6 +34,7 @@ from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration, key
 from ap_ranker.training.card import calibration_section, card_with_calibration
+from ap_ranker.training.prior_calibration import prior_calibration
 
 SCORES = {MODEL: "the model's score", FUSED: "BM25's score added"}
 """Kind of score -> its name in words."""
@@ -59,12 +60,17 @@ class SplitReport:
 
 @dataclass(frozen=True)
 class CalibrationReport:
-    """What `calibrate` measured on `dev` and, if given, `test`; the files it wrote; what to be wary of, in words."""
+    """What `calibrate` measured on `dev` and, if given, `test`; the files it wrote; what to be wary of, in words.
+
+    `certainty` tells for the `key` of each target precision, of the score that answers are ranked by, how sure its
+    threshold is.
+    """
 
     splits: Mapping[str, SplitReport]
     files: Sequence[str]
     warnings: Sequence[str]
     precisions: Sequence[float]
+    certainty: Mapping[str, Certainty]
 
     def as_json(self) -> dict[str, Any]:
         """Split -> kind of score -> what `measure` tells of it."""
@@ -90,18 +96,18 @@ def calibrate(
 
     The questions, data sets, files or folders, are `dev` to fit to, by default those that training has set aside
     (`dev.jsonl` in the checkpoint), and `test` to measure on, if there are others. Without any, the known wordings of
-    the FAQ `answers` are asked, each as if nobody had known it. An untrained checkpoint's prior counts beside them, the
-    less the more questions there are. Nothing is written if no target precision can be shown to be reached.
+    the FAQ `answers` are asked, each as if nobody had known it. One question is enough: what was learnt from other FAQs
+    counts beside them, the less the more questions there are. `certainty` of the report says how much they tell.
 
     What is told of `dev` is measured on each question by a fit to the others, none of which is a near copy of it.
 
     Some questions should be unanswerable; if none is, right answers are hidden, so that a `share` of them (.1) is.
-    `precisions` are target shares of right answers among those returned, by default those of `PRECISIONS` that the
-    number of questions allows. `answers` (the FAQ of the training), `wordings` (`train.*` of a folder), `device` and
-    `columns` are as for `evaluate`.
+    `precisions` are target shares of right answers among those returned, by default `PRECISIONS`; others lie between
+    these (`Calibration.threshold`). `answers` (the FAQ of the training), `wordings` (`train.*` of a folder), `device`
+    and `columns` are as for `evaluate`.
 
     Raises:
-        InputError: no such checkpoint on this machine, unusable data, too few questions, a number out of range.
+        InputError: no such checkpoint on this machine, unusable data, no question, a number out of range.
         WriteError: the checkpoint cannot be written.
     """
     folder = Path(checkpoint)
@@ -124,15 +130,15 @@ def calibrate(
         dev, answers_of["dev"] = folder / DEV, answers or _trained_answers(folder, ranker.config.training)
     sources = {split: source for split, source in (("dev", dev), ("test", test)) if source is not None}
     data = {split: read(source, split, answers=answers_of[split]) for split, source in sources.items()}
-    precisions, warnings = _reachable(precisions, data["dev"])
+    precisions, warnings = sorted(set(precisions or PRECISIONS)), []
     unanswerable = {split: len(each.questions) - len(each.answerable) for split, each in data.items()}
     if share is not None and all(unanswerable.values()):
         raise InputError(
             f"{data['dev'].name}: it has questions without a right answer, so share, which is for data without them, "
             "has no effect. Leave it out."
         )
-    prior = _prior_of(ranker.config, basis)
-    fits: dict[str, Calibration] = {}
+    prior = _prior_of(ranker.config, basis) or prior_calibration(ranker, data["dev"].answers)
+    made: dict[str, Fit] = {}
     splits = {}
     for split, dataset in data.items():
         warnings += easy_warnings(dataset, ranker.seen_in_training([question.text for question in dataset.questions]))
@@ -143,9 +149,12 @@ def calibrate(
         rankings = {kind: own if hidden is None else with_hidden(own, hidden) for kind, (own, _) in parted.items()}
         candidates = float(np.mean([len(right) for right in rankings[MODEL].right[:count]]))
         title, crossed = f"{count:,} questions of {dataset.name}", None
-        if not fits:  # dev is the first
-            for kind, ranked in rankings.items():
-                fits[kind] = replace(fit(ranked, precisions, prior.get(kind)), floor=parted[kind][1], basis=basis)
+        if not made:  # dev is the first
+            made = {kind: fit_with_certainty(ranked, precisions, prior.get(kind)) for kind, ranked in rankings.items()}
+            served, ranked = list(made.values())[-1], list(rankings.values())[-1]
+            certainty = {key(each): served.certainty(ranked, each) for each in precisions}
+            floors = {kind: floor for kind, (_, floor) in parted.items()}
+            fits = {kind: replace(one.calibration, floor=floors[kind], basis=basis) for kind, one in made.items()}
             crossed = _cross_measured(fits, parted, dataset, precisions, prior, hidden)
             title += ", fitted to them" if crossed is None else ", each by a fit to others"
         scores = crossed or {kind: measure(fits[kind], ranked) for kind, ranked in rankings.items()}
@@ -153,17 +162,20 @@ def calibrate(
     if hidden is not None:
         title += "; each is counted again with its right answers hidden"
     warnings = list(dict.fromkeys(warnings))
-    if not any(each.thresholds for each in fits.values()):
-        reason = "no target precision was reached, so nothing was written: the search stays as it was."
-        return CalibrationReport(splits, [], [*warnings, reason], precisions)
-    card = card_with_calibration(folder, calibration_section(questions=title, scores=SCORES, measured=scores))
-    faq = FAQSketch.with_language([answer.text for answer in data["dev"].answers])
-    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), calibration=fits, prior=prior, faq=faq))
-    files = ["config.json"]
-    if card is not None:
-        write_text_atomically(folder / CARD, card)
-        files.append(CARD)
-    return CalibrationReport(splits, files, warnings, precisions)
+    section = calibration_section(questions=title, scores=SCORES, measured=scores)
+    files = _write(folder, section, data["dev"], {"calibration": fits, "prior": prior})
+    return CalibrationReport(splits, files, warnings, precisions, certainty)
+
+
+def _write(folder: Path, section: str, faq: Dataset, fits: Mapping[str, Mapping[str, Calibration]]) -> list[str]:
+    """Write what was fitted on a FAQ into its checkpoint and card, and return the names of these files."""
+    card = card_with_calibration(folder, section)
+    sketch = FAQSketch.with_language([answer.text for answer in faq.answers])
+    write_checkpoint_config(folder, replace(read_checkpoint_config(folder), faq=sketch, **fits))
+    if card is None:
+        return ["config.json"]
+    write_text_atomically(folder / CARD, card)
+    return ["config.json", CARD]
 
 
 def _cross_measured(
@@ -174,7 +186,7 @@ def _cross_measured(
     prior: Mapping[str, Calibration],
     hidden: float | None,
 ) -> dict[str, dict[str, Any]] | None:
-    """Kind of score -> what `cross_measure` tells of it; `None` if there are too few questions."""
+    """Kind of score -> what `cross_measure` tells of it; `None` if the questions cannot be divided."""
     texts = [question.text for question in dataset.questions]
     scores = {}
     for kind, (own, _) in parted.items():
@@ -193,13 +205,12 @@ def _prior_of(config: CheckpointConfig, basis: Basis) -> dict[str, Calibration]:
 
 
 def _own_wordings(faq: Dataset) -> Dataset:
-    """A FAQ's own further wordings as questions; InputError if they are too few."""
+    """A FAQ's own further wordings as questions; InputError if there are none."""
     data = leave_one_out(faq)
-    if len(data.questions) < MIN_QUESTIONS:
+    if not data.questions:
         raise InputError(
-            f"{faq.name}: expected at least {MIN_QUESTIONS} wordings of entries beside their stored questions, found "
-            f"{len(data.questions)}. Add some in a column wordings, or name questions of users: ap-ranker calibrate "
-            "CHECKPOINT DEV.csv"
+            f"{faq.name}: expected wordings of entries beside their stored questions, found none. Add some in a column "
+            "wordings, or name questions of users: ap-ranker calibrate CHECKPOINT DEV.csv"
         )
     return data
 
@@ -215,20 +226,3 @@ def _trained_answers(folder: Path, training: Mapping[str, Any]) -> Path | None:
     if faq and not faq.is_file():
         raise InputError(f"{folder}: expected the FAQ of its training, {faq}, found none. Name it: --answers FAQ.csv")
     return faq
-
-
-def _reachable(wanted: Sequence[float] | None, dev: Dataset) -> tuple[list[float], list[str]]:
-    """The target precisions to calibrate for, and warnings about those of `PRECISIONS` that are left out."""
-    found = len(dev.answerable)
-    precisions = sorted(set(wanted or PRECISIONS))
-    reached = [precision for precision in precisions if found >= questions_needed(precision)]
-    refused = [precision for precision in precisions if precision not in reached]
-    if refused and (wanted or not reached):
-        precision = refused[-1 if wanted else 0]
-        raise InputError(
-            f"{dev.name}: expected at least {questions_needed(precision):,} questions with a right answer to calibrate "
-            f"for precision {key(precision)}, found {found:,}: even if all were answered right, that could be chance. "
-            f"Add questions{', or choose a lower --precision' if found >= MIN_QUESTIONS else ''}."
-        )
-    left_out = "precision {} left out: it needs {:,} questions, found {:,}."
-    return reached, [left_out.format(key(each), questions_needed(each), found) for each in refused]

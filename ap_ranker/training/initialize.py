@@ -20,6 +20,7 @@ from ap_ranker.models.spec import Inputs
 from ap_ranker.models.transformer_encoder import AT_ONCE
 from ap_ranker.models.weights import difference
 from ap_ranker.ranking.checkpoint import CheckpointConfig, round_as_stored
+from ap_ranker.ranking.priors import MULTILINGUAL, init_command
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.language_detection import LANGUAGES, detect_language
 from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, TokenBatch, WordTokenizer
@@ -135,11 +136,14 @@ def _with_encoder(
 def _warn_of_languages(text: str) -> None:
     parts = [text[start : start + PART] for start in range(0, len(text), PART)]
     foreign = Counter(code for part in parts if (code := detect_language(part)) and code != "en")
+    most = foreign.most_common(2)
     if foreign.total() > FOREIGN * len(parts):
         logger.warning(
-            "Texts are in %s, but the default encoder has read English only. A multilingual one ranks better: "
-            "ap-ranker train FAQ.csv --encoder NAME_OR_FOLDER --output checkpoints/faq",
-            " and ".join(LANGUAGES[code] for code, _ in foreign.most_common(2)),
+            "Texts are in %s, but the default encoder has read English only. A multilingual one ranks better: %s; then "
+            "name it with --model, or train it: ap-ranker train FAQ.csv --encoder %s --output checkpoints/faq",
+            " and ".join(LANGUAGES[code] for code, _ in most),
+            init_command(most[0][0] if len(foreign) == 1 else None),
+            MULTILINGUAL,
         )
 
 
@@ -198,7 +202,9 @@ def _load_start(model: AnswerModel, words: Sequence[str], start: Ranker, by_word
     own, learnt = model.state_dict(), start.model.state_dict()
     shapes = ({name: tuple(value.shape[name in by_word :]) for name, value in each.items()} for each in (own, learnt))
     if unequal := difference(*shapes):
-        raise InputError(f"{start.source}: expected a checkpoint of the same architecture to start from ({unequal}).")
+        raise InputError(
+            f"{start.source}: expected a checkpoint of the same architecture to start from, found another ({unequal})."
+        )
     row_of = {word: row for row, word in enumerate(words)}
     known = [(row_of[word], row) for row, word in enumerate(start.tokenizer.words) if word in row_of]
     rows, learnt_rows = torch.tensor(known).T

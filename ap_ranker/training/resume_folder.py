@@ -67,7 +67,7 @@ class ResumeFolder(TrainerCallback):
             advice += ", with --resume too to continue the unfinished run" if unfinished else ""
             if not is_checkpoint(self.output):
                 advice = "it holds something else: name another one"
-            raise InputError(f"{self.output}: expected a folder that does not exist yet; {advice}.")
+            raise InputError(f"{self.output}: expected a folder that does not exist yet, found one; {advice}.")
         if unfinished and not overwrite:
             raise InputError(
                 f"{self.folder} holds an unfinished run: add --resume to continue it, or --overwrite to start over."
@@ -76,6 +76,10 @@ class ResumeFolder(TrainerCallback):
     def of_step(self, step: int) -> Path:
         """The folder of a state."""
         return self.folder / f"checkpoint-{step}"
+
+    def step_of(self, state: Path) -> int:
+        """The step of a state's folder."""
+        return int(state.name.removeprefix("checkpoint-"))
 
     @contextmanager
     def held(self, *, resume: bool) -> Iterator[Path | None]:
@@ -86,7 +90,7 @@ class ResumeFolder(TrainerCallback):
         self._resumes = resume and self.last is not None
         if resume and not self.folder.is_dir():
             raise InputError(
-                f"Nothing to resume: expected an unfinished run in {str(self.folder)!r}. Leave out --resume."
+                f"{str(self.folder)!r}: expected an unfinished run to resume, found none. Leave out --resume."
             )
         if process_number() != 0:
             yield self.last if resume else None
@@ -100,6 +104,9 @@ class ResumeFolder(TrainerCallback):
                 if self.of_step(step) == last:
                     break
                 self._remove(step)
+            if last is None:
+                for file in self.folder.glob("dev-scores-*"):  # of another run
+                    file.unlink()
             try:
                 yield last
             finally:

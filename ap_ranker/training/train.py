@@ -23,10 +23,9 @@ from ap_ranker.data.dataset import Dataset, answerable, sample_questions
 from ap_ranker.data.split import DEV, question_lines
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.calibration_fit import MIN_QUESTIONS
+from ap_ranker.evaluation.dev_choice import DevChoice, Epoch
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
-from ap_ranker.evaluation.evaluation_set import EvaluationSet, FusionFit
-from ap_ranker.evaluation.scoring import CandidateScores
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.files import WriteError, writing
 from ap_ranker.models.base import JudgedCandidates
 from ap_ranker.models.base import States as TextStates
@@ -46,11 +45,12 @@ from ap_ranker.ranking.checkpoint import (
     save_checkpoint,
     trained_forms,
     trained_lines,
+    write_checkpoint_config,
 )
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.ranker import Ranker, resolve_device
-from ap_ranker.ranking.rule import Weights
+from ap_ranker.ranking.verdict import Verdict
 from ap_ranker.text.near_copies import near_any
 from ap_ranker.training.augment import with_answer_sentences
 from ap_ranker.training.batches import Batches
@@ -61,8 +61,10 @@ from ap_ranker.training.distributed import wait_for_all
 from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
 from ap_ranker.training.initialize import initialize_from, initialize_model, settings_of_start, with_effort
 from ap_ranker.training.objectives import objective_spec
+from ap_ranker.training.prior_calibration import prior_calibration
 from ap_ranker.training.progress import Progress, quiet
 from ap_ranker.training.resume_folder import DIGEST, ResumeFolder, check_same, seconds_so_far
+from ap_ranker.training.search_before import verdict_of_training
 from ap_ranker.training.teacher import Teacher
 from ap_ranker.training.trainer import AnswerTrainer
 
@@ -80,13 +82,15 @@ class TrainingResult:
     """The best model of a run, and its results on the dev questions, beside BM25's.
 
     `best_epoch` is that of its weights, 0 if it is untrained; `seconds` took the run, from building the vocabulary to
-    evaluating the dev questions.
+    evaluating the dev questions. The verdict compares the search with this model with the one before; `None` without a
+    training, or if the candidates of the data were judged one by one, which no search has.
     """
 
     ranker: Ranker
     dev: EvaluationReport
     best_epoch: int
     seconds: float
+    verdict: Verdict | None = None
 
 
 def train(
@@ -98,6 +102,7 @@ def train(
     vectors: PretrainedVectors | None = None,
     teacher: Teacher | None = None,
     start: Ranker | None = None,
+    before: Ranker | None = None,
     device: str | None = None,
     resume: bool = False,
     callbacks: tuple[TrainerCallback, ...] = (),
@@ -115,6 +120,8 @@ def train(
         teacher: a model to learn from beside the labels, as `distill` does.
         start: a checkpoint of the same model, trained on other data, whose weights the run begins with; it decides the
             options that `config` leaves open.
+        before: the checkpoint of the search that the new one may replace; by default the start, or else none: the
+            untrained search. The verdict says whether the new one is at least as good.
         device: `auto`, `cpu`, `cuda:0`; `None` means `auto`.
         resume: continue from `<output>.training`.
         callbacks: of the `transformers` Trainer.
@@ -171,20 +178,19 @@ def train(
         ranker = Ranker(model, tokenizer, place, cache=EncodingCache(0))  # evaluates states as they are stored
 
         # 2. Train, and evaluate the best epoch beside BM25.
-        known = with_wordings(dev, data)
+        known = with_wordings(with_wordings(dev, data), dev)  # as in a search; no question meets its own text
         dev_set = EvaluationSet(sample_questions(known, config.dev_questions, config.seed), language=config.language)
-        best_epoch, scores = 0, None
         with model.cache_frozen_states(outlives=not data.has_feedback):
             # Also in a resumed run, which may keep the untrained model in the end.
             if start is None or not objective.needs_gradient:  # a trained model's weights are better than fitted ones
                 model.fit(_judged_candidates(ranker, data, config, on_progress))
             if objective.needs_gradient and config.epochs != 0:
                 trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, states, started, callbacks, last)
-                best_epoch, scores = _learn(trainer, last, on_progress)
-            scores = _scores(dev_set, ranker, on_progress) if scores is None else scores
-        fusion = FusionFit.of(dev_set, ranker, scores, untrained=best_epoch == 0)
-        scores, weights = fusion.fitted(scores)
-        report, seconds = _dev_report(fusion, scores, weights, data), time.perf_counter() - started
+                choice = _learn(trainer, last, on_progress)
+            else:
+                choice = DevChoice.of([_epoch(0, dev_set, ranker, on_progress)])
+        weights, best_epoch, report = choice.weights, choice.best.number, _dev_report(choice, data)
+        seconds = time.perf_counter() - started
 
         # 3. Write the checkpoint.
         ranker.config = CheckpointConfig(
@@ -211,13 +217,16 @@ def train(
         )
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if process_number() == 0:
+            ranker.config = replace(
+                ranker.config, verdict=_verdict(choice, ranker, data, config, before or start, device)
+            )
             files = _question_files(data, dev, learnt, start)
             card = model_card(ranker.config, report, _machine(place), batches, about)
             calibrated = partial(_calibrate, dev=known, ranker=ranker, device=device)
             save_checkpoint(output, ranker.config, model, tokenizer, card, files, finish=calibrated)
             ranker.config = read_checkpoint_config(output)
             states.remove()
-        return TrainingResult(ranker, report, best_epoch, seconds)
+        return TrainingResult(ranker, report, best_epoch, seconds, ranker.config.verdict)
 
 
 def train_or_load(
@@ -261,8 +270,13 @@ def _recipe(config: TrainingConfig, data: Dataset, teacher: Teacher | None) -> R
 
 
 def _calibrate(draft: Path, *, dev: Dataset, ranker: Ranker, device: str | None) -> None:
-    """Calibrate a checkpoint before it takes its place, so that none there is without, by the model in memory."""
-    if not dev.judged and len(dev.answerable) >= MIN_QUESTIONS and len(dev.answers) <= CALIBRATED_ANSWERS:
+    """Calibrate a checkpoint before it takes its place, by the model in memory, with any number of dev questions.
+
+    Of a large FAQ, or one whose candidates were judged, what was learnt from others stays its calibration.
+    """
+    config, priors = read_checkpoint_config(draft), prior_calibration(ranker, dev.answers)
+    write_checkpoint_config(draft, replace(config, calibration=priors, prior=priors))
+    if not dev.judged and dev.answerable and len(dev.answers) <= CALIBRATED_ANSWERS:
         written = read_checkpoint_config(draft), ranker.model.eval(), ranker.tokenizer
         held = load_shared(draft, ranker.device, written)
         try:
@@ -299,22 +313,28 @@ def _question_files(data: Dataset, dev: Dataset, learnt: Dataset, start: Ranker 
     }
 
 
-def _dev_report(fusion: FusionFit, scores: CandidateScores, weights: Weights, data: Dataset) -> EvaluationReport:
-    """The report on the dev questions, each ranked by weights that were fitted to others, and which questions are new.
+def _verdict(
+    choice: DevChoice, ranker: Ranker, data: Dataset, config: TrainingConfig, before: Ranker | None, device: str | None
+) -> Verdict | None:
+    """Whether the new checkpoint should take the place of the one before; `None` if there is nothing to compare."""
+    if data.judged or config.epochs == 0:
+        return None
+    ranker.model.eval()
+    return verdict_of_training(choice, ranker, data, config, before, device)
 
-    Only the epoch was chosen on all of them.
-    """
+
+def _dev_report(choice: DevChoice, data: Dataset) -> EvaluationReport:
+    """The cross-fitted report on the dev questions, and which of them are new."""
     seen = {question.text for question in data.questions}
     seen |= {text for answer in data.answers for text in answer.wordings}
-    dev_set = fusion.evaluation_set
-    texts = [question.text for question in dev_set.questions]
+    texts = [question.text for question in choice.best.evaluation_set.questions]
     near = near_any(set(texts), seen)
-    report = dev_set.cross_fitted(fusion, scores, weights)
-    return replace(report, near=np.array([text in near for text in texts]))
+    return replace(choice.report(), near=np.array([text in near for text in texts]))
 
 
-def _scores(dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> CandidateScores:
-    return dev.timed_scores(ranker, lambda done, total: on_progress("scoring the dev questions", done, total))
+def _epoch(number: int, dev: EvaluationSet, ranker: Ranker, on_progress: Progress) -> Epoch:
+    scores = dev.timed_scores(ranker, lambda done, total: on_progress("scoring the dev questions", done, total))
+    return Epoch.of(number, dev, ranker, scores)
 
 
 def _machine(device: torch.device) -> str:
@@ -338,30 +358,32 @@ def _judged_candidates(
     on_progress("fitting to training questions", len(data.questions), len(data.questions))
 
 
-def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> tuple[int, CandidateScores | None]:
-    """Train by gradient, and load the weights of the best epoch; it is 0 if the untrained model is better.
-
-    Its scores of the dev questions are `None` if the epoch was before an interruption.
-    """
+def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> DevChoice:
+    """Train by gradient, and load the weights of the best epoch; it is 0 if the untrained model is better."""
     model, state = trainer.ranker.model, str(last) if last else None
     folder = Path(str(trainer.args.output_dir))
+    before: list[Epoch] = []
     with quiet("transformers"), writing(folder), _freed_memory_kept():  # its log is about its own model classes
-        if pretrained := model_spec(trainer.config.model).pretrained:  # training must not make its encoder worse
+        if model_spec(trainer.config.model).pretrained:  # training must not make its encoder worse
             untrained = {name: each.detach().clone() for name, each in model.named_parameters() if each.requires_grad}
-            scores = _scores(trainer.dev, trainer.ranker, on_progress)
-            mrr = trainer.dev.measures_before_fitting(trainer.ranker, scores)["MRR"]
+            before = [_epoch(0, trainer.dev, trainer.ranker, on_progress)]
         if last and trainer.accelerator.scaler is None:  # a GPU in half precision began this run
             (last / SCALER_NAME).unlink(missing_ok=True)
         trainer.train(resume_from_checkpoint=state)
         if trainer.collator.instructive == {False}:
             advice = "Are all answers nearly equal, or batch_size 1, or negatives 0?"
             logger.warning("Nothing was learnt: no batch had a wrong answer to any of its questions. %s", advice)
-        if pretrained and mrr >= (trainer.state.best_metric or 0.0):
+        epochs = [*before, *trainer.kept.epochs]
+        if before and before[0].mrr() >= (trainer.state.best_metric or 0.0):
             model.load_state_dict(untrained, strict=False)
             logger.info("No epoch ranks the dev questions better than the untrained encoder, which is kept.")
-            return 0, scores
-    best = trainer.state.best_global_step or trainer.state.global_step
-    return round(best / len(trainer.batches)), trainer.scores.get(best)
+            return DevChoice(epochs, before[0])
+    step = trainer.state.best_global_step or trainer.state.global_step
+    best = trainer.kept.of_step(step)
+    if best is None:  # an earlier release began this run, which kept no scores
+        best = _epoch(round(step / len(trainer.batches)), trainer.dev, trainer.ranker, on_progress)
+        epochs.append(best)
+    return DevChoice(epochs, best)
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, Traini
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from ap_ranker.errors import extra_for
+from ap_ranker.evaluation.dev_choice import Epoch
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
-from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.base import AnswerModel, States
 from ap_ranker.models.spec import Recipe
 from ap_ranker.ranking.checkpoint import round_as_stored
@@ -26,6 +26,7 @@ from ap_ranker.text.tokenizer import TokenBatch
 from ap_ranker.training.batches import Batches, EachEpoch
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import OnOneDevice, gather, mention_other_gpus, share
+from ap_ranker.training.epoch_scores import EpochScores
 from ap_ranker.training.objectives import IGNORE, NEGATIVE, ScoredBatch, objective_spec, relevance
 from ap_ranker.training.resume_folder import SECONDS, ResumeFolder, epochs_so_far
 
@@ -77,8 +78,8 @@ class Scorer(nn.Module):
 class AnswerTrainer(Trainer):
     """Optimises the objectives, and evaluates each epoch by the ranking of the dev questions.
 
-    `scores` are those of the best and the last epoch: step -> result of `EvaluationSet.timed_scores`, unless it was
-    before an interruption. A run that goes on from its `last` state has waited for a better epoch as long as before.
+    `kept` has what each epoch scored the dev questions, also those before an interruption. A run that goes on from its
+    `last` state has waited for a better epoch as long as before.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class AnswerTrainer(Trainer):
             self.remove_callback(default)
         for callback in callbacks:  # added last, as they may derive from the removed ones
             self.add_callback(callback)
-        self.scores: dict[int, CandidateScores] = {}
+        self.kept = EpochScores(dev, states.folder)
         self.config, self.recipe, self.ranker, self.dev, self.collator = config, recipe, ranker, dev, batches
         self.started, self.classes, self.own_negatives = started, batches.classes, batches.own_negatives
         sampler = EachEpoch(batches.order(recipe), len(batches.pairs), config.seed)
@@ -119,6 +120,8 @@ class AnswerTrainer(Trainer):
         # The same batches in every process: each computes its share of a batch.
         self.batches: DataLoader[Any] = DataLoader(pairs, sampler=sampler, collate_fn=batches, **settings)
         self.batches.set_epoch = sampler.set_epoch  # called before each epoch
+        if last is not None:
+            self.kept.load(states.step_of(last), len(self.batches))
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         return self.batches
@@ -181,11 +184,10 @@ class AnswerTrainer(Trainer):
         learnt = self.ranker.model.named_parameters()
         round_as_stored((name, weight) for name, weight in learnt if weight.requires_grad)
         scores = self.dev.timed_scores(self.ranker)
-        found = self.dev.measures_before_fitting(self.ranker, scores)
-        measures = {f"{metric_key_prefix}_{name}": value for name, value in found.items()}
-        best = self.state.best_global_step  # before this epoch: the Trainer updates it after this call
-        self.scores = {step: kept for step, kept in self.scores.items() if step == best}
-        self.scores[self.state.global_step] = scores
+        step = self.state.global_step
+        epoch = Epoch.of(round(step / len(self.batches)), self.dev, self.ranker, scores)
+        self.kept.add(step, epoch)
+        measures = {f"{metric_key_prefix}_{name}": value for name, value in epoch.measures.items()}
         measures[SECONDS] = time.perf_counter() - self.started
         self.log(measures)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, measures)

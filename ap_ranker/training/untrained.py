@@ -11,17 +11,19 @@ from typing import Any
 import numpy as np
 
 from ap_ranker.data.dataset import Answer, Dataset
-from ap_ranker.evaluation.evaluation_set import own_wordings
+from ap_ranker.evaluation.dev_choice import own_wordings
 from ap_ranker.evaluation.weight_fit import fit_weight
 from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
 from ap_ranker.ranking.faq_sketch import FAQSketch
-from ap_ranker.ranking.priors import find_priors, floor_of, random_scores
+from ap_ranker.ranking.priors import floor_of, random_scores
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.rule import MODEL, Weights
+from ap_ranker.ranking.text_encoder import warn_of_cut_texts
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
 from ap_ranker.training.card import untrained_card
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.initialize import initialize_model
+from ap_ranker.training.prior_calibration import untrained_calibration
 
 SAMPLE = 200
 """Number of texts that the projection is fitted to: their tokens are far more than its directions."""
@@ -40,6 +42,7 @@ def write_untrained(
     stored: bool = True,
     options: Mapping[str, Any] = MappingProxyType({}),
     wordings: Sequence[Sequence[str]] = (),
+    warn_of_cuts: bool = False,
 ) -> CheckpointConfig:
     """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
 
@@ -53,14 +56,20 @@ def write_untrained(
     `wordings` are the known ones of each text, if any are, its stored question first. How much they count is fitted to
     them: each is asked as if nobody had known it (`leave_one_out`), of at most 300 entries.
 
+    `warn_of_cuts` logs how many texts are too long for the encoder; a search over the checkpoint does so itself.
+
     InputError if there is no such encoder, or the folder cannot be written.
     """
     config = TrainingConfig("ap-transformer", options, epochs=0, language=language)
     rows = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
     sample = Dataset("sample", [Answer(str(row), texts[row]) for row in rows], [])
     model, tokenizer, inputs = initialize_model(sample, config, config.model_options, None, resolve_device(None))
+    tokens, n_cut = tokenizer.encode(texts)
+    tokenizer.told_of_cuts = True  # a sample of the texts is read below, of which no count is worth a warning
+    if n_cut and warn_of_cuts:
+        warn_of_cut_texts(n_cut, len(texts), tokenizer.max_tokens)
     if model.statistics is not None:
-        model.statistics.count(tokenizer.encode(texts)[0])
+        model.statistics.count(tokens)
     sketch = FAQSketch.with_language(texts)
     checkpoint = CheckpointConfig(
         config.model,
@@ -77,13 +86,14 @@ def write_untrained(
         ranker = Ranker(model.eval(), tokenizer, resolve_device(None), checkpoint)
         if any(wordings):
             checkpoint = replace(checkpoint, wording_weight=_wording_weight(ranker, texts, wordings))
-        scores = random_scores(ranker, texts)
-        priors = find_priors(model.state_dict())
-        prior = None if priors is None else priors.of(sketch.language, stored=stored)
-        if prior is None:
-            checkpoint = replace(checkpoint, floor=floor_of(scores.max(axis=1)))
+            ranker.config = checkpoint
+        known = wordings if any(wordings) else [()] * len(texts)
+        answers = [Answer(str(row), text, tuple(known[row])) for row, text in enumerate(texts)]
+        calibration = untrained_calibration(ranker, answers, stored=stored)
+        if calibration is None:
+            checkpoint = replace(checkpoint, floor=floor_of(random_scores(ranker, texts).max(axis=1)))
         else:
-            checkpoint = replace(checkpoint, calibration={MODEL: prior.calibration(float(scores.mean()))})
+            checkpoint = replace(checkpoint, calibration={MODEL: calibration})
     card = untrained_card(checkpoint, f"{len(texts):,} texts of {source or 'the documents'}")
     save_checkpoint(Path(folder), checkpoint, model, tokenizer, card)
     return checkpoint

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ap_ranker.data.faq import Entry, Match
+from ap_ranker.data.html_cells import as_cell
 from ap_ranker.data.wordings import Wordings, read_wordings, wordings_of
 from ap_ranker.files import csv_text, write_text_atomically
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
@@ -217,8 +218,10 @@ def write_gaps(gaps: Collection[Gap], path: Path) -> None:
     rows = []
     for gap in gaps:
         first, *others = gap.questions
-        wordings, similar = ([one.text for one in others if gap.takes(one) == is_so] for is_so in (True, False))
+        wordings, similar = (
+            [as_cell(one.text) for one in others if gap.takes(one) == is_so] for is_so in (True, False)
+        )
         score = "" if first.score is None else f"{first.score:.3f}"
-        texts = first.text, "", "\n".join(wordings), "\n".join(similar)
+        texts = as_cell(first.text), "", "\n".join(wordings), "\n".join(similar)
         rows.append((*texts, gap.asked, first.nearest, score))
     write_text_atomically(path, csv_text(COLUMNS_WRITTEN, rows), private=True)

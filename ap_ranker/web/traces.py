@@ -7,9 +7,11 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, not_, select, update
 
+from ap_ranker.data.html_cells import as_cell
 from ap_ranker.errors import InputError
 from ap_ranker.files import check_output, csv_text, write_text_atomically
 from ap_ranker.text.reading import question_key
@@ -30,12 +32,18 @@ def export_judgements(database: Database, path: Path) -> int:
         with path.open(encoding="utf-8", errors="replace") as earlier:
             if COLUMNS[3] not in earlier.readline():
                 raise InputError(f"{path}: expected a new file, or an earlier export, found another. Name a new one.")
-    records = list(Judgements(database).records())
+    records = [_as_cells(record) for record in Judgements(database).records()]
     text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     if path.suffix.lower() == ".csv":
         text = csv_text(COLUMNS, [list(record.values()) for record in records])
     write_text_atomically(path, text, private=True)
     return len(records)
+
+
+def _as_cells(record: dict[str, Any]) -> dict[str, Any]:
+    """A judgement whose texts are read as they were shown, also where they look like HTML."""
+    texts = {name: as_cell(record[name]) for name in ("question", "answer", "stored_question")}
+    return record | texts
 
 
 def delete_traces(

@@ -183,7 +183,7 @@ class SearchWorkers:
                                 job.answer.set_result(answer)
             except (OSError, EOFError, InputError) as error:
                 self._fail(jobs)
-                reason = error if isinstance(error, InputError) else InputError(f"{self._setup.pipeline}: {ENDED}.")
+                reason = error if isinstance(error, InputError) else self._ended()
                 if not begun.done():
                     begun.set_exception(reason)
                     return
@@ -218,10 +218,13 @@ class SearchWorkers:
             share = min(TOGETHER, -(-len(self._jobs) // self.count))
             return [self._jobs.popleft() for _ in range(share)]
 
+    def _ended(self) -> InputError:
+        return InputError(f"{self._setup.pipeline}: {ENDED}.")
+
     def _fail(self, jobs: Iterable[_Job]) -> None:
         for job in jobs:
             if job.answer.running() or job.answer.set_running_or_notify_cancel():
-                job.answer.set_exception(InputError(f"{self._setup.pipeline}: {ENDED}."))
+                job.answer.set_exception(self._ended())
 
 
 def _receive(pipe: Connection) -> _Reply:

@@ -55,7 +55,8 @@ def test_calibrate(folder: Path) -> None:
     assert "36 questions of dev.csv, each by a fit to others" in printed
     assert "12 questions of test.csv" in printed
     config = read_checkpoint_config(folder / "ranker")
-    assert replace(config, calibration={}, faq=None) == before
+    assert replace(config, calibration={}, prior={}, faq=None) == before
+    assert {each.basis for each in config.prior.values()} == {Basis.PRIOR}
     answers = read_dataset(folder, "test").answers
     assert config.faq == FAQSketch.with_language([answer.text for answer in answers])
     assert set(config.calibration) == {"model", "fused"}
@@ -124,28 +125,33 @@ def test_again_on_the_same_questions_changes_nothing(folder: Path) -> None:
     assert made[0] == made[1] == made[3] != made[2]
 
 
-def test_too_few_questions(folder: Path) -> None:
-    with refused("few.csv … 20 … 0.8 … 5") as raised:
-        run("ranker", "few.csv")
-    assert absent("--precision", raised.value), "none is low enough for so few"
-    with refused("all.csv … 59 … 0.95 … 30 … --precision"):
-        run("ranker", "all.csv", "--precision", "0.8,0.95")
-    assert read_checkpoint_config(folder / "ranker").calibration == {}
+def test_any_number_of_questions_will_do(folder: Path) -> None:
+    """Each target then has a threshold and says how certain it is; the more questions, the more certain."""
+    (folder / "one.csv").write_text("qid,question,answer_ids\n" + QUESTIONS[0] + "\n")
+    doubts = []
+    for name, count in (("one", 1), ("few", 5), ("all", 30)):
+        report = calibrate("ranker", folder / f"{name}.csv", answers=Path("answers.csv"), device="cpu")
+        assert set(report.certainty) == {"0.8", "0.9", "0.95"}
+        for certainty in report.certainty.values():
+            assert 0 <= certainty.lower <= certainty.expected <= 1
+        doubts.append(report.certainty["0.8"].expected - report.certainty["0.8"].lower)
+        config = read_checkpoint_config(folder / "ranker")
+        for fit in config.calibration.values():
+            assert (fit.basis, fit.questions) == (Basis.QUESTIONS, count)
+            leasts = [fit.thresholds[target] for target in ("0.8", "0.9", "0.95")]
+            assert leasts == sorted(leasts)
+    assert doubts[0] > doubts[-1]
+    printed = run("ranker", "one.csv", "--answers", "answers.csv")
+    assert not absent("0.95 … Expected precision … 95 % … 1 question … 199", printed)
 
 
-def test_a_precision_that_is_not_reached(folder: Path) -> None:
+def test_wrong_first_answers_are_not_asserted(folder: Path) -> None:
     """Every other question has another right answer than the one that its words name."""
     rows = (f"{n},the {WORDS[n % 3]},{(n + n // 3 % 2) % 3 + 1}\n" for n in range(36))
     (folder / "mixed.csv").write_text("qid,question,answer_ids\n" + "".join(rows))
-    assert "not reached" in run("ranker", "mixed.csv", "--precision", "0.9")
-    assert read_checkpoint_config(folder / "ranker").calibration == {}  # nothing that could make the search worse
-
-
-def test_a_precision_that_was_not_asked_for_is_left_out(folder: Path) -> None:
-    printed = run("ranker", "all.csv")
-    assert not absent("0.95 … 59 … 30", printed)
-    assert "Candidates: 3 per question." in printed
-    assert "only 3 candidates per question" in printed
+    run("ranker", "mixed.csv", "--precision", "0.9", "--json", "numbers.json")
+    for score in json.loads((folder / "numbers.json").read_text())["dev"].values():
+        assert score["thresholds"]["0.9"]["answered"] < 0.1
 
 
 def test_pairs_are_ranked_among_the_faq(folder: Path) -> None:

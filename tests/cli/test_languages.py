@@ -137,7 +137,8 @@ def test_the_default_encoder_says_that_it_reads_english(
     assert run("ask", QUESTIONS[name], "--documents", "FAQ.csv", folder=tmp_path).code == 0
     [notice] = [text for text in caplog.messages if "has read English only" in text]
     assert {"german": "in German,", "chinese": "in Chinese,", "mixed": " and "}[name] in notice
-    assert "--encoder NAME_OR_FOLDER" in notice
+    assert "ap-ranker init --documents" in notice
+    assert ("--language german" in notice) == (name == "german")
 
 
 def test_an_english_faq_gets_no_such_notice(faq: Path, caplog: pytest.LogCaptureFixture) -> None:

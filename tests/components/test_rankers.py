@@ -32,6 +32,7 @@ from ap_ranker.models.spec import Family
 from ap_ranker.ranking.bm25 import BM25_SCORE
 from ap_ranker.ranking.checkpoint import read_checkpoint_config, write_checkpoint_config
 from ap_ranker.ranking.encode_corpus import encode_corpus
+from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Calibration
 from haystack_integrations.components.rankers.ap_ranker import ABCNNRanker, AnswerRanker, APRanker, GlobalLocalRanker
@@ -735,16 +736,23 @@ async def test_precision_leaves_out_what_is_below_its_threshold(calibrated: Path
         write_checkpoint_config(calibrated, config)
 
 
-def test_a_precision_that_was_not_calibrated_is_refused(calibrated: Path, checkpoint: Path) -> None:
-    for fuse, stored in ((False, "0.9"), (True, "0.8")):
-        ranker = AnswerRanker(model=calibrated, device=CPU, precision=0.7, fuse_scores=fuse)
-        for load in (ranker.warm_up, lambda ranker=ranker: ranker.run(query=QUERY, documents=DOCUMENTS)):
-            with refused(f"{calibrated} … 0.7 … {stored}"):
-                load()
-    with refused("ap-ranker calibrate … 0.9"):
-        AnswerRanker(model=checkpoint, device=CPU, precision=0.9).warm_up()
-    with refused("0.9"):
-        AnswerRanker(model=checkpoint, device=CPU).run(query=QUERY, documents=DOCUMENTS, precision=0.9)
+@pytest.mark.parametrize("precision", [0.001, 0.7, 0.9, 0.999])
+def test_every_precision_starts(precision: float, calibrated: Path, checkpoint: Path) -> None:
+    """Whatever was calibrated; without a calibration, nothing is asserted."""
+    for fuse in (False, True):
+        ranker = AnswerRanker(model=calibrated, device=CPU, precision=precision, fuse_scores=fuse)
+        ranker.warm_up()
+        given = ranker.run(query=QUERY, documents=DOCUMENTS)["documents"]
+        assert (
+            given
+            == AnswerRanker(model=calibrated, device=CPU, fuse_scores=fuse).run(
+                query=QUERY, documents=DOCUMENTS, precision=precision
+            )["documents"]
+        )
+    bare = AnswerRanker(model=checkpoint, device=CPU, precision=precision)
+    bare.warm_up()
+    assert bare.run(query=QUERY, documents=DOCUMENTS)["documents"] == []
+    assert bare.decide(QUERY, DOCUMENTS).outcome is Outcome.MAYBE
 
 
 def test_one_of_score_threshold_and_precision(checkpoint: Path) -> None:

@@ -138,3 +138,31 @@ def test_every_form_of_a_question_with_several_synonyms(tmp_path: Path) -> None:
 def test_a_term_is_read_as_texts_are(term: str, question: str, tmp_path: Path) -> None:
     (tmp_path / "s.txt").write_text(f"{term} = electronic post\n")
     assert "my electronic post" in read_synonyms(tmp_path / "s.txt").forms(question)
+
+
+@pytest.mark.parametrize("line", ["lift = elevator", "lift => elevator", "lift = moving staircase"])
+@pytest.mark.parametrize("language", [None, "english"])
+def test_a_rare_synonym_does_not_outweigh_the_word_that_was_asked(
+    line: str, language: str | None, tmp_path: Path
+) -> None:
+    """The word stands in many texts, its synonym in one of the same length."""
+    synonym = line.split()[2:]
+    pad = ["here"] * (2 - len(synonym))
+    texts = [f"The lift {word} here" for word in ("works", "stops", "is", "goes", "has")]
+    texts += [" ".join(["The", *synonym, "now", *pad]), "Opening hours", "Our prices", "Your account"]
+    (tmp_path / "s.txt").write_text(line + "\n")
+    store = BM25SDocumentStore(synonyms=tmp_path / "s.txt", language=language)
+    store.write_documents([Document(content=text) for text in texts])
+    scores = dict(found(store, "lift"))
+    assert scores[texts[5]] > 0
+    assert all(scores[text] >= scores[texts[5]] - 1e-6 for text in texts[:5])
+    if "=>" not in line:
+        asked = dict(found(store, " ".join(synonym)))
+        assert max(asked, key=lambda text: asked[text]) == texts[5]
+
+
+def test_a_synonym_of_a_word_that_no_text_has_counts_in_full(tmp_path: Path) -> None:
+    (tmp_path / "s.txt").write_text("escalator => elevator\n")
+    store = BM25SDocumentStore(synonyms=tmp_path / "s.txt")
+    store.write_documents([Document(content=text) for text in TEXTS])
+    assert dict(found(store, "escalator"))[TEXTS[1]] == pytest.approx(BM25(TEXTS).scores("elevator")[1])

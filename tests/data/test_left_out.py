@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ap_ranker.documents.watched_folder import WatchedFolder
 from ap_ranker.safe_open import may_be_path, names_path
 
@@ -49,6 +51,29 @@ def test_twenty_entries_of_a_long_file_are_many(tmp_path: Path) -> None:
     assert len(documents.read()) == 400
     table(tmp_path / "FAQ.csv", 381)
     assert len(documents.read()) == 381
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_read"),
+    [(9, 4, False), (9, 5, True), (9, 8, True), (7, 3, False), (5, 2, False), (5, 3, True), (4, 1, False)]
+    + [(3, 1, True), (2, 1, True), (10, 8, True), (10, 7, False), (30, 27, True), (30, 26, False)],
+)
+def test_what_is_many_of_a_short_file(before: int, after: int, is_read: bool, tmp_path: Path) -> None:
+    documents = WatchedFolder(table(tmp_path / "FAQ.csv", before))
+    documents.read()
+    table(tmp_path / "FAQ.csv", after)
+    assert len(documents.read()) == (after if is_read else before)
+    assert bool(documents.left_out) != is_read
+
+
+@pytest.mark.parametrize("count", [1, 3, 9])
+def test_a_short_file_may_be_written_anew(count: int, tmp_path: Path) -> None:
+    path = table(tmp_path / "FAQ.csv", count)
+    documents = WatchedFolder(path)
+    documents.read()
+    path.write_text(path.read_text().replace("Where is part", "When comes bus").replace("In room", "At"))
+    assert documents.read()[0].question == "When comes bus 0?"
+    assert not documents.left_out
 
 
 def test_entries_that_are_edited_are_not_gone(tmp_path: Path) -> None:

@@ -168,3 +168,36 @@ def test_names_and_rows_of_two_lines_are_read_once(tmp_path: Path) -> None:
         book.active.merge_cells(cells)
     book.save(tmp_path / "a.xlsx")
     assert [[entry.question, entry.answer] for entry in read_faq(tmp_path / "a.xlsx")] == [WHERE, WHEN]
+
+
+SHOPS: Sheet = [["Shop", "Street", "Hours", "Phone"], ["Nord", "A 1", "9-5", "12"], ["Süd", "B 2", "9-6", "34"]]
+
+BELOW: dict[str, tuple[Sheet, Sheet]] = {
+    "another table": ([NAMES, WHERE, WHEN, [""], *SHOPS], [WHERE, WHEN]),
+    "another table below two blank rows": ([NAMES, WHERE, [""], ["", ""], *SHOPS], [WHERE]),
+    "another table with a title": ([NAMES, WHERE, [""], ["Läden"], *SHOPS], [WHERE]),
+    "two other tables": ([NAMES, WHERE, [""], *SHOPS, [""], *SHOPS], [WHERE]),
+    "entries below another table": ([NAMES, WHERE, [""], *SHOPS, [""], WHEN], [WHERE, WHEN]),
+    "another table without a phone in one row": (
+        [NAMES, WHERE, [""], *SHOPS, ["Ost", "C 3"]],
+        [WHERE],
+    ),
+    "a note beside an entry below a blank row": ([NAMES, WHERE, [""], [*WHEN, "alt"], WHERE], [WHERE, WHEN, WHERE]),
+    "notes beside all entries": ([NAMES, [*WHERE, "x"], [""], [*WHEN, "x"], [*WHERE, "y"]], [WHERE, WHEN, WHERE]),
+    "a note beside the last entry": ([NAMES, WHERE, [""], [*WHEN, "alt"]], [WHERE, WHEN]),
+    "questions with notes below a blank row": ([NAMES, WHERE, [""], [*WHEN, "a"], [*WHERE, "b"]], [WHERE, WHEN, WHERE]),
+    "entries below a blank row": ([NAMES, WHERE, [""], WHEN], [WHERE, WHEN]),
+}
+"""Name -> rows, and those that are read: another table below the first one has its names in more columns."""
+
+
+@pytest.mark.parametrize("name", BELOW)
+@pytest.mark.parametrize("file", ["FAQ.xlsx", "exported.csv"])
+def test_another_table_below_is_none_of_ours(
+    name: str, file: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows, expected = BELOW[name]
+    read = read_faq(save(tmp_path / file, rows))
+    assert [[entry.question, entry.answer] for entry in read] == expected
+    n_others = sum(row == SHOPS[0] for row in rows)
+    assert caplog.text.count("another table") == n_others

@@ -11,18 +11,17 @@ import pytest
 from conftest import TEXTS, write_checkpoint
 from refusals import refused
 from scipy.optimize import minimize
-from scipy.stats import beta
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.evaluation.calibration_fit import (
     DEVIATIONS,
-    SHORTFALL,
+    PRIOR_QUESTIONS,
     Rankings,
     TopAnswers,
     calibration_error,
     fit,
+    fit_with_certainty,
     outcome,
-    questions_needed,
     rank,
     reliability,
     threshold,
@@ -124,7 +123,7 @@ def test_all_right_and_all_wrong_stay_finite(right: bool) -> None:
     probabilities = top_answers(result, rankings).probabilities
     assert np.isfinite(probabilities).all()
     assert (probabilities.mean() > 0.9) == right
-    assert ("0.9" in result.thresholds) == right
+    assert (probabilities >= result.thresholds["0.9"]).all() == right
 
 
 def test_equal_scores_and_single_candidates_can_be_fitted() -> None:
@@ -145,9 +144,14 @@ def test_the_target_precision_holds_on_other_questions() -> None:
     assert calibration_error(reliability(other)) < 0.04
 
 
-def test_too_few_questions() -> None:
-    with refused("20 … 19"):
-        fit(planted(8, 19), [])
+def test_one_question_is_enough() -> None:
+    for right in (False, True):
+        one = rankings_of([np.array([0.5, 0.1])], [np.array([right, False])], np.array([right]), np.ones(1))
+        for prior in (None, Calibration(3.0, 0.5, -1.0, {"0.9": 0.7})):
+            result = fit(one, [0.8, 0.9], prior)
+            assert np.isfinite([result.score, result.margin, result.bias]).all()
+            assert result.questions == 1
+            assert all(0 <= least <= 1 for least in result.thresholds.values())
 
 
 def test_threshold_is_the_lowest_whose_answers_are_expected_to_reach_it() -> None:
@@ -158,11 +162,11 @@ def test_threshold_is_the_lowest_whose_answers_are_expected_to_reach_it() -> Non
     assert result == min(fine)
 
 
-def test_threshold_of_all_and_of_too_few() -> None:
-    few = given([0.99] * 19 + [0.1] * 30, [1] * 49)
-    assert threshold(few, 0.95) is None
+def test_threshold_of_all_and_of_none() -> None:
+    few = given([0.9] * 19 + [0.1] * 30, [1] * 49)
+    assert threshold(few, 0.95) == 0.95, "none is so probable, and none reaches it"
     assert threshold(few, 0.3) == 0.0
-    assert threshold(given([0.99] * 20 + [0.1] * 30, [1] * 50), 0.95) == 0.99
+    assert threshold(given([0.99] * 2 + [0.1] * 30, [1] * 32), 0.95) == 0.99
 
 
 def test_outcome_by_hand() -> None:
@@ -223,63 +227,88 @@ def test_rankings_have_the_unanswerable_questions_and_both_scores(checkpoint: Pa
     assert result["fused"].answerable.tolist() == [True, True, True, False]
 
 
-@pytest.mark.parametrize("precision", [0.5, 0.8, 0.9, 0.95, 0.99])
-def test_fewer_questions_could_not_show_the_precision(precision: float) -> None:
-    """Clopper and Pearson's lower bound for n of n, from the quantiles of the beta distribution."""
-    needed = questions_needed(precision)
-    assert beta.ppf(0.05, needed, 1) >= precision
-    assert needed == 20 or beta.ppf(0.05, needed - 1, 1) < precision
-
-
 def test_few_questions_stay_near_the_prior_and_many_leave_it() -> None:
-    """The most probable weights are those of another optimiser, with a normal prior."""
-    prior = Calibration(3.0, 0.5, -1.0, {})
+    """The most probable weights are those of another optimiser, with a normal prior over centred scores."""
+    ground = 0.7
+    prior = Calibration(3.0, 0.5, -1.0 - 3.0 * ground, {}, background=ground)
     deviations = np.array([DEVIATIONS[0] * prior.score, DEVIATIONS[0] * prior.margin, DEVIATIONS[1]])
 
     def penalised(parameters: np.ndarray, rankings: Rankings) -> float:
-        away = (parameters - np.array([prior.score, prior.margin, prior.bias])) / deviations
-        return naive_loss(parameters, rankings) + float((away**2).sum()) / 2
+        """Each of the two best answers alone, in the order of the questions."""
+        total = float((((parameters - np.array([3.0, 0.5, -1.0])) / deviations) ** 2).sum()) / 2
+        for values, relevant in zip(scores_of(rankings), rankings.right, strict=True):
+            first, second = np.argsort(-values)[:2]
+            lead = values[first] - values[second]
+            for row, own in ((first, lead), (second, -lead)):
+                logit = parameters[0] * (values[row] - ground) + parameters[1] * own + parameters[2]
+                total += math.log1p(math.exp(-logit if relevant[row] else logit))
+        return total
 
     distances = []
-    for questions in (20, 500):
+    for questions in (1, 20, 500):
         rankings = planted(4, questions)
-        found = fit(rankings, [0.5], prior)
+        result = fit(rankings, [0.5], prior)
         best = minimize(penalised, [1.0, 1.0, 0.0], args=(rankings,), method="Nelder-Mead", options={"fatol": 1e-9})
-        assert [found.score, found.margin, found.bias] == pytest.approx(best.x, abs=2e-3)
-        distances.append(abs(found.bias - prior.bias))
-    assert distances[0] < distances[1]
+        centred = [result.score, result.margin, result.bias + result.score * ground]
+        assert centred == pytest.approx(best.x, abs=2e-3)
+        distances.append(abs(result.bias - prior.bias))
+    assert distances[0] < distances[2]
 
 
-def test_a_precision_needs_its_lower_bound_to_be_shown() -> None:
-    """Of 400 drawn questions thresholds are those of the mean; of 40 they are stricter, or there are none."""
-    shortfalls: dict[int, list[float]] = {40: [], 400: []}
-    for questions, found in shortfalls.items():
-        for seed in range(30):
-            rankings = planted(seed, questions)
-            calibration = fit(rankings, [0.8])
-            bare = threshold(top_answers(calibration, rankings), 0.8)
-            if bare is not None:
-                found.append(calibration.thresholds.get("0.8", 1.0) - bare)
-    assert min(shortfalls[40] + shortfalls[400]) >= 0
-    assert np.mean(shortfalls[40]) > np.mean(shortfalls[400])
+def test_thresholds_lean_on_the_prior() -> None:
+    """Of one question they are nearly the prior's; of very many, those of the mean alone."""
+    prior = Calibration(2.0, 1.0, -3.0, {"0.8": 0.5, "0.9": 0.9})
+    targets = [0.8, 0.9]
+    for count in (1, 40, 3000):
+        rankings = planted(5, count)
+        result = fit(rankings, targets, prior)
+        own = fit(rankings, targets, replace(prior, thresholds={}))
+        answers = top_answers(own, rankings)
+        for target in targets:
+            expected = count * threshold(answers, target) + PRIOR_QUESTIONS * prior.thresholds[f"{target:g}"]
+            assert result.thresholds[f"{target:g}"] == pytest.approx(expected / (count + PRIOR_QUESTIONS))
+    assert result.thresholds["0.9"] == pytest.approx(threshold(answers, 0.9), abs=0.01)
 
 
-def test_the_bound_is_that_of_many_fits() -> None:
-    """The standard error by the delta method, against the spread of the precision over drawn weights."""
+def test_the_certainty_is_that_of_many_fits() -> None:
+    """The lower bound by the delta method, against the precision expected of weights that are drawn."""
     rankings = planted(9, 300)
-    answers = top_answers(fit(rankings, []), rankings)
-    features, rng = np.ones((300, 3)), np.random.default_rng(0)
-    covariance = np.diag([0.02, 0.0, 0.0])
-    sorted_ = np.sort(answers.probabilities)[::-1]
-    logits = np.log(sorted_ / (1 - sorted_))
-    drawn = 1 / (1 + np.exp(-(logits[:, None] + rng.normal(0, math.sqrt(0.02), 4_000))))
-    kept = np.arange(1, 301)
-    lower = np.quantile(np.cumsum(drawn, axis=0) / kept[:, None], 0.05, axis=1)
-    expected = np.cumsum(sorted_) / kept
-    ends = np.flatnonzero((expected >= 0.8) & (lower >= 0.8 - SHORTFALL))
-    found = threshold(answers, 0.8, (features, covariance))
-    assert found is not None
-    assert abs(int((answers.probabilities >= found).sum()) - (ends[-1] + 1)) <= 3
+    made = fit_with_certainty(rankings, [0.8], Calibration(2.0, 1.0, -3.0, {"0.8": 0.6}))
+    result = made.certainty(rankings, 0.8)
+    answers = top_answers(made.calibration, rankings)
+    kept = np.flatnonzero(answers.probabilities >= made.calibration.thresholds["0.8"])
+    assert result.expected == pytest.approx(answers.probabilities[kept].mean())
+    weights = [made.calibration.score, made.calibration.margin, made.calibration.bias]
+    drawn = np.random.default_rng(0).multivariate_normal(weights, made.covariance, 4_000)
+    tops = [np.sort(scores_of(rankings)[row])[::-1] for row in kept]
+    features = np.array([[values[0], values[0] - values[1], 1.0] for values in tops])
+    means = (1 / (1 + np.exp(-(features @ drawn.T)))).mean(axis=0)
+    assert result.lower == pytest.approx(np.quantile(means, 0.05), abs=0.01)
+
+
+def test_more_questions_are_more_certain() -> None:
+    lower = []
+    for questions in (10, 100, 1000):
+        rankings = planted(10, questions)
+        made = fit_with_certainty(rankings, [0.8], Calibration(2.0, 1.0, -3.0, {"0.8": 0.6}))
+        certainty = made.certainty(rankings, 0.8)
+        lower.append(certainty.expected - certainty.lower)
+    assert lower == sorted(lower, reverse=True)
+
+
+def test_a_fit_knows_entries_that_are_near_to_everything() -> None:
+    """Where they are wrong whenever they are first, the others keep their trust."""
+    rng = np.random.default_rng(11)
+    scores = [rng.normal(size=4) for _ in range(200)]
+    hub = [np.argmax(values) == 0 for values in scores]
+    right = [np.array([False, *(values[1:] == values.max())]) for values in scores]
+    ground = np.array([3.0, 0.0, 0.0, 0.0])
+    signals = [Signals(values, background=lambda row: float(ground[row])) for values in scores]
+    rankings = Rankings(signals, right, ~np.array(hub), np.ones(200))
+    aware, blind = fit(rankings, [0.9], background=0.0), fit(rescored(rankings, scores), [0.9])
+    results = [top_answers(each, one) for each, one in ((aware, rankings), (blind, rescored(rankings, scores)))]
+    errors = [np.abs(each.probabilities - each.right).mean() for each in results]
+    assert errors[0] < errors[1] / 2
 
 
 def test_random_questions_set_the_floor() -> None:

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.evaluation import calibration_fit, evaluation_set
+from ap_ranker.evaluation import calibration_fit, dev_choice
 from ap_ranker.evaluation.calibration_fit import Rankings, cross_measure, fit, measure
 from ap_ranker.evaluation.cross_fitting import others, parts_of
+from ap_ranker.evaluation.dev_choice import DevChoice, Epoch
 from ap_ranker.evaluation.evaluate import near_known_wordings
 from ap_ranker.evaluation.evaluation_report import AS_ASKED, COPIES, NEW, EvaluationReport
-from ap_ranker.evaluation.evaluation_set import EvaluationSet, FusionFit
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.ranking.rule import Signals, Weights
 from ap_ranker.text.near_copies import near_groups
@@ -97,19 +98,19 @@ def test_weights_are_fitted_to_other_questions(monkeypatch: pytest.MonkeyPatch) 
         seen.append({next(n for n, own in enumerate(values) if np.array_equal(own, each.model)) for each in signals})
         return replace(weights, bm25=float(len(seen)))
 
-    monkeypatch.setattr(evaluation_set, "fit_weight", record)
-    fusion = FusionFit(asked, scores, Weights(), ([], []))
-    report = asked.cross_fitted(fusion, scores, Weights(bm25=1.0))
-    assert len(seen) == 5
+    monkeypatch.setattr(dev_choice, "fit_weight", record)
+    report = DevChoice.of([Epoch(1, asked, scores)]).report()
+    assert len(seen) == 6
+    assert seen.pop(0) == set(range(len(TEXTS)))  # the checkpoint's own weights are fitted to all
     for row, ranking in enumerate(report.served):
         fits = [
             number
-            for number in range(1, 6)
+            for number in range(2, 7)
             if np.allclose(ranking.scores, values[row] + number * asked.bm25_scores[row])
         ]
         copy = row ^ 1
         assert fits
-        assert not {row, copy} & seen[fits[0] - 1]
+        assert not {row, copy} & seen[fits[0] - 2]
 
 
 def rankings(count: int, seed: int) -> tuple[Rankings, list[str]]:

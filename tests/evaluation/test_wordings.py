@@ -12,9 +12,11 @@ from naive import vectors as naive
 from naive.rule import soft_maximum
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
+from ap_ranker.evaluation.dev_choice import Epoch
 from ap_ranker.evaluation.evaluate import evaluate
-from ap_ranker.evaluation.evaluation_set import EvaluationSet, FusionFit
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import score_candidates, score_wordings
+from ap_ranker.evaluation.weight_fit import PRIORS
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Weights, rank
 from ap_ranker.ranking.wordings import DEFAULT_WEIGHT
@@ -86,7 +88,9 @@ def _without(question: Question) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("helps", [True, False])
-def test_the_weight_is_0_unless_wordings_help(helps: bool, ranker: Ranker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_weight_rises_or_falls_from_its_prior_as_wordings_help(
+    helps: bool, ranker: Ranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The model ranks the answers of 40 questions at random; a wording of a right or a wrong answer is like each."""
     rng = np.random.default_rng(0)
     answers = [Answer(str(i), f"answer {i}", (f"wording {i}",)) for i in range(40)]
@@ -97,12 +101,13 @@ def test_the_weight_is_0_unless_wordings_help(helps: bool, ranker: Ranker, monke
     scores = replace(scores, cosines=[np.zeros(40)] * 40)
     known = [2 * np.eye(40)[i if helps else (i * 7 + 3) % 40] - 1 for i in range(40)]
     monkeypatch.setattr(evaluation_set, "with_wordings", lambda *_: replace(scores, wordings=known))
-    raised, weights = FusionFit.of(evaluation_set, ranker, scores, untrained=False).fitted(scores)
-    assert (weights.wording > 0) == helps
-    assert (raised.wordings is not None) == helps
+    epoch = Epoch.of(1, evaluation_set, ranker, scores)
+    median = PRIORS["wording"].median
+    weight = epoch.weights().wording
+    assert weight > 2 * median if helps else 0 < weight < median
     added = DEFAULT_WEIGHT if helps else 0.0
     expected = [own + added * np.maximum(best, 0) for own, best in zip(scores.by_question, known, strict=True)]
-    assert evaluation_set.measures_before_fitting(ranker, scores) == evaluation_set.measures(expected)
+    assert epoch.measures == pytest.approx(evaluation_set.measures(expected))
 
 
 def test_without_known_wordings_the_weight_is_the_default(ranker: Ranker, checkpoint: Path) -> None:
@@ -113,5 +118,5 @@ def test_without_known_wordings_the_weight_is_the_default(ranker: Ranker, checkp
         (Ranker.from_pretrained(checkpoint, "cpu"), DATA, 0.0),  # a model that has no vectors of whole texts
     ):
         evaluation_set = EvaluationSet(dataset)
-        fusion = FusionFit.of(evaluation_set, used, evaluation_set.timed_scores(used), untrained=False)
-        assert fusion.weights().wording == expected
+        epoch = Epoch.of(1, evaluation_set, used, evaluation_set.timed_scores(used))
+        assert epoch.weights().wording == expected

@@ -17,14 +17,20 @@ import pyarrow.parquet
 
 from ap_ranker.data.column_names import PAIRS, plain
 from ap_ranker.data.tables import KNOWN
-from ap_ranker.errors import library_errors
+from ap_ranker.errors import InputError, library_errors
 from ap_ranker.safe_open import decode
 
 from .target import Nonsense, expect
 
 
+_TEXTS = {name for questions, answers in PAIRS for name in (*questions, *answers)}
+
+
 def naive_rows(path: Path) -> list[dict[str, str]]:
-    """Each record of a CSV, TSV, JSONL, Parquet or Excel file, its fields as text."""
+    """Each record of a CSV, TSV, JSONL, Parquet or Excel file, its fields as text.
+
+    InputError for objects and lists of texts within a record: how these are read is known to the target `shapes`.
+    """
     content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix == ".xlsx":
@@ -120,12 +126,16 @@ def _as_text(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
 def _record(fields: list[tuple[str, Any]]) -> dict[str, str]:
     names = [name for name, _ in fields]
     expect(len(set(names)) == len(names), f"two columns of one name were read: {names}")
+    for name, value in fields:
+        if isinstance(value, list) and len(value) > 1 and plain(name) in _TEXTS:
+            raise InputError(f"expected one text for {name}, found a list: see the target `shapes`")
     return {name: _text(value) for name, value in fields}
 
 
 def _text(value: Any) -> str:
     if isinstance(value, list):
-        expect(not any(isinstance(each, tuple) for each in value), f"an object was read as text: {value}")
+        if any(isinstance(each, tuple | list) for each in value):
+            raise InputError(f"expected no object or list in a field's list, found {value}: see the target `shapes`")
         return " ".join(map(_text, value))
     if isinstance(value, float):
         expect(math.isfinite(value), f"a number that is none was read as text: {value}")
@@ -135,6 +145,8 @@ def _text(value: Any) -> str:
         return "" if value is None else str(int(value))
     if isinstance(value, str | int | float | Decimal):
         return str(value)
+    if isinstance(value, dict):
+        raise InputError(f"expected no object in a field, found {value}: see the target `shapes`")
     raise Nonsense(f"{type(value).__name__} was read as text: {value!r}")
 
 

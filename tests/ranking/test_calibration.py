@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -55,10 +56,17 @@ def test_extreme_scores_stay_between_0_and_1() -> None:
         assert Calibration(1.0, 1.0, 0.0, {}).probabilities(np.array([1e6, -1e6])).tolist() == [1.0, 0.0]
 
 
-def test_thresholds() -> None:
+def test_every_precision_has_a_threshold() -> None:
+    """Between two known ones, in proportion; of 0 it is 0, and of 1 it is 1."""
     calibration = Calibration(1.0, 1.0, 0.0, {"0.9": 0.7, "0.95": 0.8})
-    assert calibration.threshold(0.95) == 0.8
-    assert calibration.threshold(0.99) is None
+    by_hand = {0.95: 0.8, 0.9: 0.7, 0.45: 0.35, 0.925: 0.75, 0.99: 0.8 + 0.2 * 4 / 5, 0.975: 0.9}
+    for precision, expected in by_hand.items():
+        assert calibration.threshold(precision) == pytest.approx(expected)
+    bare = replace(calibration, thresholds={})
+    for precision in (0.001, 0.5, 0.8, 0.999):
+        assert bare.threshold(precision) == pytest.approx(precision)
+    grid = np.linspace(0.001, 0.999, 200)
+    assert np.all(np.diff([calibration.threshold(each) for each in grid]) > 0)
 
 
 @pytest.mark.parametrize("wrong", [(-1.0, 0.0, 0.0), (0.0, -1.0, 0.0), (0.0, 0.0, math.nan), (math.inf, 0.0, 0.0)])

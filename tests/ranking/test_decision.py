@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,11 @@ import torch
 from conftest import TEXTS, write_checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusals import refused
 
 from ap_ranker.ranking.decision import Decider, Decision
 from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import FUSED, MODEL, Basis, Calibration, Signals, Weights
+from ap_ranker.ranking.rule import EXCESS, FUSED, MODEL, Basis, Calibration, Signals, Weights
 
 ANSWER, MAYBE, NONE = Outcome
 
@@ -62,6 +62,12 @@ def test_without_a_calibration_nothing_but_a_known_question_is_asserted() -> Non
     assert decider(None).answer(first)[1] == Decision(MAYBE, None, Basis.NOTHING)
     known = replace(first, exact=np.array([False, True]))
     assert decider(None).answer(known)[1] == Decision(ANSWER, None, Basis.EXACT)
+    for precision in (0.001, 0.8, 0.999):
+        asserted, decision = decider(None).answer(known, precision=precision)
+        assert ([row for row, _ in asserted], decision.outcome) == ([1], ANSWER)
+        asserted, decision = decider(None).answer(first, precision=precision)
+        assert (asserted, decision.outcome) == ([], MAYBE)
+        assert len(decider(None).answer(first, precision=precision, offer=True)[0]) == 2
     assert decider(None).answer(first, score_threshold=0.9)[1].outcome is ANSWER
     assert decider(None).answer(first, score_threshold=1.1)[1].outcome is MAYBE
 
@@ -95,8 +101,34 @@ def test_another_precision_decides_on_the_same_ranking() -> None:
                     _, first = both.answer(signals, **limits)  # type: ignore[arg-type]  # of floats
                     _, expected = both.answer(signals, precision=0.9)
                     assert both.with_precision(first, 0.9) == expected
-    with refused("0.95 … 0.9"):
-        both.with_precision(first, 0.95)
+                for precision in (0.01, 0.3, 0.95, 0.999):  # also those that nothing was calibrated for
+                    _, expected = both.answer(signals, precision=precision)
+                    assert both.with_precision(first, precision) == expected
+
+
+def test_an_entry_that_is_near_to_everything_must_be_nearer() -> None:
+    """Its score counts less, in itself and in its lead, by what it scores beyond its FAQ for other matters."""
+    fit = replace(FIT, background=0.1)
+    scores = [0.9, 0.5, 0.4]
+    grounds = [0.7, 0.9, 0.1]  # of the second and third, which decide nothing
+    near, usual = (
+        decider(fit).answer(Signals(np.array(scores), background=lambda row, of=of: of[row]))
+        for of in (grounds, [0.1, *grounds[1:]])
+    )
+    counted = 0.9 - EXCESS * (0.7 - 0.1)
+    assert near[1].probability == pytest.approx(1 / (1 + math.exp(-(4 * counted + 2 * (counted - 0.5) - 2))))
+    assert usual[1] == decider(FIT).answer(Signals(np.array(scores)))[1]
+    assert (near[1].outcome, usual[1].outcome) == (MAYBE, ANSWER)
+    for ranked, _ in (near, usual):  # the order stays, and no other is more probable
+        assert [row for row, _ in ranked] == [0, 1, 2]
+        assert np.all(np.diff([score for _, score in ranked]) <= 0)
+    below = Signals(np.array([0.0, -0.5]), background=lambda row: 0.1 + 0.25 / EXCESS)  # 0.0 - 0.25 is below the floor
+    assert decider(fit).answer(below)[1].outcome is NONE
+    assert decider(FIT).answer(below)[1].outcome is MAYBE
+    lower = Signals(np.array(scores), background=lambda row: -5.0)  # of one that is near to nothing, nothing is added
+    assert decider(fit).answer(lower)[1] == usual[1]
+    known = replace(below, exact=np.array([True, False]))
+    assert decider(fit).answer(known)[1].outcome is ANSWER
 
 
 NUMBERS = st.floats(-3, 3).map(lambda number: round(number, 2))

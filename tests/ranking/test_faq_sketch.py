@@ -135,3 +135,13 @@ def test_a_damaged_one_is_refused(damaged: Any, tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config | {"faq": damaged}))
     with refused("config.json … faq"):
         read_checkpoint_config(folder)
+
+
+@pytest.mark.parametrize(("kept", "added"), [(60, 0), (30, 30), (60, 60), (10, 20), (0, 5)])
+def test_the_share_that_has_changed(kept: int, added: int) -> None:
+    """Whether entries were replaced or added; those that are gone are no part of today's FAQ."""
+    before = [f"entry {number} about matter {number * 7919} of the shop and its customers" for number in range(60)]
+    new = [f"a new text {number} on subject {number * 104729} for visitors" for number in range(added)]
+    later = before[:kept] + new
+    found = FAQSketch.of(before).changed_share(FAQSketch.of(later))
+    assert found == pytest.approx(added / len(later), abs=0.05)

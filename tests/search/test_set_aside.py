@@ -9,12 +9,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
-from ap_ranker.search.retrain import HELD_OUT, _set_aside
+from ap_ranker.search.retrain import _set_aside
 
 
 def test_the_same_questions_are_set_aside_in_any_order(tmp_path: Path) -> None:
     draw = random.Random(0)
-    words = ["".join(draw.choices("abcdefghiklmnoprstuvw", k=12)) for _ in range(6 * HELD_OUT)]
+    words = ["".join(draw.choices("abcdefghiklmnoprstuvw", k=12)) for _ in range(180)]
     texts = [f"{one} {other}" for one, other in zip(words[::2], words[1::2], strict=True)]
     copies = [changed for text in texts for changed in (text.upper(), f"{text}?", f"{text}s")]
     questions = [Question(text, text, (0,)) for text in (*texts, *copies)]

@@ -16,6 +16,7 @@ from searches import filled, write_pipeline
 pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.web.database import Database, open_database
 
 
 @pytest.fixture
@@ -61,3 +62,11 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     with psycopg.connect(url.format(name="postgres"), autocommit=True) as connection:
         connection.execute(f"create database {name}")
     return url.format(name=name)
+
+
+@pytest.fixture
+def website(place: str) -> Iterator[Database]:
+    """A new, empty database of a website, in SQLite and in PostgreSQL."""
+    database = open_database(place)
+    yield database
+    database.close()

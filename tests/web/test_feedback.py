@@ -19,7 +19,6 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from ap_ranker.cli import main
-from ap_ranker.data.html_cells import shown_text
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
@@ -43,7 +42,7 @@ def test_feedback_is_training_data(client: TestClient, search: DeclaredPipeline,
         assert (response.status_code, response.json()) == (200, {"status": "kept"})
     data = read_dataset(write_feedback(search, tmp_path / "feedback.jsonl"), "train")
     assert data.judged
-    shown = [f"{shown_text(one['question'])}\n{shown_text(one['answer'])}" for one in found[:2]]
+    shown = [f"{one['question']}\n{one['answer']}" for one in found[:2]]
     assert [answer.text for answer in data.answers] == shown
     (question,) = data.questions
     assert (question.text, question.positives, question.negatives) == (QUESTION, (0,), (1,))

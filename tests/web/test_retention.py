@@ -24,19 +24,18 @@ from waiting import wait_until
 
 from ap_ranker.data.faq import Entry
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.web import judgements as judgements_module
 from ap_ranker.web import question_log as question_log_module
 from ap_ranker.web import retention
 from ap_ranker.web.changes import Action, Change, apply_changes, clear_changes, read_changes
 from ap_ranker.web.database import Database, judgements, now, open_database, questions
 from ap_ranker.web.judgements import Judgements, key_of_question
-from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.retention import Retention, delete_older
 from ap_ranker.web.traces import delete_traces
 from ap_ranker.web.visitors import DAY
 
 from .bytes_on_disk import bytes_below, bytes_of
+from .visiting import log_unanswered
 
 KEY = "7c1f6a02d94be853b7a1"
 NAME = b"Mustermann"
@@ -44,22 +43,8 @@ SECRET = f"Erika {NAME.decode()}, order 4711: where is my parcel"
 JUDGED: dict[str, Any] = {"answer": "Open the link.", "stored_question": "Parcel?", "helped": True, "network": "n"}
 
 
-@pytest.fixture
-def website(place: str) -> Iterator[Database]:
-    database = open_database(place)
-    yield database
-    database.close()
-
-
 def judge(website: Database, question: str = SECRET, **given: Any) -> None:
     Judgements(website).keep(question=question, **{"visit": "v"} | JUDGED | given)
-
-
-def ask(website: Database, *asked: str) -> None:
-    log = QuestionLog(website)
-    for question in asked:
-        log.add(question, "n", Outcome.NONE, [])
-    log.close()
 
 
 def make_old(website: Database, days: int = 40) -> None:
@@ -144,7 +129,7 @@ def test_every_deletion_is_erased(website: Database, place: str, monkeypatch: py
             judge(website, "my parcel", comment=comment)
 
     for leave_and_delete in (
-        lambda: trim(question_log_module, lambda text: ask(website, text)),
+        lambda: trim(question_log_module, lambda text: log_unanswered(website, text)),
         lambda: trim(judgements_module, lambda text: judge(website, text, visit=text)),
         take_back,
         write_anew,
@@ -272,7 +257,7 @@ def test_a_clock_that_is_set_is_followed(website: Database, monkeypatch: pytest.
             monkeypatch.setattr(f"ap_ranker.web.{module}.now", lambda: asked_at)
         wait_until(lambda: not said(website))
         judge(website)
-        ask(website, SECRET)
+        log_unanswered(website, SECRET)
         monkeypatch.setattr("ap_ranker.web.retention.now", now)
 
         def times() -> list[int]:
@@ -342,7 +327,7 @@ def test_no_error_of_the_database_quotes_what_was_to_be_written(
         else:
             connection.exec_driver_sql(f"alter table ap_ranker_{table} add constraint c check (question = '')")
     if table == "questions":
-        ask(website, SECRET)
+        log_unanswered(website, SECRET)
         assert "cannot be logged" in caplog.text
     else:
         with pytest.raises(InputError) as raised:

@@ -7,7 +7,6 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from ap_ranker.data.dataset import Dataset
 from ap_ranker.data.feedback import add_feedback
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.errors import InputError
-from ap_ranker.ranking.outcome import Outcome
 from ap_ranker.web import database as database_module
 from ap_ranker.web.changes import Action, Change, read_changes
 from ap_ranker.web.database import (
@@ -35,35 +33,20 @@ from ap_ranker.web.database import (
     wordings,
 )
 from ap_ranker.web.judgements import Judgements, key_of_answer, key_of_question
-from ap_ranker.web.question_log import QuestionLog
 from ap_ranker.web.retention import delete_older
 from ap_ranker.web.traces import delete_traces, export_judgements
 from ap_ranker.web.visitors import DAY, Visitors
 
 from .bytes_on_disk import bytes_of
-from .visiting import logged_questions
+from .visiting import log_unanswered, logged_questions
 
 SECRET = "Erika Mustermann, order 4711: where is my parcel"
 ANSWER = "Open the tracking link."
 
 
-@pytest.fixture
-def website(place: str) -> Iterator[Database]:
-    database = open_database(place)
-    yield database
-    database.close()
-
-
 def judge(website: Database, question: str = SECRET, **given: Any) -> None:
     judgement = {"answer": ANSWER, "stored_question": "Parcel?", "helped": True, "network": "n", "visit": "v"}
     Judgements(website).keep(question=question, **judgement | given)
-
-
-def ask(website: Database, *asked: str) -> None:
-    log = QuestionLog(website)
-    for question in asked:
-        log.add(question, "n", Outcome.NONE, [])
-    log.close()
 
 
 def decide(website: Database, question: str, when: int | None = None) -> None:
@@ -147,7 +130,7 @@ def test_a_sentence_is_gone_from_every_file(website: Database, place: str) -> No
         judge(website, f"question {number} of somebody else", visit=f"v{number}", network=f"n{number}", comment="hello")
     judge(website, SECRET.replace(",", " ,"))
     judge(website, "my parcel", visit="w", comment=SECRET)
-    ask(website, f"  {SECRET}  ", "where is my parcel")
+    log_unanswered(website, f"  {SECRET}  ", "where is my parcel")
     decide(website, SECRET)
     append_change(website, Change.make(Action.add_wordings, entry="e", of="Parcel?", wordings=("my box", SECRET)))
     append_change(website, Change.make(Action.add_entry, question=SECRET, answer="Wait."))
@@ -168,7 +151,7 @@ def test_a_sentence_is_gone_from_every_file(website: Database, place: str) -> No
 def test_a_long_sentence_as_the_log_has_it(website: Database) -> None:
     long = "word\t " * 200
     judge(website, long)
-    ask(website, long)
+    log_unanswered(website, long)
 
     deleted = delete_traces(website, sentence=long)
 
@@ -183,7 +166,7 @@ def test_a_visitor_is_gone_and_others_stay(website: Database, place: str, by: st
     judge(website, SECRET, visit="mine", network=mine, comment="call Mustermann")
     judge(website, "where is my parcel", visit="mine", network=mine)
     judge(website, "where is my parcel", visit="theirs", network="theirs", comment="of others")
-    ask(website, SECRET, "where is my parcel")
+    log_unanswered(website, SECRET, "where is my parcel")
     decide(website, SECRET)
     append_change(website, Change.make(Action.add_wordings, entry="e", wordings=(SECRET, "where is my parcel")))
 
@@ -259,7 +242,7 @@ def aged(website: Database, days: dict[str, float], monkeypatch: pytest.MonkeyPa
             for module in ("judgements", "question_log", "visitors"):
                 patch.setattr(f"ap_ranker.web.{module}.now", lambda then=then: then)
             judge(website, name, visit=name)
-            ask(website, name)
+            log_unanswered(website, name)
         decide(website, name, then)
 
 

@@ -17,6 +17,7 @@ from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web.app import build_app
 from ap_ranker.web.database import Database, open_database, questions
 from ap_ranker.web.judgements import Judgements
+from ap_ranker.web.question_log import QuestionLog
 
 QUESTION = "where is the parcel with my battery and my money"
 
@@ -80,7 +81,15 @@ def logged_questions(database: Database) -> list[Any]:
 
 def write_feedback(search: DeclaredPipeline, path: Path) -> Path:
     """What `ap-ranker feedback export` writes."""
-    import json
+    from ap_ranker.web.traces import export_judgements
 
-    path.write_text("".join(json.dumps(record) + "\n" for record in kept(search)))
+    export_judgements(judgements_of(search).database, path)
     return path
+
+
+def log_unanswered(database: Database, *asked: str) -> None:
+    """Log questions that got nothing, all by one visitor."""
+    log = QuestionLog(database)
+    for question in asked:
+        log.add(question, "n", Outcome.NONE, [])
+    log.close()

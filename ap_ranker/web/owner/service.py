@@ -40,6 +40,8 @@ from haystack_integrations.common.ap_ranker.entries import to_document
 
 logger = logging.getLogger(__name__)
 
+GONE = "This sentence is not there any more. Load the page again."
+
 SHOWN = 50
 """Maximum number of groups, judgements and changes that are shown at once."""
 
@@ -215,7 +217,7 @@ class OwnerService:
         with self.database.reading() as connection:
             sentence = connection.scalar(select(column).where(this, column != "").limit(1))
         if sentence is None:
-            raise ConflictError("This sentence is not there any more. Load the page again.")
+            raise ConflictError(GONE)
         delete_sentence(self.database, sentence)
         try:
             self.database.erase()
@@ -314,7 +316,7 @@ class OwnerService:
             if known is not None:
                 raise ConflictError("This sentence is decided already. Load the page again.")
             if judged is None:
-                raise ConflictError("This sentence is not there any more. Load the page again.")
+                raise ConflictError(GONE)
             row["stored_question"] = judged
             if accepted:
                 entries = self._changed(changes_in(connection)).entries

@@ -24,7 +24,7 @@ from ap_ranker.ranking.bm25 import BM25, BM25_LANGUAGE, BM25_RANK, BM25_SCORE, K
 from ap_ranker.ranking.wordings import EMBEDDING_RANK, EMBEDDING_SCORE, Leg
 from ap_ranker.settings import checked_arguments
 from ap_ranker.text.languages import check_language
-from ap_ranker.text.synonyms import Synonyms, read_synonyms
+from ap_ranker.text.synonyms import SearchedForm, Synonyms, read_synonyms
 from ap_ranker.threads import in_thread
 from ap_ranker.watched_file import Watched
 from haystack_integrations.common.ap_ranker.entries import to_document
@@ -207,14 +207,14 @@ class BM25SDocumentStore(StoredDocuments):
 
     close_async = in_thread(close)
 
-    def _forms(self, query: str) -> list[str]:
+    def _forms(self, query: str) -> list[SearchedForm]:
         """The query, and with the synonyms of its words."""
         if self.synonyms is None:
-            return [query]
+            return [SearchedForm(query)]
         known = self._synonyms
         if known is None or (known.path, known.now().language) != (Path(self.synonyms), self.language):
             known = self._synonyms = Watched(self.synonyms, partial(read_synonyms, language=self.language))
-        return known.now().forms(query)
+        return known.now().searched(query)
 
     def bm25_retrieval(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int = 10, scale_score: bool = False
@@ -279,7 +279,7 @@ class BM25SDocumentStore(StoredDocuments):
         if not isinstance(query, str) or not query:
             raise InputError(f"Query should be a non-empty string, but got {query!r}.")
         index = self._latest(self._words)
-        scores = np.maximum.reduce([index.scorer.scores(form) for form in self._forms(query)])
+        scores = index.scorer.best_scores(self._forms(query))
         return Leg(index.rows, scores, BM25_RANK, BM25_SCORE, 0.0, {BM25_LANGUAGE: index.scorer.language})
 
     def _by_meaning(self, embedding: Sequence[float]) -> Leg:
@@ -323,7 +323,9 @@ class BM25SDocumentStore(StoredDocuments):
         while True:
             with self._transaction() as before:
                 if isinstance(before, FolderDocuments):
-                    raise InputError(f"{self.path}: expected a store in memory. Use `ap-ranker index` for a folder.")
+                    raise InputError(
+                        f"{self.path}: expected a store in memory, found a folder, which `ap-ranker index` fills."
+                    )
                 revision, after = before.revision(), before.copy()
                 functions = list(self._shared.computed)
             for document_id in removed:

@@ -226,6 +226,14 @@ def ids_asked_for(filters: dict[str, Any]) -> list[str] | None:
     return None
 
 
+def check_dictionary(filters: object) -> None:
+    """
+    FilterError if filters are no dictionary.
+    """
+    if not isinstance(filters, dict):
+        raise FilterError(f"Expected filters as a dictionary, found {one_line(repr(filters), 80)}.")
+
+
 def with_meta_prefix(filters: dict[str, Any]) -> dict[str, Any]:
     """
     Haystack's filters with the prefix `meta.` before each field of the meta, which users forget.
@@ -235,8 +243,7 @@ def with_meta_prefix(filters: dict[str, Any]) -> dict[str, Any]:
 
     :raises FilterError: They are no dictionary.
     """
-    if not isinstance(filters, dict):
-        raise FilterError(f"Expected filters as a dictionary, found {one_line(repr(filters), 80)}.")
+    check_dictionary(filters)
     match filters:
         case {"field": str(field)} if field.partition(".")[0] not in _DOCUMENT:
             return {**filters, "field": f"meta.{field}"}

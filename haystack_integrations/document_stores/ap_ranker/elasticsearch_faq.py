@@ -18,7 +18,8 @@ from haystack.utils import Secret
 
 from ap_ranker.errors import InputError, extra_for, library_errors, one_line
 from ap_ranker.settings import checked_arguments
-from ap_ranker.text.reading import READING_VERSION, question_key
+from ap_ranker.text.reading import READING_VERSION, question_keys
+from haystack_integrations.document_stores.ap_ranker.documents import check_dictionary
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
@@ -57,9 +58,9 @@ def index_maker(origin: str, language: str | None) -> str:
     return blake2b(settings.encode(), digest_size=6).hexdigest()
 
 
-def wording_key(text: str) -> str:
-    """What a known wording and a question that is equal to it have in common."""
-    return _digest(question_key(text))
+def wording_keys(text: str) -> list[str]:
+    """Of these, a known wording and a question that is equal to it have one in common."""
+    return list(map(_digest, question_keys(text)))
 
 
 def name_key(kind: str, name: str) -> str:
@@ -245,7 +246,9 @@ class ElasticsearchFAQStore:
             )
             return client
         except (ValueError, TypeError, OSError) as error:
-            raise InputError(f"Expected valid settings of the Elasticsearch client ({one_line(error)}).") from error
+            raise InputError(
+                f"Expected settings that the client of Elasticsearch takes, found others ({one_line(error)})."
+            ) from error
 
     def close(self) -> None:
         """Close the connections; the next use opens them again."""
@@ -367,8 +370,7 @@ class ElasticsearchFAQStore:
         """Haystack's filters as Elasticsearch takes them; FilterError if they are malformed or find nothing ever."""
         from haystack_integrations.document_stores.elasticsearch.filters import _normalize_filters
 
-        if not isinstance(filters, dict):
-            raise FilterError(f"Expected filters as a dictionary, found {one_line(repr(filters), 80)}.")
+        check_dictionary(filters)
         names = _fields_of(filters)
         known = self.facts(index).fields
         if not known.keys() >= set(names):  # one may be new

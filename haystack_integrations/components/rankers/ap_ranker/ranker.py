@@ -117,8 +117,9 @@ class AnswerRanker(CheckpointComponent):
         :param fuse_scores: Whether to add BM25's score, with the weight that training found best: `bm25_score` of
             `meta["ap_ranker"]`, as `BM25SRetriever` and, for Elasticsearch, `LuceneScores` set it for a query. If any
             document has none of this query, it is not added; a warning says so once, as it does of another stemmer.
-        :param precision: The target share of right first answers, such as 0.9: documents below the threshold that
-            `ap-ranker calibrate` found for it are left out. It replaces `score_threshold`.
+        :param precision: The target share of right first answers, such as 0.9: documents below its threshold are left
+            out; without a calibration, all but those of which the query is a known wording. It replaces
+            `score_threshold`.
         :param wordings: Files of questions that are known to ask for an entry of the FAQ: training questions (question,
             answer_ids, which are compared with `meta["aid"]`) or pairs (question, answer); changes count. Unless it is
             `None`, `meta["question"]` and `meta["wordings"]` of the documents count, too; with `None` only of those
@@ -163,9 +164,6 @@ class AnswerRanker(CheckpointComponent):
                 f"{self.model}: expected a checkpoint of the {self.family} family, found {spec.name} of the "
                 f"{spec.family} family. Use AnswerRanker, which loads any."
             )
-        if self.precision is not None:
-            decider = ranker.decider(fuse_scores=self.fuse_scores)
-            decider.threshold(self.precision, fused=decider.weights.bm25 != 0)
         self._candidates.wordings(self.wordings)  # raises InputError if a file cannot be read
         return ranker
 
@@ -209,15 +207,15 @@ class AnswerRanker(CheckpointComponent):
         :param scale_score: Whether to map the scores to the interval from 0 to 1. By default, as the component.
         :param score_threshold: The minimum score of a returned document, after scaling; not beside `precision`. By
             default, the component's.
-        :param precision: The target share of right first answers, such as 0.9: documents below the threshold that
-            `ap-ranker calibrate` found for it are left out. By default, the component's.
+        :param precision: The target share of right first answers, such as 0.9: documents below its threshold are left
+            out. By default, the component's.
         :param explain: Whether to add `explanation`, the attention weight of each word, to `meta["ap_ranker"]` of each
             returned document, which is encoded once more: `{"question": [{"text", "start", "end", "weight"}, ...],
             "answer": [...]}`. The weights of a side sum to 1, or are `None` if the model has none for it. `start` and
             `end` are character offsets in the texts as the model reads them, with prefixes, suffixes and meta fields.
         :returns: `documents`: copies with their new scores, best first; ties keep the given order.
-        :raises InputError: The checkpoint cannot be loaded, was not calibrated for `precision`, or has no attention; an
-            argument is of another kind or out of range, or both `score_threshold` and `precision` are given.
+        :raises InputError: The checkpoint cannot be loaded, or has no attention; an argument is of another kind or out
+            of range, or both `score_threshold` and `precision` are given.
         """
         limits = self._limits(
             top_k=top_k, scale_score=scale_score, score_threshold=score_threshold, precision=precision
@@ -347,7 +345,7 @@ class AnswerRanker(CheckpointComponent):
         :param documents: What it returned.
         :param query: The question of the user.
         :param precision: The target share of right first answers.
-        :raises InputError: The checkpoint cannot be loaded, or was not calibrated for `precision`.
+        :raises InputError: The checkpoint cannot be loaded.
         """
         is_other_faq = is_told(documents, query_key(query), OTHER_FAQ)
         decider = self.loaded().decider(fuse_scores=self.fuse_scores, other_faq=is_other_faq)

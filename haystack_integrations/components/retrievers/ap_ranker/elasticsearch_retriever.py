@@ -53,7 +53,7 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     MissingIndexError,
     expected_reply,
     index_maker,
-    wording_key,
+    wording_keys,
 )
 
 MOST_CLAUSES = 900
@@ -306,7 +306,7 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         if vector is not None and top_k:
             meaning = [limits | {"query": _nearest("embedding", vector, matching, top_k)}]
             similar = _nearest(f"{ASKED}.vector", vector, matching, top_k)
-        known = _all(_wordings_query(wording_key(query), names, similar), matching)
+        known = _all(_wordings_query(wording_keys(query), names, similar), matching)
         wordings = {**limits, "size": KINDS_OF_WORDINGS * top_k, "query": known}
         answers = self.document_store.search(index, [_statistics_of(asked), *words, *meaning, wordings])
         with expected_reply(index):
@@ -389,9 +389,9 @@ def _nearest(name: str, vector: np.ndarray, filters: list[dict[str, Any]], top_k
     return {"knn": nearest}
 
 
-def _wordings_query(key: str, names: Sequence[str], nearest: dict[str, Any] | None) -> dict[str, Any]:
+def _wordings_query(keys: Sequence[str], names: Sequence[str], nearest: dict[str, Any] | None) -> dict[str, Any]:
     """Documents by their known wordings: the question itself, what files of wordings name, and similar ones."""
-    clauses: list[dict[str, Any]] = [_constant({"term": {KEYS: key}}, WORD_FOR_WORD)]
+    clauses: list[dict[str, Any]] = [_constant({"terms": {KEYS: keys}}, WORD_FOR_WORD)]
     if names:
         clauses.append(_constant({"terms": {NAMES: names}}, NAMED))
     if nearest is not None:

@@ -79,7 +79,7 @@ class AnswerSearch(Composed):
         :param filters: Haystack filters on the documents' meta; only documents that match are searched.
         :param top_k: The maximum number of documents to return.
         :param score_threshold: The minimum score, from 0 to 1, of a returned document; not beside `precision`.
-        :param precision: The target share of right first answers, for which the checkpoint must be calibrated.
+        :param precision: The target share of right first answers.
         :param explain: Whether to add the attention weight of each word, as of `AnswerRanker`.
         :returns: `documents`: copies with their scores, best first; none if none is found, or none is good enough.
             `decision`: the `outcome` (`answer`, `maybe` or `none`), the `probability` that the first is right, the

@@ -13,7 +13,7 @@ from ap_ranker.data.wordings import WordingFiles, Wordings
 from ap_ranker.ranking.bm25 import best_rows
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.wordings import WordingIndex
-from ap_ranker.text.reading import question_key
+from ap_ranker.text.reading import question_keys
 from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import name_key
 
 
@@ -52,8 +52,8 @@ class FileWordings:
             return []
         with self._lock:
             names, pairs = self._pairs()
-            asked = question_key(question)
-            exact = [names[row] for row, text in pairs if question_key(text) == asked]
+            asked = {*question_keys(question)}
+            exact = [names[row] for row, text in pairs if not asked.isdisjoint(question_keys(text))]
             index = None if vector is None else self._vectors(ranker)
         similar: list[str] = []
         if index is not None and vector is not None:

@@ -63,8 +63,8 @@ class AnswerRouter(Composed):
         The parameters not named here are those of `AnswerRanker`, for documents that come without a decision.
 
         :param model: The checkpoint of the ranker in front.
-        :param precision: The target share of right first answers, for which the checkpoint must be calibrated. It
-            replaces that of the ranker in front; by default, that one counts, and .8 where there is none.
+        :param precision: The target share of right first answers. It replaces that of the ranker in front; by default,
+            that one counts, and .8 where there is none.
         :raises InputError: `precision` is no number between 0 and 1.
         """
         self.model, self.precision, self.fuse_scores = str(model), precision, fuse_scores
@@ -84,7 +84,7 @@ class AnswerRouter(Composed):
         :param decision: The `decision` of `FAQSearch` or `AnswerSearch`. It is needed only where these leave out
             documents, by `precision` or `score_threshold`, so that there may be none to come with.
         :returns: One of `answer` and `maybe`, with the documents, and `none`, with the query.
-        :raises InputError: The checkpoint cannot be loaded, or was not calibrated for `precision`; `decision` is none.
+        :raises InputError: The checkpoint cannot be loaded, or `decision` is none.
         """
         check_query(query)
         check_documents(documents)

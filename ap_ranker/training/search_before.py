@@ -1,0 +1,210 @@
+"""Compares the search with a new checkpoint with the one before it, on the dev questions of its training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ap_ranker.data.dataset import Dataset
+from ap_ranker.errors import InputError
+from ap_ranker.evaluation.calibration_fit import Rankings, entry_background, fit, with_hidden
+from ap_ranker.evaluation.cross_fitting import others
+from ap_ranker.evaluation.dev_choice import DevChoice, Epoch
+from ap_ranker.evaluation.evaluation_set import EvaluationSet
+from ap_ranker.evaluation.scoring import CandidateScores
+from ap_ranker.models.registry import model_spec
+from ap_ranker.ranking.decision import Decider
+from ap_ranker.ranking.ranker import Ranker
+from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, Weights, rank
+from ap_ranker.ranking.verdict import Verdict
+from ap_ranker.text.near_copies import near_any, near_groups
+from ap_ranker.training.calibrate import PRECISIONS
+from ap_ranker.training.config import TrainingConfig
+from ap_ranker.training.prior_calibration import prior_calibration
+from ap_ranker.training.progress import quiet
+from ap_ranker.training.recommendation import Served, verdict
+from ap_ranker.training.untrained import write_untrained
+
+UNTRAINED, WORDS_ALONE = "untrained", "BM25"
+"""Names of the searches before any training: by the pretrained encoder, and without one."""
+
+MOST_ANSWERS = 5_000
+"""Number of candidates that are encoded by the search before: with more, fewer questions are compared."""
+
+HIDDEN = 0.1
+"""Share of the questions without an answer, as `calibrate` assumes."""
+
+
+@dataclass(frozen=True)
+class SearchBefore:
+    """A search that a new checkpoint may replace; `None` for the ranker where no encoder is at hand: BM25 alone.
+
+    `learnt` is the number of questions that it has learnt from.
+    """
+
+    name: str
+    ranker: Ranker | None
+    learnt: int = 0
+
+    @classmethod
+    def of(cls, ranker: Ranker) -> SearchBefore:
+        """That of a checkpoint."""
+        assert ranker.config is not None
+        training = ranker.config.training
+        return cls(ranker.source, ranker, int(training.get("pairs", 0)) if training.get("epochs") != 0 else 0)
+
+    def new_to_it(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """(Q,) whether it has neither learnt from a question or a near copy, nor was chosen by it.
+
+        Of a checkpoint that does not say so, none counts as new.
+        """
+        if self.ranker is None or self.ranker.config is None or self.ranker.config.training.get("epochs") == 0:
+            return np.ones(len(texts), dtype=bool)
+        seen = self.ranker.near_training(texts)
+        if seen is None:
+            return np.zeros(len(texts), dtype=bool)
+        chosen = self.ranker.chosen_by(texts) or [False] * len(texts)
+        return ~(np.array(seen, dtype=bool) | np.array(chosen, dtype=bool))
+
+    def served(self, evaluation_set: EvaluationSet) -> Served:
+        """What it gives the questions of a set."""
+        if self.ranker is None:
+            nothing = np.zeros(len(evaluation_set.questions), dtype=bool)
+            return Served(nothing, nothing, evaluation_set.bm25_each["MRR"])
+        own = evaluation_set.with_language(self.ranker.bm25_language)
+        signals = _signals(own, own.scores(self.ranker), self.ranker)
+        return Served.of(signals, own.right, [self.ranker.decider()] * len(signals))
+
+
+def untrained_search(folder: Path, data: Dataset, config: TrainingConfig, device: str | None) -> SearchBefore:
+    """The search before any training, written into a folder, with the encoder of the model, or else the default one."""
+    options: Mapping[str, Any] = {}
+    if model_spec(config.model).pretrained:
+        options = {name: value for name, value in config.options.items() if name not in ("frozen", "trained_layers")}
+    texts = [answer.text for answer in data.answers]
+    wordings = [list(answer.wordings) for answer in data.answers]
+    for question in data.questions:
+        for row in question.positives:
+            wordings[row].append(question.text)
+    try:
+        with quiet("ap_ranker"):  # the training has told what there is to tell of the texts
+            write_untrained(
+                folder, texts, config.language, stored=_have_questions(data), options=options, wordings=wordings
+            )
+    except InputError:  # without the default encoder, there is no such search
+        return SearchBefore(WORDS_ALONE, None)
+    return SearchBefore(UNTRAINED, Ranker.from_pretrained(folder, device))
+
+
+def _signals(evaluation_set: EvaluationSet, scores: CandidateScores, ranker: Ranker) -> list[Signals]:
+    """What is known of the candidates of each question, as in a search: also what entries score for other matters."""
+    return [
+        replace(signals, background=entry_background(ranker, evaluation_set.dataset, rows))
+        for signals, rows in zip(evaluation_set.signals(scores), evaluation_set.pools, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class TrainedSearch:
+    """What was trained, on the dev questions: each by an epoch, weights and a calibration that others have chosen.
+
+    `prior` is the calibration of each kind of score without any question.
+    """
+
+    choice: DevChoice
+    ranker: Ranker
+    prior: Mapping[str, Calibration]
+
+    def served(self, rows: Sequence[int]) -> Served:
+        """What it gives some of the dev questions."""
+        whole, deciders = self.choice.best.evaluation_set, self.deciders()
+        signals = _signals(whole, self.choice.cross_fitted.scores, self.ranker)
+        return Served.of(
+            [signals[row] for row in rows], [whole.right[row] for row in rows], [deciders[row] for row in rows]
+        )
+
+    def deciders(self) -> list[Decider]:
+        """That of each question; where all are near copies of each other, it is fitted to all."""
+        total = len(self.choice.best.evaluation_set.questions)
+        if not self.choice.parts:
+            return [self._decider(self.choice.best, self.choice.weights, np.arange(total))] * total
+        epochs = {epoch.number: epoch for epoch in self.choice.epochs}
+        crossed = self.choice.cross_fitted
+        decider_of: dict[int, Decider] = {}
+        for part in self.choice.parts:
+            epoch, weights = epochs[crossed.epochs[part[0]]], crossed.weights[part[0]]
+            decider = self._decider(epoch, weights, others(part, total))
+            decider_of |= dict.fromkeys(part.tolist(), decider)
+        return [decider_of[row] for row in range(total)]
+
+    def _decider(self, epoch: Epoch, weights: Weights, rows: NDArray[np.int64]) -> Decider:
+        """With a calibration that is fitted to some rows, or with the prior where these are too few."""
+        signals = _signals(epoch.evaluation_set, epoch.scores, self.ranker)
+        asked = [signals[row] for row in rows.tolist()]
+        right = [epoch.evaluation_set.right[row] for row in rows.tolist()]
+        ranked = [
+            Signals(rank(each, weights).scores, answers=each.answers, background=each.background) for each in asked
+        ]
+        rankings = Rankings(ranked, right, np.array([each.any() for each in right]), np.ones(len(ranked)))
+        kind = FUSED if weights.bm25 else MODEL
+        prior = self.prior.get(kind) or self.prior.get(MODEL)
+        floor = None if prior is None else prior.floor
+        calibrations = {} if prior is None else {kind: prior}
+        with suppress(InputError):  # too few questions, or nothing but right answers
+            fitted = fit(with_hidden(rankings, HIDDEN), PRECISIONS, prior)
+            calibrations = {kind: replace(fitted, floor=floor)}
+        return Decider(self.ranker.source, weights, calibrations, self.ranker.model.scale)
+
+
+def verdict_of_training(
+    choice: DevChoice, ranker: Ranker, data: Dataset, config: TrainingConfig, before: Ranker | None, device: str | None
+) -> Verdict:
+    """Compare what `choice` has found with the search before, that of a checkpoint or else the untrained one.
+
+    Both are asked the dev questions that are new to both: near copies of what one has learnt from would flatter it.
+    """
+    whole = choice.best.evaluation_set
+    texts = [question.text for question in whole.questions]
+    learnt = near_any(set(texts), {question.text for question in data.questions})
+    is_new = np.array([text not in learnt for text in texts], dtype=bool)
+    with TemporaryDirectory(prefix="ap-ranker-") as folder:
+        if before is None:
+            earlier = untrained_search(Path(folder) / "untrained", data, config, device)
+        else:
+            earlier = SearchBefore.of(before)
+        rows = _compared(whole, is_new & earlier.new_to_it(texts))
+        was = earlier.served(_subset(whole, rows)) if rows else Served.of([], [], [])
+    now = TrainedSearch(choice, ranker, prior_calibration(ranker, whole.dataset.answers)).served(rows)
+    groups = near_groups([texts[row] for row in rows]).tolist() if rows else []
+    return verdict(was, now, groups, earlier.name, learnt=data.pairs, learnt_before=earlier.learnt)
+
+
+def _compared(whole: EvaluationSet, is_new: NDArray[np.bool_]) -> list[int]:
+    """The rows of the new questions, as many as have `MOST_ANSWERS` candidates together."""
+    rows: list[int] = []
+    candidates: set[int] = set()
+    for row in np.flatnonzero(is_new).tolist():
+        candidates.update(whole.pools[row])
+        if rows and len(candidates) > MOST_ANSWERS:
+            break
+        rows.append(row)
+    return rows
+
+
+def _subset(whole: EvaluationSet, rows: Sequence[int]) -> EvaluationSet:
+    """Some of the questions, with the candidates that they have."""
+    questions = [replace(whole.questions[row], candidates=tuple(whole.pools[row])) for row in rows]
+    data = replace(whole.dataset, questions=questions)
+    return EvaluationSet(data, as_new=whole.as_new, language=whole.language)
+
+
+def _have_questions(data: Dataset) -> bool:
+    """Whether most entries have a stored question."""
+    return sum(bool(answer.wordings) for answer in data.answers) > len(data.answers) / 2
