@@ -22,7 +22,7 @@ from elastic.engine import Engine
 from elastic.test_quality import NUMBER, remove_index, table
 from elastic.test_reading import WHOLE
 from haystack_integrations.components.retrievers.ap_ranker import ElasticsearchFAQRetriever
-from haystack_integrations.components.retrievers.ap_ranker.elasticsearch_retriever import _word_queries
+from haystack_integrations.components.retrievers.ap_ranker.elasticsearch_queries import word_queries
 from haystack_integrations.document_stores.ap_ranker import ElasticsearchFAQStore
 
 pytestmark = [
@@ -62,7 +62,7 @@ def test_bm25_on_three_shards(server: Engine, tmp_path: Path) -> None:
             score = document.meta["ap_ranker"]["bm25_score"]
             assert score == pytest.approx(expected[int(document.id)], rel=1e-5, abs=1e-6)
         asked = AskedWords.of(question, "english", {})
-        [query] = _word_queries(asked)
+        [query] = word_queries(asked)
         for kind in differences:
             hits = store.client.search(
                 index=retriever.index, query=query, size=100, search_type=kind, docvalue_fields=["id"]

@@ -21,13 +21,12 @@ from ap_ranker.ranking.bm25 import (
     BM25_RANK,
     BM25_SCORE,
     COMPOUNDING,
-    TIE_BREAKER,
     asked_words,
     compounds_of,
     parts_of,
     text_terms,
 )
-from ap_ranker.ranking.bm25_statistics import AskedWords, CountedTerms, Statistics, Ways
+from ap_ranker.ranking.bm25_statistics import AskedWords, CountedTerms, Statistics
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.text_encoder import BATCH_SIZE, check_number
 from ap_ranker.ranking.wordings import EMBEDDED_BY, EMBEDDING_RANK, EMBEDDING_SCORE, WORDING_RANK
@@ -41,14 +40,23 @@ from haystack_integrations.common.ap_ranker.query_data import (
     check_query,
     query_key,
 )
+from haystack_integrations.components.retrievers.ap_ranker.elasticsearch_queries import (
+    MOST_CLAUSES,
+    NAMED,
+    WORD_FOR_WORD,
+    all_of,
+    frequencies_of,
+    nearest,
+    read_statistics,
+    statistics_of,
+    word_queries,
+    wordings_query,
+)
 from haystack_integrations.components.retrievers.ap_ranker.file_wordings import FileWordings
 from haystack_integrations.components.retrievers.ap_ranker.hybrid import StoreRetriever
 from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     ASKED,
-    KEYS,
     LENGTH,
-    NAMES,
-    WORDS,
     ElasticsearchFAQStore,
     MissingIndexError,
     expected_reply,
@@ -56,20 +64,9 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     wording_keys,
 )
 
-MOST_CLAUSES = 900
-"""Maximum number of terms in one search: Elasticsearch allows 1,024 where its memory is small."""
-
 MOST_KEPT, MOST_CHARACTERS = 50_000, 2**25
 """Number of documents, and of characters of their texts, from which on those in memory begin anew. The words of a text
 take ten times its memory."""
-
-OVERSAMPLE = 1.5
-"""How many times as many neighbours are compared by their exact vectors: of the 100 nearest, vectors of 8-bit numbers
-alone find .984, and these .9998."""
-
-WORD_FOR_WORD, NAMED = 1_000.0, 100.0
-"""What a document gets that has the question as a known wording, or that files of wordings name, so that these come
-before those with similar wordings, whose scores are at most 1."""
 
 KINDS_OF_WORDINGS = 3
 """How many kinds of hits one search for wordings brings, of each as many as are asked for."""
@@ -300,15 +297,15 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         vector = ranker.embed_questions([question])[0].numpy() if ranker.has_vectors else None
         names = self._file_wordings.nearest(query, vector, ranker, top_k)
         limits = {"size": top_k, **_ONLY_IDS}
-        words = [limits | {"query": _all(clause, matching)} for clause in _word_queries(asked)]
+        words = [limits | {"query": all_of(clause, matching)} for clause in word_queries(asked)]
         meaning: list[dict[str, Any]] = []
         similar = None
         if vector is not None and top_k:
-            meaning = [limits | {"query": _nearest("embedding", vector, matching, top_k)}]
-            similar = _nearest(f"{ASKED}.vector", vector, matching, top_k)
-        known = _all(_wordings_query(wording_keys(query), names, similar), matching)
+            meaning = [limits | {"query": nearest("embedding", vector, matching, top_k)}]
+            similar = nearest(f"{ASKED}.vector", vector, matching, top_k)
+        known = all_of(wordings_query(wording_keys(query), names, similar), matching)
         wordings = {**limits, "size": KINDS_OF_WORDINGS * top_k, "query": known}
-        answers = self.document_store.search(index, [_statistics_of(asked), *words, *meaning, wordings])
+        answers = self.document_store.search(index, [statistics_of(asked), *words, *meaning, wordings])
         with expected_reply(index):
             by_words = answers[1 : 1 + len(words)]
             by_meaning = answers[1 + len(words) : -1]
@@ -322,7 +319,7 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
                 {hit["_id"]: 2 * hit["_score"] - 1 for answer in by_meaning for hit in _hits_of(answer)},
                 [hit["_id"] for hit in by_wordings],
                 {hit["_id"]: hit["_seq_no"] for hit in (*hits, *by_wordings)},
-                _read_statistics(asked, counted),
+                read_statistics(asked, counted),
                 bool(counted["asked"]["doc_count"]) or bool(names),
             )
 
@@ -364,94 +361,11 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         new = [term for term in terms if term not in parts or now - parts[term][0] > TERMS_SECONDS]
         for start in range(0, len(new), MOST_CLAUSES):
             looked_for = new[start : start + MOST_CLAUSES]
-            answer = self.document_store.search(index, [{"size": 0, "aggs": {"terms": _frequencies(looked_for)}}])[0]
+            answer = self.document_store.search(index, [{"size": 0, "aggs": {"terms": frequencies_of(looked_for)}}])[0]
             with expected_reply(index):
                 counts = [bucket["doc_count"] for bucket in answer["aggregations"]["terms"]["buckets"]]
                 parts |= {term: (now, count > 0) for term, count in zip(looked_for, counts, strict=True)}
         return {term: parts[term][1] for term in terms}
-
-
-def _all(query: dict[str, Any], filters: list[dict[str, Any]]) -> dict[str, Any]:
-    """What matches a query, and filters, which leave its scores as they are."""
-    return {"bool": {"must": [query], "filter": filters}}
-
-
-def _nearest(name: str, vector: np.ndarray, filters: list[dict[str, Any]], top_k: int) -> dict[str, Any]:
-    """The nearest vectors of a field, each document once. As a query, it saves a search of its own a round trip."""
-    nearest = {
-        "field": name,
-        "query_vector": [round(number, 6) for number in vector.tolist()],
-        "k": top_k,
-        "num_candidates": min(10_000, max(100, 2 * top_k)),
-        "rescore_vector": {"oversample": OVERSAMPLE},
-        **({"filter": filters} if filters else {}),
-    }
-    return {"knn": nearest}
-
-
-def _wordings_query(keys: Sequence[str], names: Sequence[str], nearest: dict[str, Any] | None) -> dict[str, Any]:
-    """Documents by their known wordings: the question itself, what files of wordings name, and similar ones."""
-    clauses: list[dict[str, Any]] = [_constant({"terms": {KEYS: keys}}, WORD_FOR_WORD)]
-    if names:
-        clauses.append(_constant({"terms": {NAMES: names}}, NAMED))
-    if nearest is not None:
-        clauses.append({"nested": {"path": ASKED, "query": nearest, "score_mode": "max"}})
-    return {"bool": {"should": clauses}}
-
-
-def _constant(query: dict[str, Any], boost: float) -> dict[str, Any]:
-    return {"constant_score": {"filter": query, "boost": boost}}
-
-
-def _word_queries(asked: AskedWords) -> list[dict[str, Any]]:
-    """The words asked for as queries, of as many terms each as Elasticsearch allows; BM25's score is their sum."""
-    queries: list[dict[str, Any]] = []
-    clauses: list[dict[str, Any]] = []
-    n_terms = 0
-    for ways, times in asked.times.items():
-        size = sum(len(form) for way in ways for form in way)
-        if clauses and n_terms + size > MOST_CLAUSES:
-            queries.append({"bool": {"should": clauses}})
-            clauses, n_terms = [], 0
-        clauses.append(_word_clause(ways, times))
-        n_terms += size
-    return [*queries, {"bool": {"should": clauses}}] if clauses else []
-
-
-def _word_clause(ways: Ways, times: int) -> dict[str, Any]:
-    """A word as a query with the score of `Statistics.score`; what is simple is written simply."""
-    alternatives = []
-    for way in ways:
-        forms = [_form_clause(form) for form in way]
-        alternatives.append(forms[0] if len(forms) == 1 else {"dis_max": {"queries": forms}})
-    if len(alternatives) == 1 and len(ways[0]) == 1 and len(ways[0][0]) == 1:
-        return {"term": {WORDS: {"value": ways[0][0][0], "boost": times}}}
-    return {"dis_max": {"queries": alternatives, "tie_breaker": TIE_BREAKER.item(), "boost": times}}
-
-
-def _form_clause(form: Sequence[str]) -> dict[str, Any]:
-    terms = [{"term": {WORDS: term}} for term in form]
-    return terms[0] if len(terms) == 1 else {"bool": {"should": terms}}
-
-
-def _frequencies(terms: Sequence[str]) -> dict[str, Any]:
-    """An aggregation: in how many documents each of the terms is."""
-    return {"filters": {"filters": [{"term": {WORDS: term}} for term in terms]}}
-
-
-def _statistics_of(asked: AskedWords) -> dict[str, Any]:
-    """A search for BM25's statistics, of the whole index, whatever its shards and the filters."""
-    counted = {"lengths": {"stats": {"field": LENGTH}}, "asked": {"filter": {"exists": {"field": KEYS}}}}
-    if asked.terms:
-        counted["terms"] = _frequencies(asked.terms)
-    return {"size": 0, "aggs": counted}
-
-
-def _read_statistics(asked: AskedWords, counted: Mapping[str, Any]) -> Statistics:
-    lengths = counted["lengths"]
-    counts = [bucket["doc_count"] for bucket in counted["terms"]["buckets"]] if asked.terms else []
-    frequencies = dict(zip(asked.terms, counts, strict=True))
-    return Statistics(lengths["count"], lengths["avg"] or 0.0, frequencies)
 
 
 def _hits_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
