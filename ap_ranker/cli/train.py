@@ -114,8 +114,13 @@ def _train(
 ) -> TrainingResult:
     """Train, and print what was written and how good it is on the dev questions."""
     from ap_ranker.cli.epoch_lines import EpochLines
+    from ap_ranker.ranking.checkpoint import is_checkpoint
+    from ap_ranker.ranking.earlier_checkpoints import keep_former
     from ap_ranker.training.resume_folder import ResumeFolder
 
+    if process_number() == 0 and is_checkpoint(run.output):  # which --overwrite replaces
+        keep_former(run.output)
+        console.say(f"The checkpoint before is kept. To go back: ap-ranker retrain --back --model {run.output}")
     try:
         with ProgressBars() as bars:
             result = train(
