@@ -238,7 +238,8 @@ def test_a_student_learns_what_no_label_says(teacher: Path, tmp_path: Path, monk
     dev = replace(labelled, questions=asked)
     alone = distill(teacher, labelled, dev, tmp_path / "alone", config)
     taught = distill(teacher, labelled, dev, tmp_path / "taught", config, questions=others)
-    assert taught.dev.model["MRR"] == 1.0 > alone.dev.model["MRR"] + 0.3
+    without, with_them = (EvaluationSet(dev).report(each.ranker).model["MRR"] for each in (alone, taught))
+    assert with_them == 1.0 > without + 0.3
 
 
 @pytest.mark.parametrize(
