@@ -228,6 +228,10 @@ _NATIONAL_PREFIX = regex.compile(r"[178](?=\d{10}$)")
 """What is dialled first in America and Russia; 7 and 1 are also their codes, without a +."""
 
 
+_EXTENSION = regex.compile(r"-(\d{1,3})$")
+"""What is dialled within a company, as in "1234567-0"; the number is known without it, too."""
+
+
 def read_words(text: str, language: str | None = None) -> list[Word]:
     """The words of a text with their forms, in order; `language` is one that passes `check_language`."""
     words: list[Word] = []
@@ -236,7 +240,10 @@ def read_words(text: str, language: str | None = None) -> list[Word]:
         read = _words_of if len(token) <= LONGEST_KEPT else _words_of.__wrapped__
         words += read(token, language)
     for telephone in _TELEPHONE.finditer(plain_text):
-        words.append(((_subscriber(telephone),),))
+        number = _subscriber(telephone)
+        extension = _EXTENSION.search(telephone["number"])
+        without = [(number[: -len(extension[1])],)] if extension else []
+        words.append(((number,), *without))
     return words
 
 
