@@ -42,6 +42,7 @@ from ap_ranker.text.near_copies import forms_of, near_groups
 from ap_ranker.text.nearest_word import NearestWords
 from ap_ranker.text.question_words import question_words
 from ap_ranker.text.synonyms import read_synonyms
+from ap_ranker.text.telephones import telephone_words
 from ap_ranker.text.tokenizer import WordTokenizer, split_words, symbols_apart
 from ap_ranker.training.augment import _SENTENCE_END
 from ap_ranker.web import presentation
@@ -150,7 +151,7 @@ READERS: dict[str, tuple[Reader, int]] = {
     "joined_words": (reading.joined_words, MIDDLE),
     "question_keys": (reading.question_keys, SLOW),
     "question_keys, capitals": (lambda text: reading.question_keys(f"I {text.upper()}"), SLOW),
-    "telephones": (reading._TELEPHONE.findall, FAST),
+    "telephones": (lambda text: list(telephone_words(text)), FAST),
     "pieces of a word": (lambda text: pieces_of("".join(text.split()), {"a", "word", "help"}.__contains__), MIDDLE),
     "consonants of words": (lambda text: Consonants(text.split()).meant("hlp"), MIDDLE),
     "normalized": (reading.normalized, FAST),

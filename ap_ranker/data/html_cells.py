@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from html.entities import html5
 from html.parser import HTMLParser
 
 from ap_ranker.text.markdown_code import code_blocks
@@ -43,13 +44,18 @@ _ATTRIBUTE = re.compile(r"""\s(?:href|src|style|class|id|target|dir|color|size|f
 _DECODED = re.compile(r"&#(?:38|60|62|92);")
 """What `as_cell` writes, which is read as a character in every text."""
 
-_ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{2,5}|#x[0-9a-fA-F]{2,5});")
+_ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,10}|#\d{2,5}|#x[0-9a-fA-F]{2,5});")
 
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _DECLARATION = re.compile(r"<[!?][^<>]*>")
 _READ = "|".join((*_INLINE, *_BLOCKS, *_ALONE, *_MEDIA, *_HIDDEN))
 _NO_TAG = re.compile(rf"<(?!/?(?:{_READ})(?:[\s/][^<>]*)?>)", re.IGNORECASE)
 """What begins no tag that is read. The parser would look for its end in all the rest of a text, or drop it."""
+
+_BREAK = re.compile(r"<br(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_LINE_END_BEHIND = re.compile(r"(<br(?:\s[^<>]*)?/?>)[ \t]*\r?\n", re.IGNORECASE)
+_TABLE_ROW = re.compile(r"^[ \t]*\|.*$", re.MULTILINE)
+"""A line of a table in Markdown, which is one line."""
 
 _CODE_SPAN = re.compile(r"(?<!`)(?P<marks>`{1,3})(?!`)(?P<code>[^`\n]+)(?P=marks)(?!`)")
 _IN_CODE = re.compile(r"</?[a-zA-Z!]|&[a-zA-Z]+;")
@@ -105,6 +111,9 @@ def shown_text(text: str) -> str:
 
 
 def _character(entity: re.Match[str]) -> str:
+    is_known = entity[0].startswith("&#") or entity[0][1:] in html5
+    if not is_known:
+        return entity[0]
     return unescape(entity[0]).replace("\xa0", " ")
 
 
@@ -161,6 +170,9 @@ def _text_of(html: str) -> str:
     names = {tag["name"].lower() for tag in _TAG.finditer(shown)}
     in_lines = not names & {*_BLOCKS, "br", "hr"}
     is_markdown = not shown.lstrip().startswith("<") and bool(_MARKDOWN.search(shown))
+    shown = _LINE_END_BEHIND.sub(r"\1", shown)
+    if is_markdown:
+        shown = _TABLE_ROW.sub(lambda row: _BREAK.sub(" ", row[0]), shown)
     parser = _Text(keeps_space=in_lines or is_markdown)
     parser.feed(_NO_TAG.sub("&lt;", shown))
     parser.close()

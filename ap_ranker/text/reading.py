@@ -41,6 +41,7 @@ import regex
 from ap_ranker.text.kept_results import keep
 from ap_ranker.text.languages import CHARACTER, LONGEST_KEPT, UNSPACED, pairs, stem, unspaced_words
 from ap_ranker.text.normal_form import normal_form
+from ap_ranker.text.telephones import telephone_words
 
 READING_VERSION = 4  # version of how a text becomes words: a saved index or vocabulary must not outlive a change
 
@@ -213,20 +214,6 @@ _ARABIC_PREFIX = regex.compile("^(?:وال|بال|كال|فال|لل|ال|و)(?=
 
 _HYPHEN_AT_LINE_END = regex.compile(r"(?<=[\p{L}\p{M}])[\-\u2010\u00ad][ \t]*+[\r\n\v\f]++[ \t]*+(?=\p{Ll})")
 
-_TELEPHONE = regex.compile(
-    r"(?<![\w+]|\d[ \-./])"
-    r"(?P<begin>\+[ ]?(?=[1-9])|(?=0)|(?=\(\d)|(?=[178][ \-.]?\()|(?=(?:1[ \-.])?\d{3}[ \-.]\d{3}[ \-.]\d{4}(?!\d))"
-    r"|(?=[178]\d{10}(?!\d)))"
-    r"(?P<number>\(?\d(?:[ \-./()]{0,3}\d){6,15})(?![\w])"
-)
-"""Telephone numbers: international ones, and national ones that begin with 0 or "(", or are written as in America."""
-
-_COUNTRY = regex.compile(r"(?:1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|\d{3})0?", regex.ASCII)
-"""The code of a country, none of which begins another one, and a 0 that is dialled within it only."""
-
-_NATIONAL_PREFIX = regex.compile(r"[178](?=\d{10}$)")
-"""What is dialled first in America and Russia; 7 and 1 are also their codes, without a +."""
-
 
 def read_words(text: str, language: str | None = None) -> list[Word]:
     """The words of a text with their forms, in order; `language` is one that passes `check_language`."""
@@ -235,25 +222,13 @@ def read_words(text: str, language: str | None = None) -> list[Word]:
     for token in _TOKEN.findall(plain_text):
         read = _words_of if len(token) <= LONGEST_KEPT else _words_of.__wrapped__
         words += read(token, language)
-    for telephone in _TELEPHONE.finditer(plain_text):
-        words.append(((_subscriber(telephone),),))
+    words += telephone_words(plain_text)
     return words
 
 
 def _joint(hyphen: regex.Match[str]) -> str:
     """What is left of a hyphen at a line's end: nothing of a soft one, and a joint of others, as of "e-mail"."""
     return "" if hyphen[0].startswith("\u00ad") else "-"
-
-
-def _subscriber(telephone: regex.Match[str]) -> str:
-    """The digits of a telephone number without the country's code and the prefix of national numbers."""
-    digits = "".join(filter(str.isdigit, telephone["number"]))
-    if telephone["begin"] or digits.startswith("00"):
-        international = digits if telephone["begin"] else digits.removeprefix("00")
-        return _COUNTRY.sub("", international, count=1) or digits
-    if digits.startswith("0"):
-        return digits[1:]
-    return _NATIONAL_PREFIX.sub("", digits)
 
 
 def surface_words(text: str) -> list[str]:

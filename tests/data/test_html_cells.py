@@ -45,6 +45,8 @@ HTML = [
     ('<p>See <iframe src="https://video.example/1"></iframe></p>', "See https://video.example/1"),
     ("<details><summary>More</summary>a</details>", "More\na"),
     ("Tom &amp; Co", "Tom & Co"),
+    ("&copy; 2024, &euro;5, &uuml;ber", "© 2024, €5, über"),
+    ("one<br>\ntwo", "one\ntwo"),
     ("one&nbsp;two", "one two"),
     ("<div>The HTML tag</div>", "The HTML tag"),
 ]
@@ -55,7 +57,8 @@ LINES = [
     ("1. one\n   2. <i>two</i>", "1. one\n   2. two"),
     ("**Yes**, <u>always</u>:\n\n    indented  twice", "**Yes**, always:\n\n    indented  twice"),
     ("# Title\n\nText  with <em>one</em> word", "# Title\n\nText  with one word"),
-    ("- one<br>\n  - two", "- one\n\n  - two"),
+    ("- one<br>\n  - two", "- one\n  - two"),
+    ("| a | b<br>c |", "| a | b c |"),
 ]
 
 AS_IT_IS = [
@@ -84,6 +87,7 @@ AS_IT_IS = [
     "Put <script>x()</script> there.",
     "https://x.example/?a=1&b=2",
     "AT&T",
+    "R&D; and &nothing;",
     "x <3",
     "<3 <b 3>",
 ]

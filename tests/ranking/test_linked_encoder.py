@@ -41,6 +41,18 @@ def test_matrices_are_stored_in_half_precision(encoder: Path, tmp_path: Path) ->
     assert encoder_key(loaded) == encoder_key(exact)  # so that a prior is found again
 
 
+def test_cut_texts_of_the_whole_faq_are_counted_once(
+    encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A sample of 100 texts is read, too; a search over the checkpoint counts for itself."""
+    texts = [f"parcel {i} " + "where is it " * (200 if i < 78 else 1) for i in range(133)]
+    options = {"encoder": str(encoder)}
+    write_untrained(tmp_path / "quiet", texts, options=options)
+    assert "longer than" not in caplog.text
+    write_untrained(tmp_path / "loud", texts, options=options, warn_of_cuts=True)
+    assert [text.split(" texts")[0] for text in caplog.messages if "longer than" in text] == ["78 of 133"]
+
+
 def test_what_half_precision_cannot_hold_stays(encoder: Path, tmp_path: Path) -> None:
     weights = load_file(encoder / "model.safetensors")
     name = next(name for name, value in weights.items() if value.dim() > 1)

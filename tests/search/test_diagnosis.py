@@ -171,9 +171,14 @@ def test_entries_that_ask_the_same_in_other_words() -> None:
 
         def embed_wordings(self, texts: Sequence[str]) -> torch.Tensor:
             known = {"Refund?": [1.0, 0.0], "Money back?": [0.9, 0.1], "Opening hours?": [0.0, 1.0]}
-            return torch.tensor([known[text] for text in texts])
+            known |= {"Cancel?": [0.6, 0.8], "Yes.": [1.0, 0.0], "Yes, sure.": [1.0, 0.1]}
+            return torch.tensor([known.get(text, [float(len(text)), -1.0 * len(known)]) for text in texts])
 
     entries = [Entry(text, f"So: {text}", {}, text) for text in ("Refund?", "Opening hours?", "Money back?")]
     [finding] = _same_in_other_words(Vectors(), entries)  # type: ignore[arg-type]
     assert not absent("1 … Refund? … Money back?", finding.found)
     assert not [*_same_in_other_words(Vectors(), entries[:2])]  # type: ignore[arg-type]
+    alike = [Entry("Refund?", "Yes.", {}, ""), Entry("Cancel?", "Yes, sure.", {}, "")]
+    assert [*_same_in_other_words(Vectors(), alike)]  # type: ignore[arg-type]
+    unlike = [Entry("Refund?", "Yes.", {}, ""), Entry("Cancel?", "Opening hours?", {}, "")]
+    assert not [*_same_in_other_words(Vectors(), unlike)]  # type: ignore[arg-type]
