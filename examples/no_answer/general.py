@@ -1,6 +1,6 @@
 """The prior of all checkpoints, trained or not: fitted, judged on other FAQs, with few questions, and with age.
 
-python examples/no_answer/general.py fit --kept FOLDER --shared DATA        # writes general_prior.json
+python examples/no_answer/general.py fit --kept FOLDER --encoder A --encoder B   # writes general_prior.json
 python examples/no_answer/general.py measure --kept FOLDER --shared DATA    # trained on each FAQ, judged by the others
 python examples/no_answer/general.py hubs --kept FOLDER --shared DATA       # entries that are near to every question
 python examples/no_answer/general.py few --kept FOLDER --shared DATA        # 1 to 300 questions to calibrate on
@@ -43,8 +43,13 @@ CANDIDATES = 6
 app = typer.Typer(add_completion=False)
 console = Console(soft_wrap=True)
 Kept = Annotated[Path, typer.Option(help="A folder to keep the rankings in.")]
-Encoder = Annotated[str, typer.Option(help="A name or a folder.")]
+Encoders = Annotated[list[str] | None, typer.Option("--encoder", help="A name or a folder; may be repeated.")]
 Largest = Annotated[int, typer.Option(help="Leave out larger FAQs, whose training takes long.")]
+
+
+def read_tables(kept: Path, shared: Path | None, encoders: Sequence[str] | None, largest: int) -> list[Table]:
+    """Those of every encoder, by default of the default one."""
+    return [table for encoder in encoders or [DEFAULT_ENCODER] for table in tables(kept, shared, encoder, largest)]
 
 
 def rankings(
@@ -136,9 +141,9 @@ def show(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Non
 
 
 @app.command("fit")
-def fit_general(kept: Kept, shared: Shared = None, encoder: Encoder = DEFAULT_ENCODER, largest: Largest = 200) -> None:
+def fit_general(kept: Kept, shared: Shared = None, encoder: Encoders = None, largest: Largest = 200) -> None:
     """Fit the prior to all FAQs and checkpoints, and write it."""
-    used = fitting(tables(kept, shared, encoder, largest))
+    used = fitting(read_tables(kept, shared, encoder, largest))
     parts = [of_users(each) for each in used]
     found = general(parts)
     names = sorted({each.family for each in used})
@@ -150,9 +155,9 @@ def fit_general(kept: Kept, shared: Shared = None, encoder: Encoder = DEFAULT_EN
 
 
 @app.command()
-def measure(kept: Kept, shared: Shared = None, encoder: Encoder = DEFAULT_ENCODER, largest: Largest = 200) -> None:
+def measure(kept: Kept, shared: Shared = None, encoder: Encoders = None, largest: Largest = 200) -> None:
     """Judge the prior on each FAQ and checkpoint, fitted to the other families, without added entries and with them."""
-    parts = [(each, of_users(each)) for each in fitting(tables(kept, shared, encoder, largest))]
+    parts = [(each, of_users(each)) for each in fitting(read_tables(kept, shared, encoder, largest))]
     priors = {family: without(parts, family) for family in {table.family for table, _ in parts}}
     rows = []
     for checkpoint in dict.fromkeys(table.checkpoint for table, _ in parts):
@@ -168,9 +173,9 @@ def measure(kept: Kept, shared: Shared = None, encoder: Encoder = DEFAULT_ENCODE
 
 
 @app.command()
-def hubs(kept: Kept, shared: Shared = None, encoder: Encoder = DEFAULT_ENCODER, largest: Largest = 200) -> None:
+def hubs(kept: Kept, shared: Shared = None, encoder: Encoders = None, largest: Largest = 200) -> None:
     """With and without the rule: other matters that are answered, and the added entries' own questions."""
-    parts = [(each, of_users(each)) for each in fitting(tables(kept, shared, encoder, largest))]
+    parts = [(each, of_users(each)) for each in fitting(read_tables(kept, shared, encoder, largest))]
     rows = []
     for table, _ in parts:
         prior = without(parts, table.family)
@@ -191,13 +196,13 @@ def hubs(kept: Kept, shared: Shared = None, encoder: Encoder = DEFAULT_ENCODER, 
 def few(
     kept: Kept,
     shared: Shared = None,
-    encoder: Encoder = DEFAULT_ENCODER,
+    encoder: Encoders = None,
     largest: Largest = 200,
     draws: int = 20,
     checkpoint: str = "quick",
 ) -> None:
     """Calibrate the example on some of its questions, and judge on the others."""
-    parts = [(each, of_users(each)) for each in fitting(tables(kept, shared, encoder, largest))]
+    parts = [(each, of_users(each)) for each in fitting(read_tables(kept, shared, encoder, largest))]
     table = next(each for each, _ in parts if each.family == "example" and each.checkpoint == checkpoint)
     prior = without(parts, "example")
     questions, floor = rankings(table, ["dev", "test"])
@@ -234,13 +239,13 @@ def changes(table: Table, rng: np.random.Generator) -> Iterator[tuple[str, NDArr
 def ageing(
     kept: Kept,
     shared: Shared = None,
-    encoder: Encoder = DEFAULT_ENCODER,
+    encoder: Encoders = None,
     largest: Largest = 200,
     draws: int = 10,
     checkpoint: str = "quick",
 ) -> None:
     """Calibrate the example as it was, and judge on questions of today; beside it the prior for today's entries."""
-    parts = [(each, of_users(each)) for each in fitting(tables(kept, shared, encoder, largest))]
+    parts = [(each, of_users(each)) for each in fitting(read_tables(kept, shared, encoder, largest))]
     table = next(each for each, _ in parts if each.family == "example" and each.checkpoint == checkpoint)
     prior, rng = without(parts, "example"), np.random.default_rng(0)
     results: dict[str, list[tuple[NDArray[np.float64], NDArray[np.float64]]]] = {}
