@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.rule import Basis
-from ap_ranker.search.declared_pipeline import DeclaredPipeline
+from ap_ranker.search.declared_pipeline import CHANGED, DeclaredPipeline
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +33,7 @@ class ServedSearch:
     trained: str = "no"  # or "yes"
     recommended: str = "unknown"  # by its training, "yes" or "no"; unknown of an untrained or an older one
     basis: str = str(Basis.NOTHING)  # of its decisions, as `Basis` names it: a calibration, a prior, nothing
+    aged: str = "no"  # or "yes": many entries are new since it was calibrated
 
 
 class ServedNow:
@@ -64,6 +65,8 @@ def _describe(search: DeclaredPipeline, since: float) -> ServedSearch:
         loaded = ranker.loaded()
         calibration = loaded.decider(fuse_scores=ranker.fuse_scores).served
         basis = Basis.NOTHING if calibration is None else calibration.basis
+        changed = loaded.changed_share or 0.0
+        is_aged = basis in (Basis.QUESTIONS, Basis.WORDINGS) and changed >= CHANGED
         config = loaded.config
         is_trained = config is not None and config.training.get("epochs") != 0
         verdict = None if config is None else config.verdict
@@ -80,6 +83,7 @@ def _describe(search: DeclaredPipeline, since: float) -> ServedSearch:
         trained=_yes_or_no(is_trained),
         recommended="unknown" if verdict is None else _yes_or_no(verdict.recommended),
         basis=str(basis),
+        aged=_yes_or_no(is_aged),
     )
 
 

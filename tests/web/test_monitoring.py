@@ -249,6 +249,7 @@ def test_the_search_that_is_served(tmp_path: Path) -> None:
         "pipeline": "search",
         "ranks_by": "model",
         "recommended": "unknown",
+        "aged": "no",
         "checkpoint": "ranker",
         "fingerprint": fingerprint(checkpoint)[:12],
         "trained": "yes",

@@ -52,6 +52,7 @@ function servedText(served) {
   const parts = [filled(texts.served[kind], { checkpoint: served.checkpoint, since })];
   if (served.recommended === "no") parts.push(texts.served.notRecommended);
   parts.push(texts.basis[served.basis]);
+  if (served.aged === "yes") parts.push(texts.served.aged);
   return parts.join(" ");
 }
 
