@@ -144,6 +144,7 @@ def test_a_calibration_is_measured_on_what_it_was_not_fitted_to(monkeypatch: pyt
     assert crossed["thresholds"]["-"]["precision"] == measure(calibration, own)["thresholds"]["-"]["precision"]
 
 
-def test_too_few_questions_are_not_divided() -> None:
+def test_copies_of_one_question_are_not_divided() -> None:
     own, texts = rankings(22, seed=2)
-    assert cross_measure(fit(own, [0.8]), own, texts, [0.8]) is None
+    assert cross_measure(fit(own, [0.8]), own, texts, [0.8]) is not None, "few questions are enough"
+    assert cross_measure(fit(own, [0.8]), own, ["Where is my parcel?"] * len(texts), [0.8]) is None
