@@ -149,7 +149,6 @@ MISTAKES = {
     "train FAQ.csv --output new --model ap-cnn --embeddings glove.txt": "glove.txt … GloVe … word2vec … fastText",
     "train FAQ.csv --output checkpoint": "checkpoint … --overwrite",
     "ask Where? --documents FAQ.csv --model checkpoint --precision 90": "0.9 … 90",
-    "ask Where? --documents FAQ.csv --model checkpoint --precision 0.9": "ap-ranker calibrate",
     "ask Where? --documents FAQ.csv --language englisch": "'english'",
     "train FAQ.csv --output new --language chinese": "null … 'chinese'",
     # What goes where
@@ -167,12 +166,9 @@ MISTAKES = {
     "ask Where? --documents FAQ.csv --pipeline broken.yaml": "broken.yaml … Haystack",
     "ask Where? --documents FAQ.csv --pipeline not_a_pipeline.yaml": "inputs: query: component.socket",
     "ask Where? --documents FAQ.csv --pipeline none.yaml": "'none.yaml'",
-    "ask Where? --documents FAQ.csv --pipeline search.yaml --precision 0.9": "ap-ranker calibrate checkpoint DEV "
-    "--precision 0.9",
     "compare FAQ.csv --models ap-cnn --output new": "FAQ.csv … test.* … --test",
     "compare FAQ.csv --models ap-cnn --output new --config settings.yaml": "settings.yaml … options … --models "
     "NAME:option=value",
-    "calibrate checkpoint FAQ.csv": "20 questions … Add questions",
     "calibrate checkpoint": "ap-ranker calibrate checkpoint DEV",
     "split FAQ.csv --output checkpoint": "checkpoint … --output",
     "explain checkpoint": "ap-ranker explain --help",

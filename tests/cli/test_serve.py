@@ -115,7 +115,7 @@ def test_what_is_wrong_is_said_before_it_listens(folder: Path) -> None:
     assert not absent("documents … none", run(documents=False).exception)
     assert not absent("--learn-from-clicks", run("--learn-from-clicks", "2").exception)
     assert not absent("nowhere", run("--database", "nowhere/faq.db").exception)
-    assert not absent("0.9", run("--precision", "0.9").exception)
+    assert not absent("1.5", run("--precision", "1.5").exception)
     declared = yaml.safe_load((folder / "search.yaml").read_text())
     settings_of(declared)["ranker"]["model"] = "nowhere"
     (folder / "search.yaml").write_text(yaml.safe_dump(declared))

@@ -587,7 +587,7 @@ def test_a_saved_index_is_not_used_for_another_language(tmp_path: Path, built: l
         assert built == [len(FORMS)] * 3, times
     assert len(found[None]) < len(found["german"]) < len(found["english"])
     folders = sorted(re.sub("index-[0-9a-f]{16}-", "", path.name) for path in (tmp_path / "s").glob("index-*"))
-    assert folders == [f"words3-1.2-0.75{language}" for language in ("", "-english", "-german")]
+    assert folders == [f"words4-1.2-0.75{language}" for language in ("", "-english", "-german")]
     with opened(tmp_path / "s", language="english") as store:
         store.write_documents([Document(content="another")])
         store.warm_up()

@@ -126,8 +126,8 @@ def test_an_error_ends_the_start(setup: SearchSetup, monkeypatch: pytest.MonkeyP
     from dataclasses import replace
 
     search, documents = setup.load()
-    with pytest.raises(InputError, match="calibrate"):
-        BackgroundStart(search, replace(setup, limits={"precision": 0.9}), documents, 1)
+    with pytest.raises(InputError, match="precision"):
+        BackgroundStart(search, replace(setup, limits={"precision": 1.5}), documents, 1)
 
 
 def test_a_late_error_leaves_bm25(

@@ -6,7 +6,6 @@ import json
 import re
 import signal
 from collections.abc import Iterator
-from html import escape
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from searches import NASTY, write_pipeline
 from waiting import wait_until
 
 from ap_ranker.cli.main import app
+from ap_ranker.data.html_cells import as_cell
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 
@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "settings.yaml").write_text("model: ap-cnn\noptions: {filters: 16}\nembedding_size: 16\nepochs: 40\n")
     entries = [{"question": f"What of the {topic}?", "answer": f"All about your {topic}."} for topic in TOPICS]
     # Escaped, so that its tags are texts.
-    entries.append({"question": escape(NASTY.question, quote=False), "answer": escape(NASTY.answer, quote=False)})
+    entries.append({"question": as_cell(NASTY.question), "answer": as_cell(NASTY.answer)})
     entries[1] |= {"title": "Manual > <b>Money</b>", "file_path": "manual.pdf", "page_number": "3", "url": SCRIPT}
     entries[2] |= {"title": "Manual > <b>Power</b>", "URL": ADDRESS}
     (place / "faq.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))

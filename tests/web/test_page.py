@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from playwright.sync_api import Browser, Locator, Page, Route, expect
 from searches import write_pipeline
 from waiting import wait_until
 
+from ap_ranker.data.html_cells import as_cell
 from ap_ranker.web.database import open_database
 from ap_ranker.web.judgements import Judgements
 
@@ -70,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
     place = tmp_path_factory.mktemp("page")
     rows = [{"question": question, "answer": answer, "topic": topic} for question, answer, topic in ENTRIES]
     # Escaped, so that their tags are texts.
-    escaped = [{name: escape(text, quote=False) for name, text in row.items()} for row in rows]
+    escaped = [{name: as_cell(text) for name, text in row.items()} for row in rows]
     (place / "faq.jsonl").write_text("".join(json.dumps(row) + "\n" for row in escaped))
     (place / "page.yaml").write_text(PAGE)
     (place / "logo.svg").write_text(LOGO)

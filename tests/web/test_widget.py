@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from searches import write_pipeline
 from starlette.testclient import TestClient
 from waiting import wait_until
 
+from ap_ranker.data.html_cells import as_cell
 from ap_ranker.errors import InputError
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.web.database import open_database
@@ -105,7 +105,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Iterato
     folder = tmp_path_factory.mktemp("widget")
     write_pipeline(folder, checkpoint, top_k=20)
     # Escaped, so that their tags are texts.
-    rows = [{"question": escape(q, quote=False), "answer": escape(a, quote=False)} for q, a in ROWS]
+    rows = [{"question": as_cell(q), "answer": as_cell(a)} for q, a in ROWS]
     (folder / "faq.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     options = ("--documents", "faq.jsonl", "--pipeline", "search.yaml", "--page", "page.yaml", "--rate", "0")
     with foreign_site() as allowed, foreign_site() as refused:
