@@ -5,6 +5,7 @@ from __future__ import annotations
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
+from ap_ranker.evaluation.weight_fit import fit_weight
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.ranking.rule import Weights
@@ -24,5 +25,6 @@ def report_cosine(ranker: Ranker, dev: Dataset, test: Dataset, language: str | N
     """What it reaches on the test questions; the dev questions choose the weight of BM25."""
     alone = cosine_of(ranker)
     chosen, asked = (EvaluationSet(part, language=language) for part in (dev, test))
-    weights = chosen.fitted(chosen.timed_scores(alone), Weights(), "bm25")
+    signals, right = chosen.informative(chosen.timed_scores(alone))
+    weights = fit_weight(signals, right, Weights(), added="bm25")
     return asked.report_of(asked.timed_scores(alone), weights)

@@ -25,6 +25,7 @@ from ap_ranker.data.faq import DEFAULT_MATCH
 from ap_ranker.errors import InputError, check_known
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
+from ap_ranker.evaluation.weight_fit import fit_weight
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
 from ap_ranker.ranking.ranker import resolve_device
 from ap_ranker.ranking.rule import Weights
@@ -104,7 +105,8 @@ def reproduce_peer(
         model, duration = train_or_load_peer(peer, start, parts.training, run, seed, torch_device, recipe)
         origins.append(remember(run, origin))
         seconds.append(duration)
-        weights = dev.fitted(model.score(dev), Weights(), "bm25")
+        signals, right = dev.informative(model.score(dev))
+        weights = fit_weight(signals, right, Weights(), added="bm25")
         reports.append(test.report_of(model.score(test), weights))
         console.print(f"seed {seed}: test MRR {reports[-1].model['MRR']:.3f} (BM25 {reports[-1].bm25['MRR']:.3f})")
     for option in ("epochs", "max_tokens"):

@@ -28,6 +28,7 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_report import EvaluationReport
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores, score_candidates
+from ap_ranker.evaluation.weight_fit import fit_weight
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker, resolve_device
 from ap_ranker.ranking.rule import Weights
@@ -167,8 +168,9 @@ def _measure(parts: Parts, ranker: Ranker, *, cosine: bool) -> list[EvaluationRe
     # A retriever's own best candidates are others than a pool's, and so is what BM25's score adds there.
     questions = sample_questions(without_pools(parts.dev), SEARCHES, 1)
     dev = EvaluationSet(questions, language=language, retriever=retriever)
-    scores, searched, fitted = score_together([evaluation_set, search, dev], ranker)
-    weights = dev.fitted(fitted, Weights(), "bm25")
+    scores, searched, dev_scores = score_together([evaluation_set, search, dev], ranker)
+    signals, right = dev.informative(dev_scores)
+    weights = fit_weight(signals, right, Weights(), added="bm25")
     return [
         evaluation_set.report_of(scores, Weights(bm25=ranker.config.bm25_weight)),
         search.report_of(searched, weights),

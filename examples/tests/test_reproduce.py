@@ -330,8 +330,7 @@ def test_insuranceqa_is_measured_end_to_end_too(tmp_path: Path) -> None:
     )
     # A weight of BM25 that helps searches only: too few questions here to find one.
     (data / "valid-pools.tsv").write_text((data / "test-pools.tsv").read_text())
-    fitted = {True: Weights(bm25=0.7), False: Weights()}
-    with patch.object(EvaluationSet, "fitted", lambda self, *_: fitted[self.candidates.startswith("all")]):
+    with patch.object(run, "fit_weight", return_value=Weights(bm25=0.7)):
         found = reproduce(tmp_path, config, data)
     assert found.test.fusion is None
     assert found.end_to_end is not None
