@@ -125,11 +125,11 @@ def test_tables_of_questions_in_other_documents(tmp_path: Path) -> None:
         for cell, text in zip(cells, ("Frage", "Antwort", "Geht <das>?", "Ja & nein.\nImmer."), strict=True):
             cell.text = text
 
-    [_, entry] = word(tmp_path / "a.docx", build)
+    [entry] = word(tmp_path / "a.docx", build)
     assert (entry.title, entry.question, entry.answer) == ("Service & more", "Geht <das>?", "Ja & nein.\nImmer.")
     [each] = extract(tmp_path / "a.docx").faq
     assert (each.question, each.answer) == (entry.question, entry.answer)
-    [_, entry] = read(tmp_path / "a.md", "# FAQ\n\n| Frage | Antwort |\n|---|---|\n| Geht das? | *Ja* |\n")
+    [entry] = read(tmp_path / "a.md", "# FAQ\n\n| Frage | Antwort |\n|---|---|\n| Geht das? | *Ja* |\n")
     assert (entry.title, entry.question, entry.answer) == ("FAQ", "Geht das?", "Ja")
 
 
