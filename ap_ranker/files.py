@@ -93,11 +93,19 @@ def writing(path: Path) -> Iterator[None]:
     except Exception as error:
         if not isinstance(error, OSError) and not _OTHER_ERRORS.search(str(error)):
             raise
-        reason = one_line(getattr(error, "strerror", None) or error, 100)
+        reason = one_line(_reason(error), 100)
         raise WriteError(
             f"{path}: cannot be written ({reason}). Make room there, or choose a path that you may write to; nothing "
             "there has changed."
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """What the system says; of a folder whose files could not be copied, what it says of the first of them."""
+    if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
+        _, _, reason = error.args[0][0]
+        return str(reason)
+    return str(getattr(error, "strerror", None) or error)
 
 
 @contextmanager

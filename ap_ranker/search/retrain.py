@@ -20,7 +20,7 @@ from ap_ranker.data.tables import read_table
 from ap_ranker.data.wordings import with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.models.spec import Recipe
-from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS, find_checkpoint
+from ap_ranker.ranking.checkpoint import TRAINED_QUESTIONS, find_checkpoint, is_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.earlier_checkpoints import alone, exchange
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.loaded_checkpoints import checkpoint_version
@@ -67,7 +67,10 @@ def retrain(
         before, ranker = checkpoint_version(folder), Ranker.from_pretrained(live, device)
         ranker.source = str(folder)  # for messages: an untrained one is in a folder of this run
         settings = _settings(ranker, {**changed, "match": setup.match})
-        held, rest = _set_aside(_questions(setup, ranker), ranker)
+        questions = _questions(setup)
+        for replaced in filter(is_checkpoint, {live, folder}):  # the second is not served if it is not recommended
+            _check_same_faq(replaced, questions)
+        held, rest = _set_aside(questions, ranker)
         share = max(settings.dev_share, min(MOST_DEV, CHOOSING / len(rest.questions)))
         learnt, choosing = split_questions(rest, share, settings.seed)
         dev = replace(held, questions=[*held.questions, *choosing.questions])
@@ -100,15 +103,20 @@ def _settings(live: Ranker, changed: Mapping[str, Any]) -> TrainingConfig:
     return read_fields(TrainingConfig, kept | given, live.source)
 
 
-def _questions(setup: SearchSetup, live: Ranker) -> Dataset:
-    """The FAQ with its stored questions and all known wordings as questions; InputError if it is another one's."""
-    assert live.config is not None
+def _check_same_faq(checkpoint: Path, faq: Dataset) -> None:
+    """Raise an InputError if a checkpoint is of another FAQ."""
+    sketch = read_checkpoint_config(checkpoint).faq
+    both = [text for answer in faq.answers for text in answer.parts]  # a training has matched the one or the other
+    if sketch is not None and not sketch.is_same(FAQSketch.of(both)):
+        searched = faq.answers_file
+        advice = f"Train one: ap-ranker train {searched} --output {CHECKPOINT}"
+        raise InputError(f"{checkpoint}: expected a checkpoint of {searched}, found one of another FAQ. {advice}")
+
+
+def _questions(setup: SearchSetup) -> Dataset:
+    """The FAQ with its stored questions and all known wordings as questions."""
     assert setup.documents is not None
     faq = setup.faq()
-    both = [text for answer in faq.answers for text in answer.parts]  # a training has matched the one or the other
-    if live.config.faq is not None and not live.config.faq.is_same(FAQSketch.of(both)):
-        advice = f"Train one: ap-ranker train {faq.name} --output {CHECKPOINT}"
-        raise InputError(f"{live.source}: expected a checkpoint of {faq.name}, found one of another FAQ. {advice}")
     right: defaultdict[str, list[int]] = defaultdict(list)
     for row, answer in enumerate(faq.answers):
         for text in answer.wordings:

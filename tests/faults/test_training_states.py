@@ -228,7 +228,11 @@ def test_the_best_state_and_the_last_one_are_kept_and_no_others(remembered: str,
     states = ResumeFolder(tmp_path / "c")
     assert states.of_step(steps[remembered]).is_dir()
     kept = {states.of_step(step).name for step in steps.values()}
-    assert {path.name for path in states.folder.iterdir()} == {"run.json", *kept}
+    scores = {path.name for path in states.folder.glob("dev-scores-*.safetensors")}
+    assert len(scores) == EPOCHS  # of each epoch: parts of the dev questions have epochs of their own
+    assert {path.name for path in states.folder.iterdir()} == {"run.json", *kept, *scores}
+    run(tmp_path / "c", resume=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
 
 
 def test_a_full_disk_stops_the_run_and_the_next_one_goes_on(unbroken: Ranker, tmp_path: Path) -> None:

@@ -84,7 +84,8 @@ def test_entries_come_change_and_go(search: tuple[DeclaredPipeline, SearchSetup]
     wait_until(lambda: "On the ice." in answers(loaded, "walrus"))
     assert "In the pool." not in answers(loaded, "walrus")
     assert "Another answer." in answers(loaded, first)
-    write_faq(faq, {second: entries[second]})
+    fewer = {question: answer for question, answer in entries.items() if question != first}
+    write_faq(faq, fewer)  # half of the entries: of more that vanish, the last version is kept
     wait_until(lambda: not answers(loaded, "walrus"))
     assert answers(loaded, first + " " + second) == {entries[second]}
 
@@ -165,7 +166,8 @@ def test_every_process_follows(search: tuple[DeclaredPipeline, SearchSetup], faq
     _, setup = search
     workers = SearchWorkers(setup, 2)
     try:
-        write_faq(faq, {"Where is the walrus?": "In the pool."})
+        with faq.open("a", newline="") as stream:
+            csv.writer(stream).writerow(["Where is the walrus?", "In the pool."])
         limits = {"score_threshold": -1.0}
         found = lambda: [document.meta["answer"] for document in workers.answer("walrus", limits)[0]]  # noqa: E731
         wait_until(lambda: all(found() == ["In the pool."] for _ in range(20)))
@@ -322,9 +324,8 @@ def test_every_process_follows_the_checkpoint(tmp_path: Path, faq: Path) -> None
             workers.close()
 
 
-@pytest.mark.parametrize("damage", ["weights", "precision"])
 def test_a_checkpoint_that_cannot_be_used_changes_nothing(
-    tmp_path: Path, faq: Path, caplog: pytest.LogCaptureFixture, damage: str
+    tmp_path: Path, faq: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     calibration = {"model": Calibration(1.0, 0.0, 0.0, {"0.8": 0.5})}
     live = another(tmp_path / "live", 0, calibration=calibration)
@@ -333,10 +334,7 @@ def test_a_checkpoint_that_cannot_be_used_changes_nothing(
         setup.warm_up(loaded, documents)
         before = ranked(loaded, TEXTS[0])
         watcher = SearchWatcher(loaded, setup)
-        if damage == "weights":
-            (live / "model.safetensors").write_bytes(b"nothing")
-        else:
-            replace_checkpoint(live, another(tmp_path / "uncalibrated", 1))
+        (live / "model.safetensors").write_bytes(b"nothing")
         wait_until(lambda: "goes on with what was read before" in caplog.text)
         watcher.close()
         assert ranked(loaded, TEXTS[0]) == before
