@@ -45,7 +45,8 @@ LOG, BEST, CHECKPOINT = "trials.log", "best.yaml", "checkpoint"
 """The files of a search: its trials, the best settings, their checkpoint."""
 
 MEASURE = "MRR"
-"""What is maximised on the dev questions; it also chooses a run's epoch."""
+"""What is maximised on the dev questions, cross-fitted as a checkpoint's card has it: a trial of many epochs is not
+preferred because one of them was lucky. Uncrossed, it also chooses a run's epoch, and prunes."""
 
 DEFINITION, ERROR = "definition", "error"
 """Attributes: of a study, what is searched, to be continued only so; of a trial, why its settings made it fail."""
@@ -53,7 +54,7 @@ DEFINITION, ERROR = "definition", "error"
 
 @dataclass(frozen=True)
 class Search:
-    """The result of a search: trials of optuna, whose value is the MRR on the dev questions."""
+    """The result of a search: trials of optuna, whose value is the cross-fitted MRR on the dev questions."""
 
     trials: list[FrozenTrial]  # in order, including those before an interruption, but none that was interrupted
     best: FrozenTrial  # whose checkpoint is kept

@@ -91,10 +91,10 @@ def test_learns_a_tiny_set_by_heart(name: str, encoder: str, tmp_path: Path) -> 
         config = replace(config, options={**config.options, "encoder": encoder}, max_tokens=24)
         config = replace(config, encoder_learning_rate=0.005)
     result = train(DATA, DATA, tmp_path / "c", config, device="cpu", callbacks=(UntilLearnt(),))
-    assert result.dev.model["P@1"] == 1.0
     loaded = Ranker.from_pretrained(tmp_path / "c", "cpu")
     assert same(loaded, result.ranker)
-    assert evaluate(loaded, DATA).model == result.dev.model
+    # The report on the dev questions is cross-fitted: the epoch that others choose may know less by heart.
+    assert evaluate(loaded, DATA).model["P@1"] == 1.0
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
 
 
