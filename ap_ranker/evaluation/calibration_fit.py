@@ -144,8 +144,12 @@ def without_random_questions(rankings: Rankings, count: int) -> tuple[Rankings, 
     tops = np.array([each.model.max(initial=-np.inf) for each in rankings.signals])
     if len(tops) == count:
         return own, None
-    reached = np.quantile(tops[:count][own.answerable], LOST) if own.answerable.any() else np.inf
-    return own, float(min(floor_of(tops[count:]), reached))
+    return own, lowered_floor(floor_of(tops[count:]), tops[:count][own.answerable])
+
+
+def lowered_floor(floor: float, tops: NDArray[np.float64]) -> float:
+    """A floor that hardly any answerable question is below, given the best score of each, (Q,): see `LOST`."""
+    return float(min(floor, np.quantile(tops, LOST))) if len(tops) else floor
 
 
 def _fair(signals: Signals, right: NDArray[np.bool_]) -> Signals:

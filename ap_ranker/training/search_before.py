@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.calibration_fit import Rankings, entry_background, fit, with_hidden
+from ap_ranker.evaluation.calibration_fit import Rankings, entry_background, fit, lowered_floor, with_hidden
 from ap_ranker.evaluation.cross_fitting import others
 from ap_ranker.evaluation.dev_choice import DevChoice, Epoch
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
@@ -156,7 +156,9 @@ class TrainedSearch:
         kind = FUSED if weights.bm25 else MODEL
         prior = self.prior.get(kind) or self.prior.get(MODEL)
         floor = None if prior is None else prior.floor
-        calibrations = {} if prior is None else {kind: prior}
+        if floor is not None:
+            floor = lowered_floor(floor, np.array([each.model.max(initial=-np.inf) for each in ranked]))
+        calibrations = {} if prior is None else {kind: replace(prior, floor=floor)}
         with suppress(InputError):  # too few questions, or nothing but right answers
             fitted = fit(with_hidden(rankings, HIDDEN), PRECISIONS, prior)
             calibrations = {kind: replace(fitted, floor=floor)}
