@@ -87,7 +87,9 @@ def test_entries_come_change_and_go(search: tuple[DeclaredPipeline, SearchSetup]
     fewer = {question: answer for question, answer in entries.items() if question != first}
     write_faq(faq, fewer)  # half of the entries: of more that vanish, the last version is kept
     wait_until(lambda: not answers(loaded, "walrus"))
-    assert answers(loaded, first + " " + second) == {entries[second]}
+    remaining = answers(loaded, first + " " + second)
+    assert entries[second] in remaining
+    assert remaining.isdisjoint({entries[first], "Another answer."})
 
 
 def test_only_what_is_new_is_encoded(search: tuple[DeclaredPipeline, SearchSetup], faq: Path) -> None:
