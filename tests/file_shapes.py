@@ -40,13 +40,16 @@ class Shape:
 SHAPES: list[Shape] = []
 
 
-def shape(name: str, file: str, content: Any, entries: list[Read], left_out: int = 0, **more: Any) -> None:
-    """Add a shape; a content that is no text is written as JSON."""
+def shape_of(name: str, file: str, content: Any, entries: list[Read], left_out: int = 0, **more: Any) -> Shape:
+    """A shape; a content that is no text is written as JSON."""
     if not isinstance(content, str | bytes):
         content = json.dumps(content, ensure_ascii=False)
-    SHAPES.append(
-        Shape(name, file, content if isinstance(content, bytes) else content.encode(), entries, left_out, **more)
-    )
+    written = content if isinstance(content, bytes) else content.encode()
+    return Shape(name, file, written, entries, left_out, **more)
+
+
+def shape(*given: Any, **more: Any) -> None:
+    SHAPES.append(shape_of(*given, **more))
 
 
 def pair(question: Any = PARCEL, answer: Any = IN_APP, **more: Any) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from file_shapes import (
@@ -21,6 +20,7 @@ from file_shapes import (
     json_ld,
     lines,
     pair,
+    shape_of,
     word,
     workbook,
 )
@@ -30,11 +30,8 @@ ONE: list[Read] = [(PARCEL, IN_APP)]
 ONE_WITH_WORDING: list[Read] = [(PARCEL, IN_APP, TRACK)]
 
 
-def more(name: str, file: str, content: Any, entries: list[Read], left_out: int = 0, **fields: Any) -> None:
-    if not isinstance(content, str | bytes):
-        content = json.dumps(content, ensure_ascii=False)
-    content = content if isinstance(content, bytes) else content.encode()
-    MORE.append(Shape(name, file, content, entries, left_out, **fields))
+def more(*given: Any, **fields: Any) -> None:
+    MORE.append(shape_of(*given, **fields))
 
 
 # Help desks

@@ -76,8 +76,10 @@ def advice(report: CalibrationReport) -> Iterator[str]:
     effects = list(measured.scores.values())[-1]["thresholds"]
     asked = report.splits["dev"].n_questions
     for target in report.precisions:
-        effect, certainty = effects[f"{target:g}"], report.certainty[f"{target:g}"]
-        answered, none = effect["answered"], effect["none"]
+        effect = effects[f"{target:g}"]
+        certainty = report.certainty[f"{target:g}"]
+        answered = effect["answered"]
+        none = effect["none"]
         yield (
             f"At {target:g} this search answers {answered:.0%} of the questions, shows {1 - answered - none:.0%} a "
             f"maybe, and has nothing for {none:.0%}. Expected precision: {certainty.expected:.2f}; with a probability "
@@ -111,8 +113,8 @@ def _print(split: SplitReport, targets: Sequence[str]) -> None:
         for target in targets:
             effect = score["thresholds"][target]
             shares = (effect[share] for share in ("precision", "answered", "rejected"))
-            found = [f"{effect['threshold']:.3f}", *("-" if part is None else f"{part:.1%}" for part in shares)]
-            rows.append([name, target, *found])
+            percents = ["-" if part is None else f"{part:.1%}" for part in shares]
+            rows.append([name, target, f"{effect['threshold']:.3f}", *percents])
             name = ""
         rows.append(None)
     titles = ("target precision", "threshold", "precision", "answered", "unanswerable rejected")

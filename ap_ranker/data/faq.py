@@ -116,11 +116,14 @@ def finished(table: Table) -> tuple[list[Entry], list[LeftOut]]:
     return entries, left_out
 
 
-MOST_GONE, SHARE_GONE, FEW_GONE = 20, 0.1, 2
+MOST_GONE = 20
+SHARE_GONE = 0.1
+FEW_GONE = 2
 """From so many entries on, or above such a share of them, a new version of a file has lost entries. One or two that go
 are an edit."""
 
-SHORT, SHORT_SHARE = 10, 0.5
+SHORT = 10
+SHORT_SHARE = 0.5
 """A file with fewer entries has no tenth to lose: of it, more than half must go, and it must have become shorter. Who
 writes a short file anew sees all of it."""
 

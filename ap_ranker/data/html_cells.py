@@ -166,15 +166,15 @@ def _speaks_of(text: str, marks: re.Pattern[str]) -> bool:
 def _text_of(html: str) -> str:
     """The text of HTML; of Markdown and of texts without paragraphs with the white space as it is."""
     before, end, behind = html.rpartition("-->")
-    shown = _DECLARATION.sub("", _COMMENT.sub("", before + end) + behind)
-    names = {tag["name"].lower() for tag in _TAG.finditer(shown)}
+    markup = _DECLARATION.sub("", _COMMENT.sub("", before + end) + behind)
+    names = {tag["name"].lower() for tag in _TAG.finditer(markup)}
     in_lines = not names & {*_BLOCKS, "br", "hr"}
-    is_markdown = not shown.lstrip().startswith("<") and bool(_MARKDOWN.search(shown))
-    shown = _LINE_END_BEHIND.sub(r"\1", shown)
+    is_markdown = not markup.lstrip().startswith("<") and bool(_MARKDOWN.search(markup))
+    markup = _LINE_END_BEHIND.sub(r"\1", markup)
     if is_markdown:
-        shown = _TABLE_ROW.sub(lambda row: _BREAK.sub(" ", row[0]), shown)
+        markup = _TABLE_ROW.sub(lambda row: _BREAK.sub(" ", row[0]), markup)
     parser = _Text(keeps_space=in_lines or is_markdown)
-    parser.feed(_NO_TAG.sub("&lt;", shown))
+    parser.feed(_NO_TAG.sub("&lt;", markup))
     parser.close()
     return parser.result() or html
 

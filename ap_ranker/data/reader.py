@@ -288,7 +288,8 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
         candidates = {row.need("qid"): _positions(row, "candidate_ids", position) for row in pools.rows}
     result: dict[str, Question] = {}
     for row in questions.rows:
-        qid, text = _new(row, "qid", row.get("qid") or str(len(result)), result), shown_text(row.need("question"))
+        qid = _new(row, "qid", row.get("qid") or str(len(result)), result)
+        text = shown_text(row.need("question"))
         unanswerable = row.get("answerable").lower() in UNANSWERABLE
         right = () if unanswerable else _positions(row, "answer_ids", position)
         if pools and qid not in candidates:

@@ -47,6 +47,9 @@ of eleven FAQs lay .4 to .6 about the bias that fits all (`examples/no_answer`).
 KEPT = 256 * 10**6
 """Bytes of encoded answers that are kept in memory: some 50,000 of `ap-transformer`."""
 
+HIDDEN = 0.1
+"""Share of the questions without an answer, where the data has an answer to each."""
+
 LOST = 0.02
 """Share of the answerable dev questions that may lie below the floor."""
 

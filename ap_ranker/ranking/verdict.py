@@ -38,18 +38,24 @@ class Verdict:
     mrr_after: Annotated[float, Field(ge=0, le=1)]
     certainty: Annotated[float, Field(ge=0, le=1)]
 
+    @property
+    def comparison(self) -> str:
+        """Both searches side by side, without an end."""
+        asked = f"{self.n_questions:,} question{'' if self.n_questions == 1 else 's'}"
+        return (
+            f"on {asked} that neither has learnt from: MRR {self.mrr_before:.3f} before and "
+            f"{self.mrr_after:.3f} with it, right answers asserted minus {WRONG_COSTS:g} times wrong ones "
+            f"{self.utility_before:+.2f} and {self.utility_after:+.2f} a question"
+        )
+
     def explained(self) -> str:
         """Whether it is recommended, and why, in a sentence; then what would help."""
-        gains = (
-            f"MRR {self.mrr_before:.3f} before and {self.mrr_after:.3f} with it, right answers asserted minus "
-            f"{WRONG_COSTS:g} times wrong ones {self.utility_before:+.2f} and {self.utility_after:+.2f} a question"
-        )
-        asked = f"{self.n_questions:,} question{'' if self.n_questions == 1 else 's'} that neither has learnt from"
+        gains = self.comparison.removeprefix("on ")
         certain = (
             f"it is at least as good as the search before ({self.before}) with a certainty of {self.certainty:.0%}"
         )
         if self.recommended:
-            return f"Recommended: {certain}. On {asked}: {gains}."
+            return f"Recommended: {certain}. On {gains}."
         is_worse = self.utility_after < self.utility_before or self.mrr_after < self.mrr_before
         if self.n_questions >= ENOUGH and is_worse:
             advice = "Collect more wordings, which the search before knows too, and train again with them."
@@ -57,4 +63,4 @@ class Verdict:
             advice = (
                 "Train again with more questions of users: it learns from them, and more of them show what it gains."
             )
-        return f"Not recommended: {certain} only. On {asked}: {gains}. {advice}"
+        return f"Not recommended: {certain} only. On {gains}. {advice}"

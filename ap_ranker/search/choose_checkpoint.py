@@ -14,7 +14,6 @@ from ap_ranker.errors import InputError
 from ap_ranker.ranking.checkpoint import CheckpointConfig, find_checkpoint, read_checkpoint_config
 from ap_ranker.ranking.earlier_checkpoints import earlier_checkpoints
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.verdict import WRONG_COSTS
 
 TRAIN = "Train it on questions and answers of your own: ap-ranker train FAQ.csv --output checkpoints/faq"
 
@@ -63,11 +62,7 @@ def reason(config: CheckpointConfig) -> str:
         return "nothing compares it with the search before it"
     if verdict.n_questions == 0:
         return "there was no question to compare it with the search before it"
-    return (
-        f"on {verdict.n_questions:,} questions that it was not fitted to, its utility is {verdict.utility_after:+.2f} "
-        f"(right answers minus {WRONG_COSTS:g} times the wrong ones, a question) and its MRR {verdict.mrr_after:.3f}; "
-        f"the search before ({verdict.before}) has {verdict.utility_before:+.2f} and {verdict.mrr_before:.3f}"
-    )
+    return f"compared with the search before ({verdict.before}), {verdict.comparison}"
 
 
 def check_same_language(ranker: Ranker, language: str | None) -> None:

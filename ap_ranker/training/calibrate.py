@@ -15,6 +15,7 @@ from ap_ranker.data.split import DEV
 from ap_ranker.data.wordings import read_with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import (
+    HIDDEN,
     Certainty,
     Fit,
     Rankings,
@@ -143,7 +144,7 @@ def calibrate(
     for split, dataset in data.items():
         warnings += easy_warnings(dataset, ranker.seen_in_training([question.text for question in dataset.questions]))
         warnings += [f"{count:,} {reason}" for reason, count in dataset.notes.items()]
-        hidden = None if unanswerable[split] else share or 0.1
+        hidden = None if unanswerable[split] else share or HIDDEN
         everything, count = rank(ranker, with_random_questions(dataset)), len(dataset.questions)
         parted = {kind: without_random_questions(each, count) for kind, each in everything.items()}
         rankings = {kind: own if hidden is None else with_hidden(own, hidden) for kind, (own, _) in parted.items()}

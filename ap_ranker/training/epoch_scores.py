@@ -13,6 +13,7 @@ from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.files import atomic_file
 from ap_ranker.processes import process_number
+from ap_ranker.training.resume_folder import DEV_SCORES
 
 MOST_BYTES = 256 * 10**6
 """Of the scores of all epochs: beyond that, those with the lowest MRR go. An epoch of 500 questions with 1,000
@@ -46,7 +47,7 @@ class EpochScores:
 
     def load(self, last_step: int, steps_of_epoch: int) -> None:
         """Read the epochs of a run that goes on after this step; what was kept later is made again."""
-        for file in self.folder.glob("dev-scores-*.safetensors"):
+        for file in self.folder.glob(f"{DEV_SCORES}*"):
             step = int(file.stem.rpartition("-")[2])
             if step <= last_step:
                 scores = scores_of(load_file(file), [len(pool) for pool in self.evaluation_set.pools])
@@ -62,7 +63,7 @@ class EpochScores:
         return [self._epochs[step] for step in sorted(self._epochs)]
 
     def _file(self, step: int) -> Path:
-        return self.folder / f"dev-scores-{step}.safetensors"
+        return self.folder / f"{DEV_SCORES}{step}.safetensors"
 
 
 def arrays_of(scores: CandidateScores) -> dict[str, np.ndarray]:
@@ -90,4 +91,5 @@ def scores_of(arrays: Mapping[str, np.ndarray], sizes: Sequence[int]) -> Candida
 
 
 def _size(epoch: Epoch) -> int:
-    return sum(values.nbytes for values in arrays_of(epoch.scores).values())
+    lists = (getattr(epoch.scores, name) or () for name in LISTS)
+    return sum(values.nbytes for of_field in lists for values in of_field)

@@ -45,9 +45,9 @@ def untrained_calibration(ranker: Ranker, answers: Sequence[Answer], *, stored: 
     prior = None if priors is None else priors.of(main_language(texts), stored=stored)
     if prior is None:
         return None
-    served = random_scores(ranker, texts, wordings if any(wordings) else None)
-    ground = float(random_scores(ranker, texts).mean())
-    return replace(prior.calibration(ground), background=usual_background(served))
+    alone = random_scores(ranker, texts)
+    served = random_scores(ranker, texts, wordings) if any(wordings) else alone
+    return replace(prior.calibration(float(alone.mean())), background=usual_background(served))
 
 
 def _of(scores: np.ndarray) -> Calibration:

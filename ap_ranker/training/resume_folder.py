@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 SECONDS = "eval_training_seconds"
 """Entry in the Trainer's history after each epoch, from which a resumed run knows its duration."""
 
+DEV_SCORES = "dev-scores-"
+"""How the names of the files begin that hold what each epoch scored the dev questions (`EpochScores`)."""
+
 DIGEST = "_digest"
 """End of the name of a hash of what a run reads."""
 
@@ -105,7 +108,7 @@ class ResumeFolder(TrainerCallback):
                     break
                 self._remove(step)
             if last is None:
-                for file in self.folder.glob("dev-scores-*"):  # of another run
+                for file in self.folder.glob(f"{DEV_SCORES}*"):  # of another run
                     file.unlink()
             try:
                 yield last

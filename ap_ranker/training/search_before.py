@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.calibration_fit import Rankings, entry_background, fit, lowered_floor, with_hidden
+from ap_ranker.evaluation.calibration_fit import HIDDEN, Rankings, entry_background, fit, lowered_floor, with_hidden
 from ap_ranker.evaluation.cross_fitting import others
 from ap_ranker.evaluation.dev_choice import DevChoice, Epoch
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
@@ -27,7 +27,6 @@ from ap_ranker.ranking.verdict import Verdict
 from ap_ranker.text.near_copies import near_any, near_groups
 from ap_ranker.training.calibrate import PRECISIONS
 from ap_ranker.training.config import TrainingConfig
-from ap_ranker.training.prior_calibration import prior_calibration
 from ap_ranker.training.progress import quiet
 from ap_ranker.training.recommendation import Served, verdict
 from ap_ranker.training.untrained import write_untrained
@@ -37,9 +36,6 @@ UNTRAINED, WORDS_ALONE = "untrained", "BM25"
 
 MOST_ANSWERS = 5_000
 """Number of candidates that are encoded by the search before: with more, fewer questions are compared."""
-
-HIDDEN = 0.1
-"""Share of the questions without an answer, as `calibrate` assumes."""
 
 
 @dataclass(frozen=True)
@@ -134,19 +130,23 @@ class TrainedSearch:
         """That of each question; where all are near copies of each other, it is fitted to all."""
         total = len(self.choice.best.evaluation_set.questions)
         if not self.choice.parts:
-            return [self._decider(self.choice.best, self.choice.weights, np.arange(total))] * total
-        epochs = {epoch.number: epoch for epoch in self.choice.epochs}
+            best = self.choice.best
+            return [self._decider(best, self._signals_of(best), self.choice.weights, np.arange(total))] * total
         crossed = self.choice.cross_fitted
+        chosen = {epoch.number: epoch for epoch in self.choice.epochs if epoch.number in crossed.epochs}
+        signals_of = {number: self._signals_of(epoch) for number, epoch in chosen.items()}
         decider_of: dict[int, Decider] = {}
         for part in self.choice.parts:
-            epoch, weights = epochs[crossed.epochs[part[0]]], crossed.weights[part[0]]
-            decider = self._decider(epoch, weights, others(part, total))
+            number, weights = crossed.epochs[part[0]], crossed.weights[part[0]]
+            decider = self._decider(chosen[number], signals_of[number], weights, others(part, total))
             decider_of |= dict.fromkeys(part.tolist(), decider)
         return [decider_of[row] for row in range(total)]
 
-    def _decider(self, epoch: Epoch, weights: Weights, rows: NDArray[np.int64]) -> Decider:
-        """With a calibration that is fitted to some rows, or with the prior where these are too few."""
-        signals = _signals(epoch.evaluation_set, epoch.scores, self.ranker)
+    def _signals_of(self, epoch: Epoch) -> list[Signals]:
+        return _signals(epoch.evaluation_set, epoch.scores, self.ranker)
+
+    def _decider(self, epoch: Epoch, signals: Sequence[Signals], weights: Weights, rows: NDArray[np.int64]) -> Decider:
+        """With a calibration that is fitted to some rows of an epoch, or with the prior where these are too few."""
         asked = [signals[row] for row in rows.tolist()]
         right = [epoch.evaluation_set.right[row] for row in rows.tolist()]
         ranked = [
@@ -166,10 +166,18 @@ class TrainedSearch:
 
 
 def verdict_of_training(
-    choice: DevChoice, ranker: Ranker, data: Dataset, config: TrainingConfig, before: Ranker | None, device: str | None
+    choice: DevChoice,
+    ranker: Ranker,
+    data: Dataset,
+    config: TrainingConfig,
+    *,
+    before: Ranker | None,
+    prior: Mapping[str, Calibration],
+    device: str | None,
 ) -> Verdict:
     """Compare what `choice` has found with the search before, that of a checkpoint or else the untrained one.
 
+    `prior` is the calibration of the new checkpoint without any question.
     Both are asked the dev questions that are new to both: near copies of what one has learnt from would flatter it.
     """
     whole = choice.best.evaluation_set
@@ -183,7 +191,7 @@ def verdict_of_training(
             earlier = SearchBefore.of(before)
         rows = _compared(whole, is_new & earlier.new_to_it(texts))
         was = earlier.served(_subset(whole, rows)) if rows else Served.of([], [], [])
-    now = TrainedSearch(choice, ranker, prior_calibration(ranker, whole.dataset.answers)).served(rows)
+    now = TrainedSearch(choice, ranker, prior).served(rows)
     groups = near_groups([texts[row] for row in rows]).tolist() if rows else []
     return verdict(was, now, groups, earlier.name, learnt=data.pairs, learnt_before=earlier.learnt)
 

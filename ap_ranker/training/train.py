@@ -45,7 +45,6 @@ from ap_ranker.ranking.checkpoint import (
     save_checkpoint,
     trained_forms,
     trained_lines,
-    write_checkpoint_config,
 )
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.loaded_checkpoints import load_shared
@@ -217,9 +216,7 @@ def train(
         )
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if process_number() == 0:
-            ranker.config = replace(
-                ranker.config, verdict=_verdict(choice, ranker, data, config, before or start, device)
-            )
+            ranker.config = _judged(choice, ranker, known, data, config, before=before or start, device=device)
             files = _question_files(data, dev, learnt, start)
             card = model_card(ranker.config, report, _machine(place), batches, about)
             calibrated = partial(_calibrate, dev=known, ranker=ranker, device=device)
@@ -274,10 +271,8 @@ def _calibrate(draft: Path, *, dev: Dataset, ranker: Ranker, device: str | None)
 
     Of a large FAQ, or one whose candidates were judged, what was learnt from others stays its calibration.
     """
-    config, priors = read_checkpoint_config(draft), prior_calibration(ranker, dev.answers)
-    write_checkpoint_config(draft, replace(config, calibration=priors, prior=priors))
     if not dev.judged and dev.answerable and len(dev.answers) <= CALIBRATED_ANSWERS:
-        written = read_checkpoint_config(draft), ranker.model.eval(), ranker.tokenizer
+        written = read_checkpoint_config(draft), ranker.model, ranker.tokenizer
         held = load_shared(draft, ranker.device, written)
         try:
             calibrate(held.folder, dev, device=device)
@@ -313,14 +308,27 @@ def _question_files(data: Dataset, dev: Dataset, learnt: Dataset, start: Ranker 
     }
 
 
-def _verdict(
-    choice: DevChoice, ranker: Ranker, data: Dataset, config: TrainingConfig, before: Ranker | None, device: str | None
-) -> Verdict | None:
-    """Whether the new checkpoint should take the place of the one before; `None` if there is nothing to compare."""
-    if data.judged or config.epochs == 0:
-        return None
+def _judged(
+    choice: DevChoice,
+    ranker: Ranker,
+    dev: Dataset,
+    data: Dataset,
+    config: TrainingConfig,
+    *,
+    before: Ranker | None,
+    device: str | None,
+) -> CheckpointConfig:
+    """The ranker's configuration with its calibration before any question, and with the verdict of its training.
+
+    There is no verdict without a training, or if candidates were judged one by one, as no search has those.
+    """
+    assert ranker.config is not None
     ranker.model.eval()
-    return verdict_of_training(choice, ranker, data, config, before, device)
+    prior = prior_calibration(ranker, dev.answers)
+    verdict = None
+    if not data.judged and config.epochs != 0:
+        verdict = verdict_of_training(choice, ranker, data, config, before=before, prior=prior, device=device)
+    return replace(ranker.config, calibration=prior, prior=prior, verdict=verdict)
 
 
 def _dev_report(choice: DevChoice, data: Dataset) -> EvaluationReport:
