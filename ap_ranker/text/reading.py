@@ -189,6 +189,8 @@ MOST_JOINED = 30  # characters up to which parts are joined: longer ones are add
 DIGITS_JOINED = 6
 """Digits from which parts of digits alone are joined: a telephone number is, a range such as 10-20 is not."""
 
+_DIGIT = regex.compile(r"\d")
+
 _JOINTS = rf"\-'`._&{SOFT}"
 _SIGNS = rf"[+#]++(?!(?![{UNSPACED}\p{{Hangul}}])\p{{L}})"  # of "c++", not of "a+b"
 # The space in "10 000". Only the group before it is looked at: that of "1 000 000" follows a space itself.
@@ -222,7 +224,8 @@ def read_words(text: str, language: str | None = None) -> list[Word]:
     for token in _TOKEN.findall(plain_text):
         read = _words_of if len(token) <= LONGEST_KEPT else _words_of.__wrapped__
         words += read(token, language)
-    words += telephone_words(plain_text)
+    if _DIGIT.search(plain_text):
+        words += telephone_words(plain_text)
     return words
 
 
