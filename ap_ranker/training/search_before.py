@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from ap_ranker.training.calibrate import PRECISIONS
 from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.progress import quiet
 from ap_ranker.training.recommendation import Served, verdict
-from ap_ranker.training.untrained import write_untrained
+from ap_ranker.training.untrained import untrained_ranker
 
 UNTRAINED, WORDS_ALONE = "untrained", "BM25"
 """Names of the searches before any training: by the pretrained encoder, and without one."""
@@ -79,24 +79,43 @@ class SearchBefore:
         return Served.of(signals, own.right, [self.ranker.decider()] * len(signals))
 
 
-def untrained_search(folder: Path, data: Dataset, config: TrainingConfig, device: str | None) -> SearchBefore:
-    """The search before any training, written into a folder, with the encoder of the model, or else the default one."""
+def untrained_search(data: Dataset, config: TrainingConfig, device: str | None) -> SearchBefore:
+    """The search before any training, with the encoder of the model, or else the default one."""
     options: Mapping[str, Any] = {}
     if model_spec(config.model).pretrained:
         options = {name: value for name, value in config.options.items() if name not in ("frozen", "trained_layers")}
-    texts = [answer.text for answer in data.answers]
     wordings = [list(answer.wordings) for answer in data.answers]
     for question in data.questions:
         for row in question.positives:
             wordings[row].append(question.text)
     try:
-        with quiet("ap_ranker"):  # the training has told what there is to tell of the texts
-            write_untrained(
-                folder, texts, config.language, stored=_have_questions(data), options=options, wordings=wordings
-            )
+        ranker = _untrained_ranker(
+            tuple(answer.text for answer in data.answers),
+            tuple(map(tuple, wordings)),
+            language=config.language,
+            stored=_have_questions(data),
+            options=json.dumps(options, sort_keys=True),
+            device=device,
+        )
     except InputError:  # without the default encoder, there is no such search
         return SearchBefore(WORDS_ALONE, None)
-    return SearchBefore(UNTRAINED, Ranker.from_pretrained(folder, device))
+    return SearchBefore(UNTRAINED, ranker)
+
+
+@lru_cache(maxsize=1)  # `compare` and `tune` train many models of the same texts
+def _untrained_ranker(
+    texts: tuple[str, ...],
+    wordings: tuple[tuple[str, ...], ...],
+    *,
+    language: str | None,
+    stored: bool,
+    options: str,
+    device: str | None,
+) -> Ranker:
+    with quiet("ap_ranker"):  # the training has told what there is to tell of the texts
+        return untrained_ranker(
+            texts, language, stored=stored, options=json.loads(options), wordings=wordings, device=device
+        )
 
 
 def _signals(evaluation_set: EvaluationSet, scores: CandidateScores, ranker: Ranker) -> list[Signals]:
@@ -184,13 +203,9 @@ def verdict_of_training(
     texts = [question.text for question in whole.questions]
     learnt = near_any(set(texts), {question.text for question in data.questions})
     is_new = np.array([text not in learnt for text in texts], dtype=bool)
-    with TemporaryDirectory(prefix="ap-ranker-") as folder:
-        if before is None:
-            earlier = untrained_search(Path(folder) / "untrained", data, config, device)
-        else:
-            earlier = SearchBefore.of(before)
-        rows = _compared(whole, is_new & earlier.new_to_it(texts))
-        was = earlier.served(_subset(whole, rows)) if rows else Served.of([], [], [])
+    earlier = untrained_search(data, config, device) if before is None else SearchBefore.of(before)
+    rows = _compared(whole, is_new & earlier.new_to_it(texts))
+    was = earlier.served(_subset(whole, rows)) if rows else Served.of([], [], [])
     now = TrainedSearch(choice, ranker, prior).served(rows)
     groups = near_groups([texts[row] for row in rows]).tolist() if rows else []
     return verdict(was, now, groups, earlier.name, learnt=data.pairs, learnt_before=earlier.learnt)

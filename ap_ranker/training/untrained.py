@@ -13,7 +13,7 @@ import numpy as np
 from ap_ranker.data.dataset import Answer, Dataset
 from ap_ranker.evaluation.dev_choice import own_wordings
 from ap_ranker.evaluation.weight_fit import fit_weight
-from ap_ranker.ranking.checkpoint import CheckpointConfig, save_checkpoint
+from ap_ranker.ranking.checkpoint import CheckpointConfig, round_as_stored, save_checkpoint
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.priors import floor_of, random_scores
 from ap_ranker.ranking.ranker import Ranker, resolve_device
@@ -44,12 +44,42 @@ def write_untrained(
     wordings: Sequence[Sequence[str]] = (),
     warn_of_cuts: bool = False,
 ) -> CheckpointConfig:
-    """Write the checkpoint of an untrained `ap-transformer`, with how rare words are in the texts to be searched.
+    """Write the checkpoint of an untrained `ap-transformer`, as `untrained_ranker` makes it.
+
+    The card names the `source` of the texts. InputError if there is no such encoder, or the folder cannot be written.
+    """
+    ranker = untrained_ranker(
+        texts,
+        language,
+        source=source,
+        stored=stored,
+        options=options,
+        wordings=wordings,
+        warn_of_cuts=warn_of_cuts,
+    )
+    assert ranker.config is not None
+    card = untrained_card(ranker.config, f"{len(texts):,} texts of {source or 'the documents'}")
+    save_checkpoint(Path(folder), ranker.config, ranker.model, ranker.tokenizer, card)
+    return ranker.config
+
+
+def untrained_ranker(
+    texts: Sequence[str],
+    language: str | None = None,
+    *,
+    source: str = "",
+    stored: bool = True,
+    options: Mapping[str, Any] = MappingProxyType({}),
+    wordings: Sequence[Sequence[str]] = (),
+    warn_of_cuts: bool = False,
+    device: str | None = None,
+) -> Ranker:
+    """An untrained `ap-transformer` as its checkpoint would rank, with how rare words are in the texts to be searched.
 
     Training that far needs questions: without any, the weights of words and of BM25 are fixed, and
     probabilities are those of the encoder's prior (`ranking/priors.py`), if any: without one, nothing is sure, but what
     scores no more than questions about other matters is not shown. The `language` is that of BM25's
-    stemmer; the card names the `source` of the texts; `stored` says whether most of them have a stored question; the
+    stemmer; `stored` says whether most of the texts have a stored question; the
     `options` of the model name another `encoder`, any of sentence-transformers, by name or folder, and say how it reads
     (prompts) and whether it is copied (`linked`).
 
@@ -58,19 +88,20 @@ def write_untrained(
 
     `warn_of_cuts` logs how many texts are too long for the encoder; a search over the checkpoint does so itself.
 
-    InputError if there is no such encoder, or the folder cannot be written.
+    InputError if there is no such encoder.
     """
     config = TrainingConfig("ap-transformer", options, epochs=0, language=language)
+    resolved_device = resolve_device(device)
     rows = np.random.default_rng(config.seed).permutation(len(texts))[:SAMPLE]
     sample = Dataset("sample", [Answer(str(row), texts[row]) for row in rows], [])
-    model, tokenizer, inputs = initialize_model(sample, config, config.model_options, None, resolve_device(None))
+    model, tokenizer, inputs = initialize_model(sample, config, config.model_options, None, resolved_device)
+    round_as_stored(model.state_dict().items())
     tokens, n_cut = tokenizer.encode(texts)
     tokenizer.told_of_cuts = True  # a sample of the texts is read below, of which no count is worth a warning
     if n_cut and warn_of_cuts:
         warn_of_cut_texts(n_cut, len(texts), tokenizer.max_tokens)
     if model.statistics is not None:
         model.statistics.count(tokens)
-    sketch = FAQSketch.with_language(texts)
     checkpoint = CheckpointConfig(
         config.model,
         config.model_options,
@@ -80,23 +111,23 @@ def write_untrained(
         bm25_language=language,
         wording_weight=DEFAULT_WEIGHT,
         encoder=inputs.encoder,
-        faq=sketch,
+        faq=FAQSketch.with_language(texts),
     )
-    if texts:
-        ranker = Ranker(model.eval(), tokenizer, resolve_device(None), checkpoint)
-        if any(wordings):
-            checkpoint = replace(checkpoint, wording_weight=_wording_weight(ranker, texts, wordings))
-            ranker.config = checkpoint
-        known = wordings if any(wordings) else [()] * len(texts)
-        answers = [Answer(str(row), text, tuple(known[row])) for row, text in enumerate(texts)]
-        calibration = untrained_calibration(ranker, answers, stored=stored)
-        if calibration is None:
-            checkpoint = replace(checkpoint, floor=floor_of(random_scores(ranker, texts).max(axis=1)))
-        else:
-            checkpoint = replace(checkpoint, calibration={MODEL: calibration})
-    card = untrained_card(checkpoint, f"{len(texts):,} texts of {source or 'the documents'}")
-    save_checkpoint(Path(folder), checkpoint, model, tokenizer, card)
-    return checkpoint
+    ranker = Ranker(model.eval(), tokenizer, resolved_device, checkpoint)
+    if not texts:
+        return ranker
+    if any(wordings):
+        checkpoint = replace(checkpoint, wording_weight=_wording_weight(ranker, texts, wordings))
+        ranker.config = checkpoint
+    known = wordings if any(wordings) else [()] * len(texts)
+    answers = [Answer(str(row), text, tuple(known[row])) for row, text in enumerate(texts)]
+    calibration = untrained_calibration(ranker, answers, stored=stored)
+    if calibration is None:
+        checkpoint = replace(checkpoint, floor=floor_of(random_scores(ranker, texts).max(axis=1)))
+    else:
+        checkpoint = replace(checkpoint, calibration={MODEL: calibration})
+    ranker.config = checkpoint
+    return ranker
 
 
 def _wording_weight(ranker: Ranker, texts: Sequence[str], wordings: Sequence[Sequence[str]]) -> float:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import Entry, write_entries
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
+from ap_ranker.models.pretrained import DEFAULT_ENCODER
 from ap_ranker.ranking import rule
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.ranker import Ranker
@@ -31,7 +32,13 @@ MODELS: dict[str, TrainingConfig | None] = {
     "trained": TrainingConfig(),
     "ap-cnn": TrainingConfig("ap-cnn", epochs=10),
 }
-"""The checkpoints of each FAQ: the encoder as it is, trained as `ap-ranker train` does, and one without an encoder."""
+"""The checkpoints of each FAQ: the encoder as it is, trained as `ap-ranker train` does, and one without an encoder.
+
+Trained ones are those of the default encoder: of a larger one, they take hours.
+"""
+
+SMALL = 100
+"""Number of entries up to which a FAQ is also trained on by default, not with `--quick` alone: more take an hour."""
 
 
 @dataclass(frozen=True)
@@ -145,10 +152,13 @@ def tables(kept: Path, shared: Path | None, encoder: str, largest: int) -> list[
     """Those of all FAQs of at most `largest` entries and all checkpoints, made once for each encoder."""
     kept.mkdir(parents=True, exist_ok=True)
     made = []
-    for name, config in MODELS.items():
+    checkpoints = MODELS if encoder == DEFAULT_ENCODER else {"untrained": None}
+    for name, config in checkpoints.items():
         for faq in sorted(read_faqs(shared), key=lambda each: len(each.data.answers)):
             is_best = faq.known == WORDINGS or (faq.known != DOCUMENTS and faq.family != "example")
             if len(faq.data.answers) > largest or not (config is None or is_best):
+                continue
+            if name == "trained" and len(faq.data.answers) > SMALL:
                 continue
             path = kept / f"{Path(encoder).name}-{name}-{faq.name}.npz".replace(" ", "_")
             if not path.exists():
