@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ap_ranker.data.dataset import Dataset, leave_one_out
 from ap_ranker.data.split import DEV
@@ -21,7 +23,9 @@ from ap_ranker.evaluation.calibration_fit import (
     Rankings,
     cross_measure,
     fit_with_certainty,
+    has_a_wording_left,
     measure,
+    prior_fit,
     rank,
     with_hidden,
     with_random_questions,
@@ -99,6 +103,8 @@ def calibrate(
     (`dev.jsonl` in the checkpoint), and `test` to measure on, if there are others. Without any, the known wordings of
     the FAQ `answers` are asked, each as if nobody had known it. One question is enough: what was learnt from other FAQs
     counts beside them, the less the more questions there are. `certainty` of the report says how much they tell.
+    Questions that are the only wording of their entry are left out (`has_a_wording_left`); where all are, what was
+    learnt from other FAQs stays.
 
     What is told of `dev` is measured on each question by a fit to the others, none of which is a near copy of it.
 
@@ -131,7 +137,6 @@ def calibrate(
         dev, answers_of["dev"] = folder / DEV, answers or _trained_answers(folder, ranker.config.training)
     sources = {split: source for split, source in (("dev", dev), ("test", test)) if source is not None}
     data = {split: read(source, split, answers=answers_of[split]) for split, source in sources.items()}
-    precisions, warnings = sorted(set(precisions or PRECISIONS)), []
     unanswerable = {split: len(each.questions) - len(each.answerable) for split, each in data.items()}
     if share is not None and all(unanswerable.values()):
         raise InputError(
@@ -139,33 +144,129 @@ def calibrate(
             "has no effect. Leave it out."
         )
     prior = _prior_of(ranker.config, basis) or prior_calibration(ranker, data["dev"].answers)
-    made: dict[str, Fit] = {}
+    is_usable = has_a_wording_left(data["dev"])
+    warnings = [] if is_usable.all() else [_left_out(is_usable)]
+    if is_usable.any():
+        data["dev"] = replace(data["dev"], questions=[*compress(data["dev"].questions, is_usable)])
+    ranked = {split: _Ranked.of(dataset, ranker, share) for split, dataset in data.items()}
+    targets = sorted(set(precisions or PRECISIONS))
+    if is_usable.any() or not prior.keys() >= ranked["dev"].rankings.keys():
+        fitted = _Fitted.to(ranked["dev"], targets, prior, basis)
+    else:
+        fitted = _Fitted.of_prior({kind: prior[kind] for kind in ranked["dev"].rankings})
     splits = {}
-    for split, dataset in data.items():
-        warnings += easy_warnings(dataset, ranker.seen_in_training([question.text for question in dataset.questions]))
-        warnings += [f"{count:,} {reason}" for reason, count in dataset.notes.items()]
-        hidden = None if unanswerable[split] else share or HIDDEN
-        everything, count = rank(ranker, with_random_questions(dataset)), len(dataset.questions)
+    for split, own in ranked.items():
+        warnings += easy_warnings(own.data, ranker.seen_in_training([question.text for question in own.data.questions]))
+        warnings += [f"{count:,} {reason}" for reason, count in own.data.notes.items()]
+        splits[split] = own.report(fitted, targets, prior, unanswerable[split], is_fitted_to=split == "dev")
+    last = list(splits.values())[-1]
+    title = last.title
+    if last.hidden_share is not None:
+        title += "; each is counted again with its right answers hidden"
+    section = calibration_section(questions=title, scores=SCORES, measured=last.scores)
+    files = _write(folder, section, faq=data["dev"], fits=fitted.calibrations, prior=prior)
+    certainty = fitted.certainty(ranked["dev"], targets)
+    return CalibrationReport(splits, files, list(dict.fromkeys(warnings)), targets, certainty)
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """The questions of a split: of each kind of score its rankings, those without any hidden answer, and the floor.
+
+    Answers are `hidden`, in this share of the questions, where the data has an answer to each.
+    """
+
+    data: Dataset
+    rankings: Mapping[str, Rankings]
+    parted: Mapping[str, tuple[Rankings, float | None]]
+    hidden: float | None
+
+    @classmethod
+    def of(cls, dataset: Dataset, ranker: Ranker, share: float | None) -> _Ranked:
+        """Rank all candidates of each question, and of the questions about other matters."""
+        hidden = None if len(dataset.answerable) < len(dataset.questions) else share or HIDDEN
+        count = len(dataset.questions)
+        everything = rank(ranker, with_random_questions(dataset))
         parted = {kind: without_random_questions(each, count) for kind, each in everything.items()}
         rankings = {kind: own if hidden is None else with_hidden(own, hidden) for kind, (own, _) in parted.items()}
-        candidates = float(np.mean([len(right) for right in rankings[MODEL].right[:count]]))
-        title, crossed = f"{count:,} questions of {dataset.name}", None
-        if not made:  # dev is the first
-            made = {kind: fit_with_certainty(ranked, precisions, prior.get(kind)) for kind, ranked in rankings.items()}
-            served, ranked = list(made.values())[-1], list(rankings.values())[-1]
-            certainty = {key(each): served.certainty(ranked, each) for each in precisions}
-            floors = {kind: floor for kind, (_, floor) in parted.items()}
-            fits = {kind: replace(one.calibration, floor=floors[kind], basis=basis) for kind, one in made.items()}
-            crossed = _cross_measured(fits, parted, dataset, precisions, prior, hidden)
+        return cls(dataset, rankings, parted, hidden)
+
+    def report(
+        self,
+        fitted: _Fitted,
+        precisions: Sequence[float],
+        prior: Mapping[str, Calibration],
+        unanswerable: int,
+        *,
+        is_fitted_to: bool,
+    ) -> SplitReport:
+        """What the calibrations do on these questions; by cross-fitting, if they are `fitted` to them."""
+        count = len(self.data.questions)
+        title = f"{count:,} questions of {self.data.name}"
+        crossed = None
+        if is_fitted_to and fitted.is_prior:
+            title += ", by what was learnt from other FAQs"
+        elif is_fitted_to:
+            crossed = self._cross_measured(fitted, precisions, prior)
             title += ", fitted to them" if crossed is None else ", each by a fit to others"
-        scores = crossed or {kind: measure(fits[kind], ranked) for kind, ranked in rankings.items()}
-        splits[split] = SplitReport(title, dataset.name, count, unanswerable[split], hidden, scores, candidates)
-    if hidden is not None:
-        title += "; each is counted again with its right answers hidden"
-    warnings = list(dict.fromkeys(warnings))
-    section = calibration_section(questions=title, scores=SCORES, measured=scores)
-    files = _write(folder, section, faq=data["dev"], fits=fits, prior=prior)
-    return CalibrationReport(splits, files, warnings, precisions, certainty)
+        measured = {kind: measure(fitted.calibrations[kind], ranked) for kind, ranked in self.rankings.items()}
+        candidates = float(np.mean([len(right) for right in self.rankings[MODEL].right[:count]]))
+        return SplitReport(title, self.data.name, count, unanswerable, self.hidden, crossed or measured, candidates)
+
+    def _cross_measured(
+        self, fitted: _Fitted, precisions: Sequence[float], prior: Mapping[str, Calibration]
+    ) -> dict[str, dict[str, Any]] | None:
+        """Kind of score -> what `cross_measure` tells of it; `None` if the questions cannot be divided."""
+        texts = [question.text for question in self.data.questions]
+        scores = {}
+        for kind, (own, _) in self.parted.items():
+            calibration = fitted.calibrations[kind]
+            measured = cross_measure(calibration, own, texts, precisions, prior=prior.get(kind), hidden=self.hidden)
+            if measured is None:
+                return None
+            scores[kind] = measured
+        return scores
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """The calibration of each kind of score, and how sure it is; `is_prior`: no question was fitted to."""
+
+    fits: Mapping[str, Fit]
+    calibrations: Mapping[str, Calibration]
+    is_prior: bool
+
+    @classmethod
+    def to(
+        cls, ranked: _Ranked, precisions: Sequence[float], prior: Mapping[str, Calibration], basis: Basis
+    ) -> _Fitted:
+        """Those of these questions, with the prior beside them."""
+        fits = {kind: fit_with_certainty(each, precisions, prior.get(kind)) for kind, each in ranked.rankings.items()}
+        floors = {kind: floor for kind, (_, floor) in ranked.parted.items()}
+        calibrations = {kind: replace(each.calibration, floor=floors[kind], basis=basis) for kind, each in fits.items()}
+        return cls(fits, calibrations, False)
+
+    @classmethod
+    def of_prior(cls, prior: Mapping[str, Calibration]) -> _Fitted:
+        """What was learnt from other FAQs, as it is."""
+        return cls({kind: prior_fit(each) for kind, each in prior.items()}, prior, True)
+
+    def certainty(self, ranked: _Ranked, precisions: Sequence[float]) -> dict[str, Certainty]:
+        """How sure each threshold is, of the score that answers are ranked by: the last kind."""
+        kind = list(self.fits)[-1]
+        return {key(each): self.fits[kind].certainty(ranked.rankings[kind], each) for each in precisions}
+
+
+def _left_out(is_usable: NDArray[np.bool_]) -> str:
+    """Which dev questions say nothing of users' ones, and what that means."""
+    left_out = int((~is_usable).sum())
+    reason = (
+        f"{left_out:,} of {len(is_usable):,} questions are the only wording of their entry. While they are asked, the "
+        "search knows it by its answer alone: they are harder than what users ask. "
+    )
+    if is_usable.any():
+        return reason + "They are left out."
+    return reason + "What was learnt from other FAQs stays the calibration. Questions of users would make it surer."
 
 
 def _write(
@@ -180,25 +281,6 @@ def _write(
         return ["config.json"]
     write_text_atomically(folder / CARD, card)
     return ["config.json", CARD]
-
-
-def _cross_measured(
-    fits: Mapping[str, Calibration],
-    parted: Mapping[str, tuple[Rankings, float | None]],
-    dataset: Dataset,
-    precisions: Sequence[float],
-    prior: Mapping[str, Calibration],
-    hidden: float | None,
-) -> dict[str, dict[str, Any]] | None:
-    """Kind of score -> what `cross_measure` tells of it; `None` if the questions cannot be divided."""
-    texts = [question.text for question in dataset.questions]
-    scores = {}
-    for kind, (own, _) in parted.items():
-        measured = cross_measure(fits[kind], own, texts, precisions, prior=prior.get(kind), hidden=hidden)
-        if measured is None:
-            return None
-        scores[kind] = measured
-    return scores
 
 
 def _prior_of(config: CheckpointConfig, basis: Basis) -> dict[str, Calibration]:

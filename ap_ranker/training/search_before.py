@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 
 from ap_ranker.data.dataset import Dataset
 from ap_ranker.errors import InputError
-from ap_ranker.evaluation.calibration_fit import HIDDEN, Rankings, entry_background, fit, lowered_floor, with_hidden
+from ap_ranker.evaluation.calibration_fit import (
+    HIDDEN,
+    Rankings,
+    entry_background,
+    fit,
+    has_a_wording_left,
+    lowered_floor,
+    with_hidden,
+)
 from ap_ranker.evaluation.cross_fitting import others
 from ap_ranker.evaluation.dev_choice import DevChoice, Epoch
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
@@ -164,8 +172,15 @@ class TrainedSearch:
     def _signals_of(self, epoch: Epoch) -> list[Signals]:
         return _signals(epoch.evaluation_set, epoch.scores, self.ranker)
 
+    @cached_property
+    def _is_usable(self) -> NDArray[np.bool_]:
+        """(Q,) whether a dev question is one to calibrate on."""
+        whole = self.choice.best.evaluation_set
+        return has_a_wording_left(replace(whole.dataset, questions=whole.questions))
+
     def _decider(self, epoch: Epoch, signals: Sequence[Signals], weights: Weights, rows: NDArray[np.int64]) -> Decider:
-        """With a calibration that is fitted to some rows of an epoch, or with the prior where these are too few."""
+        """With a calibration that is fitted to some rows of an epoch, or with the prior where there are none."""
+        rows = rows[self._is_usable[rows]]
         asked = [signals[row] for row in rows.tolist()]
         right = [epoch.evaluation_set.right[row] for row in rows.tolist()]
         ranked = [
@@ -178,7 +193,7 @@ class TrainedSearch:
         if floor is not None:
             floor = lowered_floor(floor, np.array([each.model.max(initial=-np.inf) for each in ranked]))
         calibrations = {} if prior is None else {kind: replace(prior, floor=floor)}
-        with suppress(InputError):  # too few questions, or nothing but right answers
+        with suppress(InputError):  # no questions, or nothing but right answers
             fitted = fit(with_hidden(rankings, HIDDEN), PRECISIONS, prior)
             calibrations = {kind: replace(fitted, floor=floor)}
         return Decider(self.ranker.source, weights, calibrations, self.ranker.model.scale)

@@ -38,7 +38,7 @@ Trained ones are those of the default encoder: of a larger one, they take hours.
 """
 
 SMALL = 100
-"""Number of entries up to which a FAQ is also trained on by default, not with `--quick` alone: more take an hour."""
+"""Number of entries up to which a FAQ is trained on in all these ways, not with `--quick` alone: more take an hour."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def tables(kept: Path, shared: Path | None, encoder: str, largest: int) -> list[
             is_best = faq.known == WORDINGS or (faq.known != DOCUMENTS and faq.family != "example")
             if len(faq.data.answers) > largest or not (config is None or is_best):
                 continue
-            if name == "trained" and len(faq.data.answers) > SMALL:
+            if config is not None and config.effort != "quick" and len(faq.data.answers) > SMALL:
                 continue
             path = kept / f"{Path(encoder).name}-{name}-{faq.name}.npz".replace(" ", "_")
             if not path.exists():

@@ -10,6 +10,7 @@ from refusals import absent, refused
 from typer.testing import CliRunner
 
 from ap_ranker.cli.main import app
+from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.reader import read_dataset
 from ap_ranker.evaluation.calibration_fit import outcome, rank, top_answers
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
@@ -177,3 +178,19 @@ def test_as_a_function(folder: Path) -> None:
     assert report.as_json() == json.loads((folder / "numbers.json").read_text())
     with refused("precisions … [95]"):
         calibrate("ranker", data, precisions=[95])
+
+
+def test_questions_that_are_their_entrys_only_wording_are_not_fitted_to(folder: Path) -> None:
+    """A FAQ whose stored questions are all there is keeps what was learnt from other FAQs; users' questions count."""
+    answers: dict[str, str] = dict(line.split(",") for line in ANSWERS.splitlines()[1:])
+    stored = [Question(f"s{aid}", f"stored question {aid}", (row,)) for row, aid in enumerate(answers)]
+    entries = [Answer(aid, text, (f"stored question {aid}",)) for aid, text in answers.items()]
+    faq = Dataset("faq", entries, stored)
+    report = calibrate("ranker", faq)
+    kept = read_checkpoint_config(folder / "ranker")
+    assert {each.basis for each in kept.calibration.values()} == {Basis.PRIOR}
+    assert kept.calibration == kept.prior
+    assert report.certainty.keys() == {"0.8", "0.9", "0.95"}
+    asked = [*stored, *(Question(f"u{aid}", f"another question {aid}", (row,)) for row, aid in enumerate(answers))]
+    assert calibrate("ranker", replace(faq, questions=asked)).splits["dev"].n_questions == len(answers)
+    assert {each.basis for each in read_checkpoint_config(folder / "ranker").calibration.values()} == {Basis.QUESTIONS}

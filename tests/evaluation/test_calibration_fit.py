@@ -21,7 +21,9 @@ from ap_ranker.evaluation.calibration_fit import (
     calibration_error,
     fit,
     fit_with_certainty,
+    has_a_wording_left,
     outcome,
+    prior_fit,
     rank,
     reliability,
     threshold,
@@ -343,6 +345,34 @@ def test_a_question_without_other_wordings_meets_nobodys(tmp_path: Path) -> None
     assert found[0].model == pytest.approx((cosines.model + 10 * cosines.cosines) / 11, abs=1e-6)
     lone = rank(ranker, replace(data, answers=[answers[0], replace(answers[1], wordings=(TEXTS[3],))]))["model"].signals
     assert found[1].model[1] != pytest.approx(lone[1].model[1], abs=1e-6)  # its other wording counts
+
+
+def test_which_questions_are_their_entrys_only_wording() -> None:
+    answers = [
+        Answer("1", TEXTS[0], ("Where is my parcel?",)),
+        Answer("2", TEXTS[1], ("Can I pay later?", "Do you take invoices?")),
+        Answer("3", TEXTS[2]),
+    ]
+    expected = [
+        ("where is my parcel", (0,), False),  # in another spelling, too
+        ("Where is my parcel?", (0, 1), True),  # the other right answer has wordings of its own
+        ("Can I pay later?", (1,), True),
+        ("Has my parcel left?", (0,), True),
+        ("Which bike is mine?", (2,), True),  # the entry never had a wording: so it is in a search
+        ("Do you sell apples?", (), True),
+    ]
+    questions = [Question(str(place), text, right) for place, (text, right, _) in enumerate(expected)]
+    assert has_a_wording_left(Dataset("d", answers, questions)).tolist() == [kept for _, _, kept in expected]
+
+
+def test_a_prior_is_less_certain_than_a_fit_that_has_questions_beside_it() -> None:
+    prior = replace(TRUE, thresholds={"0.8": 0.6})
+    rankings = planted(3, 300)
+    alone = prior_fit(prior)
+    assert alone.calibration is prior
+    with_questions = fit_with_certainty(rankings, [0.8], prior)
+    certainty, surer = alone.certainty(rankings, 0.8), with_questions.certainty(rankings, 0.8)
+    assert surer.expected - surer.lower < certainty.expected - certainty.lower < 0.5
 
 
 def test_each_answer_is_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
