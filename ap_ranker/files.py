@@ -256,7 +256,8 @@ _UNSEEN = r"(?:(?![\t\r\n])[\s\x00-\x1f\x7f\xad\u061c\u200b-\u200f\u202a-\u202e\
 # Of a cell, or of one that a program makes of its text: Excel splits at semicolons where a comma is the decimal point,
 # and then knows neither our quotation marks nor the line ends within them.
 _BEGINNING = rf'\A(?={GUARD}*[\t\r])|(?:\A|[;,|"\t\r\n]){_UNSEEN}(?={_FORMULA})'
-_UNGUARDED, _GUARDED = re.compile(_BEGINNING), re.compile(rf"({_BEGINNING}){GUARD}")
+_UNGUARDED = re.compile(_BEGINNING)
+_GUARDED = re.compile(rf"({_BEGINNING}){GUARD}")
 
 
 def guarded(text: str) -> str:

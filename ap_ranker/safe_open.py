@@ -243,7 +243,8 @@ def _encoding(content: bytes) -> str:
     if mark := next((name for mark, name in _MARKS if content.startswith(mark)), ""):
         return mark
     if b"\0" in content:  # ASCII characters in UTF-16, of which any table has some, are a NUL and one other byte
-        high, low = content[::2].count(0), content[1::2].count(0)
+        high = content[::2].count(0)
+        low = content[1::2].count(0)
         ends = content.count(b"\0\n" if high > low else b"\n\0")  # of UTF-8 with a NUL, other lines end without
         is_text = min(high, low) * 10 <= max(high, low) and 0 < content.count(b"\n") < 2 * ends
         return ("utf-16-be" if high > low else "utf-16-le") if is_text else ""
@@ -252,7 +253,8 @@ def _encoding(content: bytes) -> str:
     sample = b"\n".join(line for line in content.splitlines() if not line.isascii())[:_SAMPLE]
     read = sample.decode("utf-8", "replace")
     best = from_bytes(sample).best()
-    letters, latin = (len(re.findall(each, sample)) for each in (rb"[\x80-\xff]", rb"[A-Za-z]"))
+    letters = len(re.findall(rb"[\x80-\xff]", sample))
+    latin = len(re.findall(rb"[A-Za-z]", sample))
     is_damaged = read.count("\ufffd") * 2 <= sum(character > "\x7f" for character in read)
     if best is None or is_damaged or latin < letters <= FEW_LETTERS:
         return ""
@@ -321,7 +323,8 @@ def parse_yaml_texts(text: str, where: object) -> Any:
 
 def _check_nodes(node: yaml.Node, most: int = MAX_NODES) -> None:
     """Check the number of values that a node stands for, each alias expanded, and that no name stands twice."""
-    nodes, n_values = [node], 0
+    nodes = [node]
+    n_values = 0
     while nodes:
         each = nodes.pop()
         n_values += 1

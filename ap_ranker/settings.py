@@ -44,7 +44,8 @@ def settings(cls: type[T]) -> type[T]:
 
 def checked_arguments(method: Callable[..., T]) -> Callable[..., T]:
     """A method whose arguments are checked against its annotations, as the fields of `settings` are."""
-    known, checked_call = signature(method), validate_call(config={**STRICT, "defer_build": True})(method)
+    known = signature(method)
+    checked_call = validate_call(config={**STRICT, "defer_build": True})(method)
 
     @wraps(method)
     def call(self: Any, *args: Any, **values: Any) -> T:

@@ -42,8 +42,10 @@ def init(
     entries = read_entries(documents, columns)
     with errors.status("Counting words ..."):
         texts = [entry.text(match) for entry in entries]
-        source, wordings = str(documents), [entry.questions for entry in entries]
-        stored, given = have_questions(entries), reader.given
+        source = str(documents)
+        wordings = [entry.questions for entry in entries]
+        stored = have_questions(entries)
+        given = reader.given
         write_untrained(
             output, texts, language, source=source, stored=stored, options=given, wordings=wordings, warn_of_cuts=True
         )

@@ -113,7 +113,8 @@ def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -
 
 def _rows_of(report: EvaluationReport, name: str, served: PipelineReport | None, kind: str) -> list[list[str] | None]:
     """The rows of the questions of a kind."""
-    bm25, model = (report.means_of(kind, each) for each in (report.bm25_each, report.model_each))
+    bm25 = report.means_of(kind, report.bm25_each)
+    model = report.means_of(kind, report.model_each)
     if bm25 is None or model is None:
         return []
     end = report.shown_kinds[kind]
@@ -131,7 +132,9 @@ def _rows_of(report: EvaluationReport, name: str, served: PipelineReport | None,
 
 
 def _print_comparison(comparison: EarlierCheckpoint, report: EvaluationReport) -> None:
-    before, changes, name = comparison.before, comparison.changes, comparison.checkpoint
+    before = comparison.before
+    changes = comparison.changes
+    name = comparison.checkpoint
     compared = {name: (before.model, changes["model"])}
     if changes["fusion"]:
         compared["both scores added"] = (before.fused, changes["fusion"])

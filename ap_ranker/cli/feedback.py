@@ -12,7 +12,8 @@ from ap_ranker.cli.console import console, minute, numbers
 from ap_ranker.cli.options import DATABASE, argument, option
 from ap_ranker.cli.serve import require_server
 
-SHOWN, WIDTH = 200, 60
+SHOWN = 200
+WIDTH = 60
 """Maximum number of rows in the table, and of characters of an answer without a question."""
 
 Place = Annotated[str, DATABASE]

@@ -106,8 +106,13 @@ def _print_search(search: Search) -> None:
     bm25 = search.bm25["MRR"]
     ahead = sum((trial.value or 0.0) > bm25 for trial in best)
     rows.insert(ahead, [Text("BM25", "bold"), Text(f"{bm25:.3f}", "bold"), "", ""])
-    number, mrr, time = (numbers(title, no_wrap=True) for title in ("trial", "dev MRR", "time"))
-    console.table([number, mrr, "settings", time], rows)
+    columns = [
+        numbers("trial", no_wrap=True),
+        numbers("dev MRR", no_wrap=True),
+        "settings",
+        numbers("time", no_wrap=True),
+    ]
+    console.table(columns, rows)
     console.say(
         f"{len(states)} trials: {states.count('COMPLETE')} complete, {states.count('PRUNED')} pruned, "
         f"{states.count('FAIL')} failed. The settings were chosen on these dev questions, so their MRR is too high: "

@@ -139,9 +139,9 @@ def _train(
             errors.say(f"To go on after the last whole epoch: {command_line()}{'' if run.resume else ' --resume'}")
         raise
     on_dev = result.dev
-    model, bm25, fusion = (
-        on_dev.means_of(on_dev.headline, each) for each in (on_dev.model_each, on_dev.bm25_each, on_dev.fusion_each)
-    )
+    model = on_dev.means_of(on_dev.headline, on_dev.model_each)
+    bm25 = on_dev.means_of(on_dev.headline, on_dev.bm25_each)
+    fusion = on_dev.means_of(on_dev.headline, on_dev.fusion_each)
     assert model is not None
     assert bm25 is not None
     both = f"both added {fusion['MRR']:.3f}" if fusion else "adding both does not help"

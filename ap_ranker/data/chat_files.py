@@ -38,7 +38,8 @@ def turns(messages: list[Any]) -> Iterator[dict[str, Any]]:
     for role, text in map(_message, messages):
         if role in _ASKING and answered:
             yield {"question": "\n".join(asked), "answer": "\n\n".join(answered)}
-            asked, answered = [], []
+            asked = []
+            answered = []
         if role in _ASKING:
             asked.append(text)
         elif role in _ANSWERING and asked:  # a greeting before the first question answers nothing

@@ -49,7 +49,8 @@ OF_FORMS = frozenset(map(plain, _NAMES["of_forms"]))
 SEVERAL_ANSWERS = frozenset(map(plain, _NAMES["several_answers"]))
 """Names of a list whose texts are answers of their own, not the paragraphs of one."""
 
-TITLES, THEIR_TEXTS = ([*map(plain, words)] for words in _NAMES["titles_that_ask"])
+TITLES = [plain(name) for name in _NAMES["titles_that_ask"][0]]
+THEIR_TEXTS = [plain(name) for name in _NAMES["titles_that_ask"][1]]
 """Names of columns that hold questions and answers if most titles ask."""
 
 FURTHER_WORDINGS = frozenset(map(plain, _NAMES["wordings"]))

@@ -36,7 +36,8 @@ def read_jsonl(content: bytes, path: Path, columns: Columns = None) -> Iterator[
         for fields in rows:
             check_columns(list(fields), place)
             if not known:
-                known, is_pair = dict.fromkeys(fields), _has_pair(fields, columns)
+                known = dict.fromkeys(fields)
+                is_pair = _has_pair(fields, columns)
             if not is_pair and (missing := ", ".join(sorted(known.keys() - fields.keys()))):
                 raise InputError(f"{place}: expected the fields of the first line, found none of {missing}.")
             yield row_of({name: fields.get(name) for name in dict.fromkeys((*known, *fields))}, place)

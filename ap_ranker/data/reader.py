@@ -238,7 +238,8 @@ def _judged(table: Table) -> Dataset:
     judged: defaultdict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     notes: Counter[str] = Counter()
     for row in table.rows:
-        text, answer = (shown_text(row.need(column)) for column in PAIR)
+        text = shown_text(row.need("question"))
+        answer = shown_text(row.need("answer"))
         label = read_label(row, classes)
         key = row.need("qid") if has_id else text
         texts.setdefault(key, text)
@@ -280,7 +281,8 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
     position: dict[str, int] = {}
     texts: list[Answer] = []
     for row in answers.rows:
-        aid, entry = _new(row, "aid", row.need("aid"), position), Entry.of(row)
+        aid = _new(row, "aid", row.need("aid"), position)
+        entry = Entry.of(row)
         position[aid] = len(texts)
         texts.append(Answer(aid, entry.text(match), entry.questions, entry.answer))
     candidates: dict[str, tuple[int, ...]] = {}

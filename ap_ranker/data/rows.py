@@ -144,7 +144,8 @@ def named_rows(
     place = f"{file}, {unit} {first}"
     names = [as_text(value, f"in column {i}", place).strip() for i, value in enumerate(header, 1)]
     columns = [i for i, name in enumerate(names) if name]
-    left, right = min(columns, default=0), max(columns, default=0) + 1
+    left = min(columns, default=0)
+    right = max(columns, default=0) + 1
     below = list(records)
     is_pair = bool(find_pair(map(base_name, names))) if chosen is None else named_pair(names, chosen)
     nameless = [i for i in range(right) if i not in columns]
@@ -247,7 +248,8 @@ def as_text(value: object, column: str, place: str) -> str:
     if isinstance(value, list) and not any(isinstance(part, list) for part in value):
         separator = "\n" if WORDING_COLUMNS.fullmatch(column) else " "
         return separator.join(as_text(part, column, place) for part in value)
-    text, found = "", ""
+    text = ""
+    found = ""
     if isinstance(value, list):
         found = "a list inside a list"
     elif isinstance(value, dict):

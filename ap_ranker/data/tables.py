@@ -111,7 +111,8 @@ def read_table(path: Path, columns: Columns = None) -> Table:
 
 
 def _read_delimited(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
-    text, tabs = decode(content, path), file_format(path) == ".tsv"
+    text = decode(content, path)
+    tabs = file_format(path) == ".tsv"
     above = _ABOVE_HEADER.match(text)
     told, text = (above[0].count("\n"), text[above.end() :]) if above else (0, text)
     delimiter = "\t" if tabs else _delimiter(text, path)
@@ -162,7 +163,8 @@ def _has_quoted_fields(text: str) -> bool:
     """
     if '"' not in text:
         return False
-    plain, quoted = _fitting_lines(text, quoting=csv.QUOTE_NONE), _fitting_lines(text)
+    plain = _fitting_lines(text, quoting=csv.QUOTE_NONE)
+    quoted = _fitting_lines(text)
     if quoted != plain or plain < math.inf:
         return quoted > plain
     marked = [field for field in re.split(r"[\t\r\n]", text) if '"' in field]
@@ -182,7 +184,8 @@ def _has_spaced_fields(text: str, spaced: str) -> bool:
 def _fitting_lines(text: str, delimiter: str = "\t", **reading: Any) -> float:
     """Number of the last line before the first record that does not fit the header; infinite if all fit."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, **reading)
-    last, widths = 0, set[int]()
+    last = 0
+    widths = set[int]()
     with suppress(csv.Error):
         for record in reader:
             if not widths and len(record) < 2:  # a title

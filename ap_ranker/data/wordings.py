@@ -192,13 +192,15 @@ class WordingRows:
         """Of each row: its own wordings, and what files may call it: its id, its content, its answer."""
         self._own: list[tuple[int, str]] = []
         # Hashes of the names: the texts of a million documents in a dictionary would take gigabytes.
-        hashes, rows = array("q"), array("q")
+        hashes = array("q")
+        rows = array("q")
         for row, own, (answer_id, *texts) in read:
             self._own += ((row, text) for text in own)
             for name in {("id", answer_id), *(("text", normalized(text)) for text in texts)}:
                 hashes.append(hash(name))
                 rows.append(row)
-        self._hashes, self._rows = np.array(hashes, np.int64), np.array(rows, np.int64)
+        self._hashes = np.array(hashes, np.int64)
+        self._rows = np.array(rows, np.int64)
 
     def pairs(self, files: Wordings) -> Iterator[tuple[int, str]]:
         """Each document's row with each of its wordings: those of its meta and those that files have for it."""

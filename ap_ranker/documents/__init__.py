@@ -101,7 +101,8 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
     with ChildProcess() as child:
         for file in files:
             name = os.fsencode(file.relative_to(root).as_posix()).decode(errors="replace")
-            version, before = file_version(file), known.get(name)
+            version = file_version(file)
+            before = known.get(name)
             if before is not None and before.version == version:
                 by_file[name] = before
                 continue
@@ -166,8 +167,10 @@ def _read_rows(path: Path, name: str, columns: tuple[str, str] | None) -> FileRe
     chosen = False
     if columns:
         with suppress(InputError):  # another table of the folder may have them
-            table, chosen = name_columns(raw, columns), True
-    source, entries = {"file_path": name}, list[Entry]()
+            table = name_columns(raw, columns)
+            chosen = True
+    source = {"file_path": name}
+    entries = list[Entry]()
     if not set(PAIR) <= set(table.columns):
         if path.suffix.lower() in (".json", ".yml", ".yaml"):  # such as the settings of a program
             raise InputError(f"{path}: expected articles, or questions with answers, found {table.header}.")

@@ -179,7 +179,8 @@ def _docx(content: bytes, path: Path) -> Converted:
             if text and not is_bold(run):
                 break
             begins += "".join(signs[each.tag] or each.text or "" for each in run.iter(*signs))
-        whole, begins = text_of(paragraph), begins.strip()
+        whole = text_of(paragraph)
+        begins = begins.strip()
         if not begins or not whole.startswith(begins):
             return html_of(paragraph)
         rest = whole[len(begins) :]
@@ -190,7 +191,8 @@ def _docx(content: bytes, path: Path) -> Converted:
         return bold is not None and bold.get(qn("w:val")) not in ("0", "false", "off")
 
     check_zip(content, path, _KINDS[".docx"])
-    document, parts = docx.Document(io.BytesIO(content)), []
+    document = docx.Document(io.BytesIO(content))
+    parts = []
     relations = [each for each in document.part.rels.values() if each.reltype.endswith(("/footnotes", "/endnotes"))]
     notes = [note for each in relations for note in parse_xml(each.target_part.blob)]
     texts = {(f"{note.tag}Reference", note.get(qn("w:id"))): text_of(note) for note in notes}
@@ -208,7 +210,8 @@ def _docx(content: bytes, path: Path) -> Converted:
             cells = ("".join(f"<t{'d' if i else 'h'}>{text}" for text in row) for i, row in enumerate(rows))
             parts.append(f"<table><tr>{'<tr>'.join(cells)}</table>")
             continue
-        text, named = with_bold(element), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
+        text = with_bold(element)
+        named = element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
         style = None if named is None else styles.get(named.get(qn("w:val")))  # `block.style` takes milliseconds
         kind = f"h{min(int(style[1] or 0) + 1, 6)}" if text and style else "p"
         parts.append(f"<{kind}>{text}</{kind}>")
@@ -227,7 +230,8 @@ def _pdf(content: bytes, path: Path) -> Converted:
 
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns of every oddity that it can cope with
     pages = PdfReader(io.BytesIO(content)).pages
-    texts, until = [], time.monotonic() + PDF_SECONDS
+    texts = []
+    until = time.monotonic() + PDF_SECONDS
     for page in islice(pages, MAX_PAGES):
         if time.monotonic() > until:
             break

@@ -93,12 +93,14 @@ def _keep_page_of_confluence(soup: BeautifulSoup) -> str:
 
     Who made it, attachments and comments go, and all of the export's table of contents. Other HTML stays as it is.
     """
-    title, body = soup.find(id="title-text"), soup.body
+    title = soup.find(id="title-text")
+    body = soup.body
     if title is None or body is None or soup.find(class_="pagetitle") is None:
         return ""
     above = [" ".join(link.get_text().split()) for link in soup.select("#breadcrumbs a")]
     text = " ".join(title.get_text().split())
-    heading, content = soup.new_tag("h1"), soup.find(id="main-content", class_="wiki-content")
+    heading = soup.new_tag("h1")
+    content = soup.find(id="main-content", class_="wiki-content")
     heading.string = text.removeprefix(f"{above[0]} : ") if above else text
     body.clear()
     if content is not None:
@@ -125,7 +127,8 @@ def _close_headings(html: str) -> str:
 
     def close(tag: re.Match[str]) -> str:
         nonlocal unclosed
-        before, unclosed = unclosed, "" if tag[1] else tag[2]
+        before = unclosed
+        unclosed = "" if tag[1] else tag[2]
         return f"</{before}>{tag[0]}" if before and not tag[1] else tag[0]
 
     return _HEADING.sub(close, html)
@@ -214,7 +217,8 @@ _MARK = re.compile(r"#{1,6} (?=\S)")
 
 def without_marks(text: str) -> str:
     """A text whose headings are lines like others; code is left as it is."""
-    lines, in_code = [], False
+    lines = []
+    in_code = False
     for line in text.split("\n"):
         in_code ^= bool(_FENCE.match(line))
         lines.append(line if in_code else _MARK.sub("", line, count=1).rstrip())

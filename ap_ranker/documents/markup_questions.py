@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
 HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
-DETAILS, DEFINITION, TABLE, MICRODATA, JSON_LD = "details", "definition", "table", "microdata", "JSON-LD"
+DETAILS = "details"
+DEFINITION = "definition"
+TABLE = "table"
+MICRODATA = "microdata"
+JSON_LD = "JSON-LD"
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,8 @@ def _parts(terms: Tag) -> Iterator[Tag]:
 
 
 def _take_microdata(tag: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQuestion]:
-    name, accepted = tag.find(itemprop="name"), tag.find(itemprop="acceptedAnswer")
+    name = tag.find(itemprop="name")
+    accepted = tag.find(itemprop="acceptedAnswer")
     if name is None or accepted is None:
         return
     question = _title(name) or _text_of(name.get("content"))

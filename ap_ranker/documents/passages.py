@@ -47,7 +47,9 @@ def passages_of(
     """
 
     def pieces_of(titles: Iterable[str], text: str, page: int | None, **fields: Any) -> list[Entry]:
-        source, anchor, titles = {"file_path": file}, fields.pop("anchor"), [*titles]
+        source = {"file_path": file}
+        anchor = fields.pop("anchor")
+        titles = [*titles]
         headings = map(letters, (fields["question"], *titles))
         if url := next((converted.articles[each] for each in headings if each in converted.articles), converted.url):
             source["url"] = f"{url.partition('#')[0]}#{anchor}" if anchor else url

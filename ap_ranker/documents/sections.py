@@ -69,7 +69,8 @@ def sections(converted: Converted) -> list[Section]:
         if not path and not found and converted.by == "headings" and asks(converted.title):
             question, titles = converted.title, above  # a page whose title asks what its text answers
         if question and not is_article:
-            question, text = without_label(question), without_answer_label(text)
+            question = without_label(question)
+            text = without_answer_label(text)
         page = number if converted.by == "pages" else None
         found.append(Section(titles, " ".join(question.split()), text, page, anchor))
     return found
@@ -83,7 +84,8 @@ def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
     above: dict[int, str] = {}
     waiting: list[str] = []
     for heading, end in zip(headings, ends[1:], strict=True):
-        level, title = len(heading["level"]), heading["title"].strip()
+        level = len(heading["level"])
+        title = heading["title"].strip()
         above = {at: each for at, each in above.items() if at < level} | {level: title}
         waiting.append(title)
         if (part := text[heading.end() : end]).strip():

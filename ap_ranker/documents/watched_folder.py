@@ -34,7 +34,8 @@ class WatchedFolder:
     """A FAQ, a document or a folder that is read more than once; arguments as for `read_documents`."""
 
     def __init__(self, path: Path, columns: tuple[str, str] | None = None, overlay: Overlay | None = None) -> None:
-        self.path, self._columns = path, columns
+        self.path = path
+        self._columns = columns
         self.overlay = overlay
         self.version = Version({}, None)  # of all that is read, from before they were last read
         self.unchanged: list[Entry] = []  # what was last read, without the overlay
@@ -62,9 +63,11 @@ class WatchedFolder:
             read, left_out = self._read_faq()
             log_left_out(self.path, [left for left in left_out if left not in self.left_out])
         else:
-            known, self._reading = self._reading, read_documents(self.path, self._columns, self._reading)
+            known = self._reading
+            self._reading = read_documents(self.path, self._columns, self._reading)
             log_reading(self.path, self._reading, set(known.left_out) if known else ())
-            read, left_out = self._reading.entries, self._reading.left_out
+            read = self._reading.entries
+            left_out = self._reading.left_out
         self.left_out = left_out
         self.unchanged, self.entries = read, self.laid(read)
         return self.entries

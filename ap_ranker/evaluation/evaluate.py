@@ -65,7 +65,8 @@ def evaluate(
     data = data if sample is None else sample_questions(data, sample, seed=0)
     evaluation_set = EvaluationSet(data, as_new=False, language=ranker.bm25_language)
     texts = [question.text for question in evaluation_set.questions]
-    seen, near = ranker.seen_in_training(texts), ranker.near_training(texts)
+    seen = ranker.seen_in_training(texts)
+    near = ranker.near_training(texts)
     exact = np.array([rows.any() for rows in evaluation_set.exact])
     known = exact if seen is None else exact | np.array(seen)
     near_wording = near_known_wordings(evaluation_set.dataset, texts)
@@ -151,7 +152,8 @@ def _differences(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) ->
 
 def _change(asked: EvaluationSet, before: EvaluationReport, after: EvaluationReport, row: int) -> dict[str, Any]:
     """The rank of the first right answer of a question, from 1, the mean among equal scores; the first answers."""
-    rankings, pool = (before.rankings[row], after.rankings[row]), asked.pools[row]
+    rankings = (before.rankings[row], after.rankings[row])
+    pool = asked.pools[row]
     ranks = [Levels.of(-each.levels, asked.right[row]).first_rank() for each in rankings]
     first = [asked.dataset.answers[pool[each.order[0]]].text for each in rankings]
     names = ("question", "rank_before", "rank_after", "first_before", "first_after")

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from ap_ranker.evaluation.significance import Gain
 
 
-AS_ASKED, NEW, COPIES = "as users ask", "new questions", "near copies"
+AS_ASKED = "as users ask"
+NEW = "new questions"
+COPIES = "near copies"
 """The three kinds of questions that measures are given for: all of them; those that are no near copy of what the search
 has seen, which tell how good it is with the next question; and the near copies."""
 

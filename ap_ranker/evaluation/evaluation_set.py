@@ -49,7 +49,9 @@ class EvaluationSet:
         language: str | None = None,
         retriever: Ranker | None = None,
     ) -> None:
-        self.dataset, self.language, self.as_new = dataset, language, as_new
+        self.dataset = dataset
+        self.language = language
+        self.as_new = as_new
         self.questions = list(dataset.questions) if unanswerable else answerable(dataset)
         self.pools, self.candidates = self._choose_candidates(retriever)
 
@@ -152,7 +154,8 @@ class EvaluationSet:
 
     def report(self, ranker: Ranker, on_progress: Callable[[int, int], None] = ignored) -> EvaluationReport:
         """The model, BM25 and their fusion side by side, with the checkpoint's weights and calibration."""
-        scores, decision = self.scores(ranker, on_progress), ranker.decider()
+        scores = self.scores(ranker, on_progress)
+        decision = ranker.decider()
         report = self.report_of(scores, decision.weights, decision.served)
         return replace(report, model_name=ranker.config.model) if ranker.config else report
 

@@ -19,7 +19,8 @@ def write_explanation(
     """
     check_output(output, ".html")
     ranker = Ranker.from_pretrained(checkpoint, device)
-    explanation, model = ranker.explain(question, answer), ranker.name
+    explanation = ranker.explain(question, answer)
+    model = ranker.name
     write_text_atomically(output, page(explanation, question, answer, model), private=True)  # perhaps a visitor's
     return model, explanation
 

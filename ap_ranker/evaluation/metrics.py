@@ -66,7 +66,8 @@ class Levels:
     def average_precision(self, n_right: int) -> float:
         """The expected average precision, given the number of right answers, found or not."""
         level, rank = self._places()
-        n, r = self.sizes[level], self.right[level]
+        n = self.sizes[level]
+        r = self.right[level]
         above = (np.cumsum(self.right) - self.right)[level]
         before = above + (rank - self.above[level] - 1) * (r - 1) / np.maximum(n - 1, 1)
         return float((r / n * (1 + before) / rank).sum() / max(1, n_right))

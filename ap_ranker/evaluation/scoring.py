@@ -54,7 +54,8 @@ def chosen_of(epochs: Sequence[CandidateScores], chosen: Sequence[int]) -> Candi
 
     by_question = rows_of("by_question")
     assert by_question is not None
-    cosines, wordings = rows_of("cosines"), rows_of("wordings")
+    cosines = rows_of("cosines")
+    wordings = rows_of("wordings")
     return replace(epochs[0], by_question=by_question, cosines=cosines, wordings=wordings, question_vectors=None)
 
 
@@ -83,8 +84,11 @@ def score_candidates(
     scores, cosines = np.zeros((2, len(question_of)))
     question_seconds = time.perf_counter() - started
 
-    started, matching, n_bytes = time.perf_counter(), 0.0, 0
-    order, done = list(uses), 0
+    started = time.perf_counter()
+    matching = 0.0
+    n_bytes = 0
+    order = list(uses)
+    done = 0
     on_progress(0, len(order))
     for batch, states in ranker.answer_states([dataset.answers[row].text for row in order], rounded=True):
         match_started = time.perf_counter()
@@ -140,5 +144,6 @@ def score_wordings(
         started = time.perf_counter()
         results.append(vectors.best(vector, lists, ranker.embed_questions)[0].astype(np.float64))
         seconds += time.perf_counter() - started
-    seconds, size = scores.question_seconds + seconds, scores.bytes_per_answer + n_bytes / max(1, len(ranked))
+    seconds = scores.question_seconds + seconds
+    size = scores.bytes_per_answer + n_bytes / max(1, len(ranked))
     return replace(scores, wordings=results, question_seconds=seconds, bytes_per_answer=size)

@@ -72,13 +72,14 @@ def _unit_of_bm25(signals: Sequence[Signals], weights: Weights) -> float:
 def log_likelihood(scores: Sequence[NDArray[np.float64]], right: Sequence[NDArray[np.bool_]]) -> float:
     """That of the right answers of all questions, given the (N,) scores of each one's candidates, at the best a."""
     rights = [values[relevant] for values, relevant in zip(scores, right, strict=True)]
-    scale, total = 1 / (_spread(scores) or 1.0), -np.inf
+    scale = 1 / (_spread(scores) or 1.0)
+    total = -np.inf
     for _ in range(_STEPS):
-        (log_all, mean_all, variance_all), (log_right, mean_right, variance_right) = (
-            _softmax(each, scale) for each in (scores, rights)
-        )
+        log_all, mean_all, variance_all = _softmax(scores, scale)
+        log_right, mean_right, variance_right = _softmax(rights, scale)
         total = float((log_right - log_all).sum())
-        slope, bend = (mean_right - mean_all).sum(), (variance_all - variance_right).sum()
+        slope = (mean_right - mean_all).sum()
+        bend = (variance_all - variance_right).sum()
         step = slope / bend if bend > 0 else np.copysign(np.inf, slope)
         scale = float(np.clip(scale + step, scale / 3, scale * 3))
     return total
@@ -86,12 +87,15 @@ def log_likelihood(scores: Sequence[NDArray[np.float64]], right: Sequence[NDArra
 
 def _softmax(each: Sequence[NDArray[np.float64]], scale: float) -> tuple[NDArray[np.float64], ...]:
     """(Q,) each: log of the sum of exp(a value); mean and variance of the values, weighted by their exp(a value)."""
-    values, sizes = np.concatenate(each), [*map(len, each)]
+    values = np.concatenate(each)
+    sizes = [*map(len, each)]
     starts = np.cumsum([0, *sizes[:-1]])
     highest = np.maximum.reduceat(values, starts)
     below = values - np.repeat(highest, sizes)
     weights = np.exp(scale * below)
-    total, first, second = (np.add.reduceat(weights * below**power, starts) for power in (0, 1, 2))
+    total = np.add.reduceat(weights, starts)
+    first = np.add.reduceat(weights * below, starts)
+    second = np.add.reduceat(weights * below**2, starts)
     mean = first / total
     return np.log(total) + scale * highest, highest + mean, second / total - mean**2
 

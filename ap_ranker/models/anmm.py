@@ -53,7 +53,8 @@ class ANMM(WordModel):
         return Attention(tau.squeeze(2).unsqueeze(1).expand(-1, len(answers.ids), -1), None)
 
     def match(self, questions: States, answers: States) -> Tensor:
-        Q, A = questions.per_token["words"], self.embedding.framed(answers.per_token["ids"], 0, 0)
+        Q = questions.per_token["words"]
+        A = self.embedding.framed(answers.per_token["ids"], 0, 0)
         (B, M, _), (N, L) = Q.shape, A.indices.shape
         # Not in bfloat16, as a GPU trains: a word's cosine with itself may be below 1 there, which is no exact match.
         with torch.autocast(Q.device.type, enabled=False):

@@ -131,7 +131,9 @@ class AnswerModel(nn.Module, ABC):
 
     def __init__(self, options: Options | None = None) -> None:
         super().__init__()
-        self.options, self.embedding, self.statistics = options or Options(), None, None
+        self.options = options or Options()
+        self.embedding = None
+        self.statistics = None
 
     @abstractmethod
     def encode(self, batch: TokenBatch) -> States:
@@ -256,7 +258,8 @@ class Siamese(CosineModel, WordModel):
         return States(batch.mask, per_text={"vector": vector if self.by_gesd else unit(vector)})
 
     def match(self, questions: States, answers: States) -> Tensor:
-        q, a = questions.per_text["vector"], answers.per_text["vector"]
+        q = questions.per_text["vector"]
+        a = answers.per_text["vector"]
         return gesd(q, a) if self.by_gesd else q @ a.T
 
     def text_vectors(self, states: States) -> Tensor:
@@ -275,7 +278,8 @@ class PairModel(WordModel):
         return None, None
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention | None:
-        question_states, answer_states = self.encode_questions(questions), self.encode_answers(answers)
+        question_states = self.encode_questions(questions)
+        answer_states = self.encode_answers(answers)
         rows, columns = _all_pairs(question_states, answer_states)
         sides = [
             None if weights is None else weights.unflatten(0, (len(question_states), len(answer_states)))
@@ -304,7 +308,8 @@ class PairModel(WordModel):
 def _all_pairs(questions: States, answers: States) -> tuple[Tensor, Tensor]:
     """(B · N,) rows of the questions and of the answers, on their device."""
     device = questions.mask.device
-    rows, columns = (torch.arange(len(side), device=device) for side in (questions, answers))
+    rows = torch.arange(len(questions), device=device)
+    columns = torch.arange(len(answers), device=device)
     return rows.repeat_interleave(len(columns)), columns.repeat(len(rows))
 
 

@@ -67,10 +67,13 @@ class BM25(CountingModel):
     """The word overlap that search engines rank by; nothing is learnt."""
 
     def match(self, questions: States, answers: States) -> Tensor:
-        q, a, counts = questions.per_token["ids"], answers.per_token["ids"], self.statistics
+        q = questions.per_token["ids"]
+        a = answers.per_token["ids"]
+        counts = self.statistics
         mean = (counts.collection_frequency[~counts.punctuation].sum() / counts.documents.clamp(min=1)).clamp(min=1)
         length = (a != PAD).sum(dim=1) / mean  # (N,)
-        k1, b = self.options.k1, self.options.b
+        k1 = self.options.k1
+        b = self.options.b
         norm = k1 * (1 - b + b * length)
         tf = term_frequency(q, a)  # (B, N, M)
         saturated = tf / (tf + norm.clamp(min=1e-9).unsqueeze(1))
@@ -109,12 +112,15 @@ class MetzlerBendersky(CountingModel):
 
     def features(self, questions: States, answers: States) -> Tensor:
         """(B, N, 6) the features that `weights` combine, for every question with every answer."""
-        q, a = questions.per_token["ids"], answers.per_token["ids"]
-        mu, window = self.options.mu, self.options.window
+        q = questions.per_token["ids"]
+        a = answers.per_token["ids"]
+        mu = self.options.mu
+        window = self.options.window
         idf = self.statistics.idf(q)  # (B, M)
         known = q > UNKNOWN
         same = ((q[:, None, :, None] == a[:, None, :]) & known[:, None, :, None]).to(idf.dtype)  # (B, N, M, L)
-        x, y = same[:, :, :-1], same[:, :, 1:]
+        x = same[:, :, :-1]
+        y = same[:, :, 1:]
         position = torch.arange(a.shape[1], device=a.device)
         apart = (position[:, None] - position).abs()
         near = ((apart > 0) & (apart < window)).to(idf.dtype)
@@ -139,7 +145,8 @@ class MetzlerBendersky(CountingModel):
 
     @torch.inference_mode()
     def fit(self, questions: Iterable[JudgedCandidates]) -> None:
-        features, relevant = [], []
+        features = []
+        relevant = []
         for question, candidates, answers_it in questions:
             features.append(self.features(question, candidates)[0].cpu().numpy())
             relevant.append(answers_it.cpu().numpy())
@@ -182,7 +189,8 @@ def coordinate_ascent(features: Sequence[np.ndarray], relevant: Sequence[np.ndar
             moved = weights.copy()
             moved[j] = _best_value(questions, weights, j)
             if (found := _map(questions, moved)) > best + LEAST_GAIN:
-                weights, best = moved, found
+                weights = moved
+                best = found
         if best == before:
             break
     return weights * np.abs(start).sum() / (np.abs(weights).sum() or 1.0)
@@ -201,16 +209,20 @@ def _best_value(questions: Questions, weights: np.ndarray, j: int) -> float:
     """The value of weight j with the highest MAP, the others held; of several, the nearest to the current one."""
     others = weights.copy()
     others[j] = 0.0
-    crossings, changes, first = [], [], 0.0
+    crossings = []
+    changes = []
+    first = 0.0
     for f, r in questions:
-        offset, slope = _scores(f, others), f[:, j]
+        offset = _scores(f, others)
+        slope = f[:, j]
         for k in np.flatnonzero(r).tolist():
             at, precision = _precision(offset, slope, r, k)
             share = 1 / r.sum() / len(questions)
             crossings.append(at)
             changes.append(np.diff(precision) * share)
             first += precision[0] * share
-    at, change = np.concatenate(crossings), np.concatenate(changes)
+    at = np.concatenate(crossings)
+    change = np.concatenate(changes)
     if not len(at):
         return float(weights[j])
     order = np.argsort(at, kind="stable")
@@ -225,7 +237,8 @@ def _best_value(questions: Questions, weights: np.ndarray, j: int) -> float:
 
 def _precision(offset: np.ndarray, slope: np.ndarray, relevant: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """(C,) ascending weights w where offset + w · slope crosses k's; (C + 1,) precision at k's rank between them."""
-    lead, steeper = offset - offset[k], slope - slope[k]
+    lead = offset - offset[k]
+    steeper = slope - slope[k]
     crosses = steeper != 0
     # For w towards minus infinity the flatter lines are above; parallel ones are above or below for every w.
     above = np.where(crosses, steeper < 0, (lead > 0) | ((lead == 0) & (np.arange(len(offset)) < k)))

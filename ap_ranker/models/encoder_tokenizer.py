@@ -64,7 +64,8 @@ def _made_by_transformers(path: Path) -> Tokenizer:
         from transformers import AutoTokenizer
 
         reader = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        content, side = json.loads(reader.backend_tokenizer.to_str()), reader.truncation_side
+        content = json.loads(reader.backend_tokenizer.to_str())
+        side = reader.truncation_side
     if side != "right":
         raise InputError(f"{path.parent}: expected texts that are cut at their end, found truncation_side 'left'.")
     return build_tokenizer(content, path.with_name(SETTINGS))

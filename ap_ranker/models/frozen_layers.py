@@ -125,7 +125,10 @@ class LastLayers:
         layers = next((each for each in lists if len(each) == total >= count), None)
         if layers is None:
             raise InputError(f"Expected trained_layers up to the {total} layers of the encoder, found {count}.")
-        self._backbone, self._layers, self._below, self._in_tuple = backbone, layers, total - count, False
+        self._backbone = backbone
+        self._layers = layers
+        self._below = total - count
+        self._in_tuple = False
 
     def parameters(self) -> list[nn.Parameter]:
         """Those of the last layers."""

@@ -96,7 +96,8 @@ class GlobalLocal(CosineModel, WordModel):
         return masked_softmax(raw, answers.mask)
 
     def match(self, questions: States, answers: States) -> Tensor:
-        f_q, a = questions.per_text["vector"], answers.per_token["states"]
+        f_q = questions.per_text["vector"]
+        a = answers.per_token["states"]
         a_hat = (self.alpha(questions, answers).transpose(0, 1) @ a).transpose(0, 1)  # (B, N, C)
         local = (unit(f_q).unsqueeze(1) * unit(a_hat)).sum(dim=2)
         words = bag_cosine(questions.per_token["ids"], answers.per_token["ids"], local.dtype)

@@ -26,9 +26,11 @@ class _RowAndColumnMax(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, first: int, second: int) -> tuple[Tensor, Tensor]:
-        along_first, along_second = scores.max(dim=first), scores.max(dim=second)
+        along_first = scores.max(dim=first)
+        along_second = scores.max(dim=second)
         ctx.save_for_backward(along_first.indices, along_second.indices)
-        ctx.dims, ctx.shape = (first, second), scores.shape
+        ctx.dims = (first, second)
+        ctx.shape = scores.shape
         return along_first.values, along_second.values
 
     @staticmethod
@@ -144,7 +146,8 @@ class CorpusStatistics(nn.Module):
         """Count the token ids of the texts; replaces earlier counts."""
         read = list(texts)
         self.documents.fill_(len(read))
-        containing, occurrences = Counter(chain.from_iterable(map(set, read))), Counter(chain.from_iterable(read))
+        containing = Counter(chain.from_iterable(map(set, read)))
+        occurrences = Counter(chain.from_iterable(read))
         for table, counts in ((self.document_frequency, containing), (self.collection_frequency, occurrences)):
             table.zero_()
             table[list(counts)] = torch.tensor(list(counts.values()), dtype=table.dtype, device=table.device)
@@ -175,7 +178,8 @@ def first_occurrence(ids: Tensor) -> Tensor:
 
 def bag_cosine(question_ids: Tensor, answer_ids: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """(B, M), (N, L) -> (B, N): |shared words| / sqrt(|words of q| · |words of a|), the cosine of 0/1 vectors."""
-    first_q, first_a = first_occurrence(question_ids), first_occurrence(answer_ids)
+    first_q = first_occurrence(question_ids)
+    first_a = first_occurrence(answer_ids)
     shared = ((term_frequency(question_ids, answer_ids) > 0) & first_q[:, None, :]).sum(dim=2)
     sizes = first_q.sum(dim=1)[:, None] * first_a.sum(dim=1)[None, :]
     return shared / sizes.clamp(min=1).to(dtype).sqrt()

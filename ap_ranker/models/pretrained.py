@@ -35,7 +35,9 @@ from ap_ranker.text.tokenizer import SubwordTokenizer
 logger = logging.getLogger(__name__)
 
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
-CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
+CONFIG = "config.json"
+TOKENIZER = "tokenizer.json"
+WEIGHTS = "model.safetensors"
 
 MOST_TOKENS = 512
 
@@ -145,7 +147,8 @@ def check_size(config: Mapping[str, Any], folder: Path) -> None:
         raise InputError(f"{folder}: expected an encoder's weights in safetensors, found none.")
     with torch.device("meta"), Unfilled(len(shapes)):
         own = build_backbone(config).state_dict()
-    size, stored = sum(value.numel() for value in own.values()), number_of_weights(shapes)
+    size = sum(value.numel() for value in own.values())
+    stored = number_of_weights(shapes)
     if size > 2 * stored + LARGEST:  # a part, such as the first token's pooler, may not be stored
         found = f"found {stored:,}. Take both files of one encoder."
         raise InputError(f"{folder}: expected weights for {CONFIG}'s {size:,} numbers, {found}")

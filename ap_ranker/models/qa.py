@@ -58,7 +58,8 @@ class MaxPooled(Siamese):
 
     def __init__(self, inputs: Inputs, options: Options) -> None:
         super().__init__(inputs, options)
-        size, convolves = inputs.embedding_size, hasattr(options, "filters")
+        size = inputs.embedding_size
+        convolves = hasattr(options, "filters")
         self.encoder = Convolution(size, options.filters, options.window) if convolves else BiLSTM(size, options.hidden)
 
     def represent(self, batch: TokenBatch) -> Tensor:
@@ -148,7 +149,8 @@ class AttentionLSTM(CosineModel, PairModel):
         return None, masked_softmax(self.w(m).squeeze(2), answers.mask)
 
     def compare(self, questions: States, answers: States) -> Tensor:
-        f_q, H = questions.per_text["vector"], answers.per_token["states"]
+        f_q = questions.per_text["vector"]
+        H = answers.per_token["states"]
         _, alpha = self.pair_attention_weights(questions, answers)
         f_a = self.f(alpha.unsqueeze(2) * H, answers.mask)
         if self.by_gesd:

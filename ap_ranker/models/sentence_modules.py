@@ -71,7 +71,8 @@ class SentenceSettings:
     def of(cls, encoder: Mapping[str, Any]) -> SentenceSettings:
         """Read them from a checkpoint's encoder configuration; InputError if they are damaged."""
         found = read_fields(cls, encoder.get(KEY, {}), f"encoder.{KEY}")
-        size, largest = encoder.get("vocab_size"), max(found.question_prompt + found.answer_prompt, default=-1)
+        size = encoder.get("vocab_size")
+        largest = max(found.question_prompt + found.answer_prompt, default=-1)
         if isinstance(size, int) and largest >= size:
             raise InputError(f"encoder.{KEY}: expected token ids below {size}, found {largest}.")
         return found
@@ -116,7 +117,8 @@ MODULES = ("Transformer", "Pooling", "Dense", "Normalize", "Dropout", "MultiVect
 OLDER_NAMES = {"cls_token": "cls", "max_tokens": "max", "mean_tokens": "mean", "weightedmean_tokens": "weightedmean"}
 """Of poolings."""
 
-QUESTION_PROMPTS, ANSWER_PROMPTS = ("query",), ("document", "passage", "corpus")
+QUESTION_PROMPTS = ("query",)
+ANSWER_PROMPTS = ("document", "passage", "corpus")
 """Names of prompts; the first that is there counts, also where it is empty."""
 
 PROMPTS_BY_NAME = {
@@ -201,7 +203,8 @@ class SentenceFiles:
 def modules_of(folder: Path) -> Iterator[tuple[str, Path]]:
     """The kind and the folder of each module; of a `Router`, the modules that questions and answers share."""
     for module in read_json(folder / "modules.json", []):
-        kind, place = _kind(module["type"]), _within(folder, module["path"])
+        kind = _kind(module["type"])
+        place = _within(folder, module["path"])
         routes = read_json(place / "router_config.json", {}) if kind == "Router" else {}
         shared, *others = [*routes.get("structure", {}).values()] or [None]
         if shared is None or any(other != shared for other in others):
@@ -248,7 +251,8 @@ def _transformer_settings(folder: Path, ignored: tuple[str, ...]) -> dict[str, A
 
 def _stored_layers(modules: Sequence[tuple[str, Path]], usual: str) -> Iterator[tuple[Layer, Path, bool]]:
     """The linear layers with their folders, and whether each is of the tokens or of the pooled vector."""
-    stage, normalized = "token_embeddings", False
+    stage = "token_embeddings"
+    normalized = False
     for kind, place in modules:
         config = read_json(place / "config.json", {}) if kind in ("Dense", "Normalize") else {}
         before = config.get("module_input_name") or usual
@@ -257,7 +261,8 @@ def _stored_layers(modules: Sequence[tuple[str, Path]], usual: str) -> Iterator[
             found = f"found {kind} of {before} in {place.name}. Choose another encoder."
             raise InputError(f"expected the modules one after another, each of what the one before it makes, {found}")
         if kind == "Dense":
-            bias, residual = bool(config.get("bias", True)), bool(config.get("use_residual", False))
+            bias = bool(config.get("bias", True))
+            residual = bool(config.get("use_residual", False))
             activation: Any = _last_name(config.get("activation_function", "Tanh"))
             layer = Layer(int(config["out_features"]), bias, activation, residual, normalized)
             yield layer, place, stage == "token_embeddings"

@@ -43,7 +43,8 @@ class Option:
         """What the option can be, such as `int from 1 to 9`; empty if it can have this value."""
         if self.choices:
             return "" if value in self.choices else " or ".join(self.choices)
-        kind, is_number = type(self.default), type(self.default) in (int, float)
+        kind = type(self.default)
+        is_number = type(self.default) in (int, float)
         allowed = (int, float) if kind is float else kind
         is_kind = isinstance(value, allowed) and isinstance(value, bool) == (kind is bool)
         if is_kind and (not is_number or self.least <= value <= self.most):  # NaN is in no range

@@ -17,7 +17,8 @@ from ap_ranker.safe_open import require_file
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-CALLS_PER_TENSOR, CALLS = 200, 10_000
+CALLS_PER_TENSOR = 200
+CALLS = 10_000
 """Maximum number of torch calls for building a model: per tensor, plus a constant. BERT takes 60 per tensor."""
 
 
@@ -65,8 +66,10 @@ def difference(expected: Shapes, stored: Shapes) -> str:
     names = [name for name in {**expected, **stored} if expected.get(name) != stored.get(name)]
     if not names:
         return ""
-    own, other = (list(shapes[names[0]]) if names[0] in shapes else "none" for shapes in (expected, stored))
-    return f"{one_line(names[0])}: expected {own}, found {other}; {len(names)} tensors differ"
+    name = names[0]
+    own = list(expected[name]) if name in expected else "none"
+    other = list(stored[name]) if name in stored else "none"
+    return f"{one_line(name)}: expected {own}, found {other}; {len(names)} tensors differ"
 
 
 def load_shaped(module: nn.Module, path: Path) -> None:

@@ -30,13 +30,16 @@ if TYPE_CHECKING:
 _loading = Lock()
 
 # The defaults of Lucene and Elasticsearch, which the published benchmark numbers also use.
-K1, B = 1.2, 0.75
+K1 = 1.2
+B = 0.75
 
 MOST_TIMES = 3
 """Maximum number of times that a word of a question counts. Lucene has no limit, but a word repeated a hundred times
 would outweigh everything. Of the 2,777 questions of the example FAQ, 4 have a word more than three times."""
 
-BM25_SCORE, BM25_RANK, BM25_LANGUAGE = "bm25_score", "bm25_rank", "bm25_language"
+BM25_SCORE = "bm25_score"
+BM25_RANK = "bm25_rank"
+BM25_LANGUAGE = "bm25_language"
 """Meta fields of a document for BM25's score, its rank, from 1, and the language of its stemmer.
 
 Other components overwrite `score`, and a ranker must not add scores of another stemmer than its checkpoint's.
@@ -115,7 +118,8 @@ class BM25:
         """What the terms of synonyms are multiplied by, so that they weigh no more than those that they stand for."""
         factors: dict[str, float] = {}
         for asked, searched in form.replaced:
-            most, weight = self._weight(asked), self._weight(searched)
+            most = self._weight(asked)
+            weight = self._weight(searched)
             if 0 < most < weight:
                 terms = {term for word in read_words(searched, self.language) for way in word for term in way}
                 factors |= dict.fromkeys(terms, most / weight)
@@ -211,7 +215,8 @@ class BM25:
         fixed = {"method": "lucene", "idf_method": "lucene", "dtype": "float32", "int_dtype": "int32"}
         index = _load_bm25s().BM25.load(folder, mmap=True, allow_pickle=False, backend="numpy", **fixed)
         loaded = cls((), language=language)
-        loaded._index, loaded._size = index, index.scores["num_docs"]
+        loaded._index = index
+        loaded._size = index.scores["num_docs"]
         return loaded
 
 
@@ -263,7 +268,8 @@ def text_terms(text: str, language: str | None) -> list[str]:
 
 def _ends_of(compound: str, known: Container[str]) -> Iterator[str]:
     """The longest known words that a compound begins and ends with, if any; they do not overlap."""
-    shortest, length = SHORTEST_PART, len(compound)
+    shortest = SHORTEST_PART
+    length = len(compound)
     start = next((end for end in range(length - 1, shortest - 1, -1) if compound[:end] in known), 0)
     if start:
         yield compound[:start]
@@ -277,7 +283,8 @@ def _load_bm25s() -> Any:
     """
     modules: dict[str, Any] = sys.modules
     with _loading:
-        jax, modules["jax"] = modules.get("jax"), None
+        jax = modules.get("jax")
+        modules["jax"] = None
         try:
             import bm25s
         finally:

@@ -125,7 +125,8 @@ class QuestionStates:
     def __init__(self) -> None:
         self._known: OrderedDict[str, States] = OrderedDict()
         self._waiting: dict[str, None] = {}
-        self._lock, self._encoding = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
+        self._encoding = threading.Lock()
 
     def get(self, question: str, encode: Callable[[list[str]], States]) -> States:
         """The states of a question, which `encode` computes unless it is one of the last."""

@@ -61,7 +61,9 @@ from ap_ranker.text.tokenizer import AnyTokenizer, SubwordTokenizer, WordTokeniz
 
 logger = logging.getLogger(__name__)
 
-CONFIG, TOKENIZER, CARD = "config.json", "tokenizer.json", "README.md"
+CONFIG = "config.json"
+TOKENIZER = "tokenizer.json"
+CARD = "README.md"
 
 HUB_FILES = [CONFIG, WEIGHTS, TOKENIZER, CARD]
 """What the hub gets and gives of a checkpoint."""
@@ -86,7 +88,8 @@ former. A new question is taken for a copy of one of N with a probability of som
 DEV_QUESTIONS = "dev_questions.txt"
 """The same as `TRAINED_QUESTIONS` for the questions that chose the epoch and the weights; not pushed either."""
 
-MAX_TRAINED, MAX_FORMS = 32 * 2**20, 2**30
+MAX_TRAINED = 32 * 2**20
+MAX_FORMS = 2**30
 """Maximum sizes of these files in bytes: of 3.7 million questions, and of some 2.5 million."""
 
 Size = Annotated[int, Field(ge=0, le=LARGEST)]
@@ -203,7 +206,8 @@ def _linked_encoder(config: CheckpointConfig, path: Path) -> Path | None:
     """The folder of the encoder that a checkpoint names; InputError if it is missing or another one."""
     if config.encoder_hash is None:
         return None
-    name, found = str(config.options.get("encoder")), "another version"
+    name = str(config.options.get("encoder"))
+    found = "another version"
     try:
         folder = find_encoder(name)
         if encoder_hash(folder) == config.encoder_hash:
@@ -296,7 +300,8 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
             sentence = SentenceSettings.of(config.encoder)
         gaps = sentence.question_gap, sentence.answer_gap
         tokenizer = SubwordTokenizer.load(folder / TOKENIZER, config.max_tokens, *gaps)
-    weights, encoder = folder / WEIGHTS, _linked_encoder(config, folder / CONFIG)
+    weights = folder / WEIGHTS
+    encoder = _linked_encoder(config, folder / CONFIG)
     advice = " Copy the whole file; in place of a pointer of Git LFS, `git lfs pull` brings it."
     expected = f"{weights}: its weights do not fit {config.model}"
     with library_errors(expected, (SafetensorError, OSError, RuntimeError), advice):
@@ -326,7 +331,8 @@ def _check_sizes(
         expected, found = ("an encoder", "none") if config.encoder is None else ("no encoder", "one")
         raise InputError(f"{path}: expected {expected} for the model {config.model}, found {found}.")
     check_numbers(config.encoder, {**shapes, **others}, path)
-    encoder, places = config.encoder or {}, {"max_tokens": "max_position_embeddings", "token ids": "vocab_size"}
+    encoder = config.encoder or {}
+    places = {"max_tokens": "max_position_embeddings", "token ids": "vocab_size"}
     for (what, name), needed in zip(places.items(), (config.max_tokens, largest_id + 1), strict=True):
         if isinstance(maximum := encoder.get(name), int) and needed > maximum:
             raise InputError(

@@ -37,7 +37,8 @@ _PACKED = torch.uint8
 """The dtype of two 4-bit numbers in a byte, so that they cannot be taken for 8-bit ones."""
 
 _SCALE = ".scale"
-_LARGEST, _LARGEST_OF_4_BITS = 127, 7
+_LARGEST = 127
+_LARGEST_OF_4_BITS = 7
 
 
 @dataclass(frozen=True)

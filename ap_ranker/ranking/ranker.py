@@ -95,7 +95,9 @@ class Ranker(TextEncoder):
         folder = find_checkpoint(source, token)
         loaded = load_shared(folder, resolved_device)
         ranker = cls(loaded.model, loaded.tokenizer, resolved_device, loaded.config, cache=cache)
-        ranker.source, ranker._loaded, ranker.wording_vectors = str(source), loaded, loaded.wordings
+        ranker.source = str(source)
+        ranker._loaded = loaded
+        ranker.wording_vectors = loaded.wordings
         try:
             example = ranker._encode_empty_text()
         except Exception as error:  # intact files that do not belong together can raise anything
@@ -213,7 +215,8 @@ class Ranker(TextEncoder):
             self.knows_faq = trained.is_same(today)
         if self.knows_faq:
             return
-        language, languages = main_language(texts), ""
+        language = main_language(texts)
+        languages = ""
         if language and trained.language and language != trained.language:
             languages = (
                 f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}: without training, "
@@ -290,7 +293,8 @@ class Ranker(TextEncoder):
                 f"{self.name}: expected finite scores, found {n_bad} of {len(scores)} that are not: its weights or "
                 "its encodings contain too large numbers. Train it or encode again."
             )
-        scores, cosines = scores[copies], cosines[copies]
+        scores = scores[copies]
+        cosines = cosines[copies]
         signals = replace(
             signals,
             model=scores,
@@ -328,7 +332,8 @@ class Ranker(TextEncoder):
         BM25's score is left out: these questions hardly share a word with an entry.
         """
         asked = self._random_questions
-        vectors, scores = self.model.text_vectors(asked), np.empty((len(RANDOM_QUESTIONS), len(answers)))
+        vectors = self.model.text_vectors(asked)
+        scores = np.empty((len(RANDOM_QUESTIONS), len(answers)))
         weights = Weights(self.decider().weights.wording)
         for rows, states in self.answer_states(answers, rounded=True):
             model = self.model.match(asked, states).double().cpu().numpy()
@@ -336,7 +341,8 @@ class Ranker(TextEncoder):
             if wordings is None or not weights.wording or vectors is None or own is None:
                 scores[:, rows] = model
                 continue
-            cosines, read = (vectors @ own.T).double().cpu().numpy(), vectors.float().cpu().numpy()
+            cosines = (vectors @ own.T).double().cpu().numpy()
+            read = vectors.float().cpu().numpy()
             for place, row in enumerate(rows):
                 best = self.wording_vectors.best_of_each(read, wordings[row], self.embed_wordings).astype(np.float64)
                 scores[:, row] = rank(Signals(model[:, place], cosines[:, place], best), weights).scores

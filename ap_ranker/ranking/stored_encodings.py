@@ -103,7 +103,8 @@ class Encodings:
     """The encoded texts of a folder, of the manifest's checkpoint and dtype. Threads and processes may share it."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self.folder, self.manifest = folder, manifest
+        self.folder = folder
+        self.manifest = manifest
 
     @classmethod
     def open(cls, folder: str | Path, checkpoint_fingerprint: str) -> Encodings:
@@ -268,7 +269,8 @@ class KeptEncodings:
     def flush(self) -> None:
         """Write what was added."""
         with self._lock:
-            new, self._new = self._new, []
+            new = self._new
+            self._new = []
             if not new or not self._usable:
                 return
             try:

@@ -144,7 +144,8 @@ class TextEncoder:
 
     def _joined(self, found: Mapping[int, QuantizedStates], batch_size: int) -> _Batches:
         """Cached states in batches; those of the question before if it had the same candidates, as in a small FAQ."""
-        rows, parts = [*found], [*found.values()]
+        rows = [*found]
+        parts = [*found.values()]
         known_rows, known_parts, size, batches = self._last
         if size != batch_size or known_rows != rows or not all(map(is_, known_parts, parts)):
             # What is made for inference cannot be used where gradients are.
@@ -164,7 +165,8 @@ class TextEncoder:
             parts = self.cache.encoded_once(texts, lambda rows: self.encode_answers([tokens[row] for row in rows]))
             kept = parts
         else:
-            states, everything = self.encode_answers(tokens), list(range(len(texts)))
+            states = self.encode_answers(tokens)
+            everything = list(range(len(texts)))
             exact = not rounded or self.config is None  # training ranks by exact states
             parts = [(everything, self.quantize(states, StateDtype.float32 if exact else self.stored_dtype))]
             kept = []
@@ -245,11 +247,13 @@ class TextEncoder:
         kind = f"vectors of {kind} on {self.device.type}"
         if self._loaded is None or (kept := self._loaded.kept(kind, StateDtype.float32)) is None:
             return embed(texts)
-        is_kept = [length > 0 for length in kept.lengths(texts)]
-        new, old = ([row for row, found in enumerate(is_kept) if found == wanted] for wanted in (False, True))
+        lengths = kept.lengths(texts)
+        new = [row for row, length in enumerate(lengths) if length <= 0]
+        old = [row for row, length in enumerate(lengths) if length > 0]
         known = kept.states([texts[row] for row in old]) if old else None
         if known is None:
-            new, old = list(range(len(texts))), []
+            new = list(range(len(texts)))
+            old = []
         vectors = embed([texts[row] for row in new])
         if new:
             states = QuantizedStates(np.ones(len(new), int), {}, {"vector": vectors.contiguous()})
@@ -287,12 +291,14 @@ class TextEncoder:
     def tokenize_questions(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of B questions; one that repeats itself is read once (`without_repetition`), typing errors are
         mended (`WordsOfTexts`)."""
-        known, asked = self._words, [without_repetition(text) for text in texts]
+        known = self._words
+        asked = [without_repetition(text) for text in texts]
         return self.tokenize(asked if known is None else [known.mend(text) for text in asked], questions=True)
 
     def question_spans(self, text: str) -> list[Span]:
         """The spans, in a question, of the tokens that `tokenize_questions` returns."""
-        known, asked = self._words, without_repetition(text)
+        known = self._words
+        asked = without_repetition(text)
         if known is None:
             return self.tokenizer.spans(asked, questions=True)
         return known.unmended(asked, self.tokenizer.spans(known.mend(asked), questions=True))

@@ -27,7 +27,8 @@ from ap_ranker.ranking.bm25 import best_rows
 from ap_ranker.ranking.rule import SOFTNESS
 from ap_ranker.text.reading import question_keys
 
-EMBEDDING_SCORE, EMBEDDING_RANK = "embedding_score", "embedding_rank"
+EMBEDDING_SCORE = "embedding_score"
+EMBEDDING_RANK = "embedding_rank"
 """Meta fields of a document for its cosine with the question, and for its rank by that, from 1."""
 
 EMBEDDED_BY = "embedded_by"
@@ -39,7 +40,8 @@ _DIGIT = 128
 _BLOCK = 1024
 """Vectors rounded at once: in float32 they fit into the cache of a core."""
 
-_MATRIX, _SCALES = "vectors.npy", "scales.npy"
+_MATRIX = "vectors.npy"
+_SCALES = "scales.npy"
 
 
 @dataclass(frozen=True)
@@ -101,11 +103,13 @@ class Vectors:
     @classmethod
     def load(cls, folder: Path) -> Vectors:
         """Map saved vectors into memory; an exception of almost any class if they cannot be read."""
-        matrix, scales = (np.load(folder / name, mmap_mode="c", allow_pickle=False) for name in (_MATRIX, _SCALES))
+        matrix = np.load(folder / _MATRIX, mmap_mode="c", allow_pickle=False)
+        scales = np.load(folder / _SCALES, mmap_mode="c", allow_pickle=False)
         return cls(matrix, scales)
 
 
-WORDINGS, MATCHED = "wordings", "matched_wording"
+WORDINGS = "wordings"
+MATCHED = "matched_wording"
 """Meta fields of a document: its further wordings and, once it is ranked, the one that the query was found by."""
 
 WORDING_RANK = "wording_rank"
@@ -194,7 +198,8 @@ class WordingVectors:
             return None
         table, rows = self.find([text for entry in entries for text in wordings[entry]], encode)
         sizes = np.array([len(wordings[entry]) for entry in entries])
-        vectors, scales = table.matrix[rows].astype(np.float32), table.scales[rows]
+        vectors = table.matrix[rows].astype(np.float32)
+        scales = table.scales[rows]
         return vectors, scales, np.array(entries), np.cumsum(sizes) - sizes, np.repeat(np.arange(len(sizes)), sizes)
 
     def nbytes(self, texts: Iterable[str], encode: Encode) -> int:
@@ -212,7 +217,8 @@ class WordingVectors:
     def _add(self, texts: Iterable[str], encode: Encode) -> None:
         new = [text for text in texts if text not in self._rows]
         if len(self._rows) + len(new) > LARGEST_TABLE:
-            self._rows, new = {}, list(texts)
+            self._rows = {}
+            new = list(texts)
         new.sort(key=len)  # texts of similar length need little padding
         encoded = Vectors.of(encode(new).numpy())
         self._table = self._table.extended(encoded) if self._rows else encoded
@@ -275,7 +281,8 @@ class Leg:
         if not len(self.rows):
             return [self.nothing] * len(rows)
         places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        known, scores = self.rows[places] == rows, self.scores[places].tolist()
+        known = self.rows[places] == rows
+        scores = self.scores[places].tolist()
         return [score if found else self.nothing for score, found in zip(scores, known.tolist(), strict=True)]
 
 
@@ -287,7 +294,9 @@ class KnownWordings:
     """
 
     def __init__(self, paths: list[str], prefix: str = "", suffix: str = "") -> None:
-        self.paths, self.prefix, self.suffix = paths, prefix, suffix
+        self.paths = paths
+        self.prefix = prefix
+        self.suffix = suffix
         self._files = WordingFiles()
         self._made: dict[str, tuple[list[object], Any]] = {}
         self._lock = threading.Lock()
@@ -332,7 +341,8 @@ class KnownWordings:
     def close(self) -> None:
         """Forget what was read and encoded, until the next use."""
         with self._lock:
-            self._files, self._made = WordingFiles(), {}
+            self._files = WordingFiles()
+            self._made = {}
 
 
 def _by_key(pairs: Pairs) -> dict[str, set[int]]:

@@ -89,11 +89,13 @@ class DeclaredPipeline:
         for part in components_of(pipeline):
             if isinstance(part, AnswerRanker) and part.wordings is None:
                 part.wordings = []  # what the command line searches are FAQs: their stored questions count
-        inputs, outputs = declared.get("inputs"), declared.get("outputs")
+        inputs = declared.get("inputs")
+        outputs = declared.get("outputs")
         query = inputs.get("query") if isinstance(inputs, dict) else None
         query = query if isinstance(query, list) else [query]
         documents = outputs.get("documents") if isinstance(outputs, dict) else None
-        takes, gives = _sockets(pipeline.inputs(True)), _sockets(pipeline.outputs(True))
+        takes = _sockets(pipeline.inputs(True))
+        gives = _sockets(pipeline.outputs(True))
         last, _, socket = str(documents).partition(".")
         known = query and takes.issuperset(map(str, query)) and str(documents) in gives
         if not known or socket != "documents":
@@ -203,7 +205,8 @@ class DeclaredPipeline:
 
         `on_progress` is called with the number of documents done and their total.
         """
-        ranker, end = self.ranker(), time.monotonic() + (ENCODING_SECONDS if seconds is None else seconds)
+        ranker = self.ranker()
+        end = time.monotonic() + (ENCODING_SECONDS if seconds is None else seconds)
         if ranker is None:
             return
         for start in range(0, len(documents), BATCH):
@@ -213,7 +216,8 @@ class DeclaredPipeline:
             batch = documents[start : start + BATCH]
             # A ranker that adds BM25's score expects one.
             scored = [with_query_data(one, query_key(QUESTION), {BM25_SCORE: 0.0}, one.score) for one in batch]
-            precision, threshold = limits.get("precision"), limits.get("score_threshold")
+            precision = limits.get("precision")
+            threshold = limits.get("score_threshold")
             ranker.run(query=QUESTION, documents=scored, precision=precision, score_threshold=threshold)
 
     def answer(
@@ -247,13 +251,15 @@ class DeclaredPipeline:
         if (ranker := self.ranker()) is None:
             return "No ranker of ap-ranker is there to decide, so whatever is found is an answer."
         self._compare_faq(ranker)  # another FAQ than the checkpoint's has no calibration
-        served, chosen = ranker.loaded().decider(fuse_scores=ranker.fuse_scores).served, _effective(limits, ranker)
+        served = ranker.loaded().decider(fuse_scores=ranker.fuse_scores).served
+        chosen = _effective(limits, ranker)
         if (score := chosen.get("score_threshold")) is not None:
             return f"What scores at least {score:g} is an answer, all else a maybe."
         if served is None:
             advice = f"With questions of users, even a few: ap-ranker calibrate {ranker.model} DEV.csv"
             return f"Nothing tells how probably an answer is right, so all but known questions get maybes. {advice}"
-        precision, origin = chosen.get("precision", PRECISION), _ORIGINS[served.basis]
+        precision = chosen.get("precision", PRECISION)
+        origin = _ORIGINS[served.basis]
         if served.questions:
             origin += f" ({served.questions:,})"
         sentence = f"Target precision of answers: {precision:g}, by {origin}; all else is a maybe, or nothing."

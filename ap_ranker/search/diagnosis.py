@@ -48,7 +48,8 @@ CACHE_BYTES = 10**9
 SAME_QUESTION = 0.8
 """Minimum cosine of two stored questions that may ask the same in other words: few pairs that do not have so much."""
 
-LIKE_QUESTION, LIKE_ANSWER = 0.5, 0.85
+LIKE_QUESTION = 0.5
+LIKE_ANSWER = 0.85
 """The same with answers that are alike: "cancel my order" and "annul a purchase" have .54 and .96. Of the 168 entries
 of the example FAQ, no pair has as much."""
 
@@ -71,7 +72,8 @@ def diagnose(setup: SearchSetup) -> list[Finding]:
     """
     if setup.documents is None or setup.checkpoint is None:
         raise InputError("Expected a FAQ or documents with a checkpoint to examine, found a pipeline or a store.")
-    entries, data = setup.documents.entries, setup.faq()
+    entries = setup.documents.entries
+    data = setup.faq()
     ranker = Ranker.from_pretrained(setup.checkpoint, cache=EncodingCache(CACHE_BYTES))
     source = f"{setup.wordings[0]} --answers {data.name}" if setup.wordings else data.name
     if setup.untrained is not None:
@@ -144,7 +146,8 @@ def _checkpoint(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
     """Whether the encoder has read the language, and the checkpoint has learnt from the FAQ; `train` is a command."""
     assert ranker.config is not None
     texts = [answer.text for answer in data.answers]
-    language, encoder = main_language(texts), str(ranker.config.options.get("encoder", ""))
+    language = main_language(texts)
+    encoder = str(ranker.config.options.get("encoder", ""))
     known = languages_read_by(encoder)
     if language is not None and known and language not in known:
         names = " and ".join(LANGUAGES[each] for each in known)
@@ -172,7 +175,8 @@ def _training(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
         return
     asked = sum(len(answer.wordings) for answer in data.answers)
     stored = sum(bool(answer.wordings) for answer in data.answers)
-    needed, learnt = ENOUGH_TO_TRAIN, 0
+    needed = ENOUGH_TO_TRAIN
+    learnt = 0
     refused = _refused(CHECKPOINT)
     if refused is not None:
         learnt = int(refused.training.get("pairs", 0))
@@ -197,7 +201,8 @@ def _refused(folder: Path) -> CheckpointConfig | None:
 
 def _wordings(entries: Sequence[Entry], data: Dataset) -> Iterator[Finding]:
     """How many entries users' own words are known for."""
-    total, known = len(entries), defaultdict[str, set[str]](set)
+    total = len(entries)
+    known = defaultdict[str, set[str]](set)
     for answer, entry in zip(data.answers, entries, strict=True):
         known[normalized(entry.answer)].update(answer.wordings)  # another row with the same answer is a wording, too
     further = [len(known[normalized(entry.answer)]) - bool(entry.question) for entry in entries]
@@ -215,7 +220,8 @@ def _wordings(entries: Sequence[Entry], data: Dataset) -> Iterator[Finding]:
 
 def _cut(ranker: Ranker, data: Dataset) -> Iterator[Finding]:
     """Texts that are longer than the model reads."""
-    most, (_, cut) = ranker.tokenizer.max_tokens, ranker.tokenizer.encode([answer.text for answer in data.answers])
+    most = ranker.tokenizer.max_tokens
+    (_, cut) = ranker.tokenizer.encode([answer.text for answer in data.answers])
     if cut:
         yield Finding(
             f"{cut:,} of {len(data.answers):,} texts are longer than the {most} tokens that are read.",
@@ -248,7 +254,8 @@ def _measured(ranker: Ranker, data: Dataset) -> Iterator[Finding]:
     if len(data.answers) > LARGEST or not (asked := leave_one_out(data)).questions:
         return
     report = EvaluationSet(asked, language=ranker.bm25_language).report(ranker)
-    found, words = report.fusion or report.model, report.bm25
+    found = report.fusion or report.model
+    words = report.bm25
     yield Finding(
         f"Asked as if unknown, {found['P@1']:.0%} of {len(asked.questions):,} known wordings find their entry first "
         f"(MRR {found['MRR']:.3f}; by words alone, with BM25, {words['P@1']:.0%} and {words['MRR']:.3f})."

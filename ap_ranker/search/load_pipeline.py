@@ -113,7 +113,8 @@ def describe_store(store: Any) -> str:
     settings = store.to_dict()["init_parameters"]
     if "hosts" in settings:
         return without_credentials(f"index {settings.get('index')!r} of {settings['hosts']}")
-    path, documents = settings.get("path"), settings.get("documents")
+    path = settings.get("path")
+    documents = settings.get("documents")
     where = f" at {path!r}" if path else f" of {documents!r}" if documents else ""
     return f"{type(store).__name__}{where}"
 

@@ -39,7 +39,8 @@ from ap_ranker.training.train import train
 MOST_HELD_OUT = 200
 """Number of new questions to compare on, at most half of them: what is more, the new one learns."""
 
-CHOOSING, MOST_DEV = 20, 0.3
+CHOOSING = 20
+MOST_DEV = 0.3
 """Number of further questions, if that is no larger share, to choose the epoch and the weights by."""
 
 
@@ -57,14 +58,16 @@ def retrain(
         WriteError: the disk is full, or the folder cannot be written.
     """
     assert setup.checkpoint is not None, "only a pipeline of the user's own names its checkpoint itself"
-    live, folder = find_checkpoint(setup.checkpoint), Path(setup.checkpoint)
+    live = find_checkpoint(setup.checkpoint)
+    folder = Path(setup.checkpoint)
     if not folder.is_dir():
         advice = f"Download it, and name the folder: hf download {folder} --local-dir {CHECKPOINT}"
         raise InputError(f"Expected a checkpoint folder, which can be replaced, found {folder} of the hub. {advice}")
     folder = folder if setup.untrained is None else CHECKPOINT
     device = training.get("device")
     with alone(folder) as work:
-        before, ranker = checkpoint_version(folder), Ranker.from_pretrained(live, device)
+        before = checkpoint_version(folder)
+        ranker = Ranker.from_pretrained(live, device)
         ranker.source = str(folder)  # for messages: an untrained one is in a folder of this run
         settings = _settings(ranker, {**changed, "match": setup.match})
         questions = _questions(setup)
@@ -89,7 +92,8 @@ def retrain(
 def _settings(live: Ranker, changed: Mapping[str, Any]) -> TrainingConfig:
     """Those that a checkpoint was trained with; of an untrained one, the default ones with its encoder."""
     assert live.config is not None
-    known, names = live.config.training, {each.name for each in fields(TrainingConfig)}
+    known = live.config.training
+    names = {each.name for each in fields(TrainingConfig)}
     if known.get("teacher"):
         raise InputError(f"{live.source}: expected a checkpoint of `ap-ranker train`, found a student of `distill`.")
     if changed.get("effort"):
@@ -130,7 +134,8 @@ def _questions(setup: SearchSetup) -> Dataset:
 def _set_aside(data: Dataset, live: Ranker) -> tuple[Dataset, Dataset]:
     """The questions to compare on, and those to learn from, none of which is near one of the former."""
     assert live.config is not None
-    texts, dev = [each.text for each in data.questions], Path(live.source) / DEV
+    texts = [each.text for each in data.questions]
+    dev = Path(live.source) / DEV
     seen = live.near_training(texts)
     if seen is None and live.config.training.get("epochs") != 0:
         expected = f"{live.source}: expected {TRAINED_QUESTIONS}, which says what it has learnt, found none"

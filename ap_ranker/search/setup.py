@@ -212,7 +212,9 @@ def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None =
             answers = []
             documents, decision = search.answer(question, setup.limits, top_k)
             for document in documents if decision.outcome is not Outcome.NONE else ():
-                meta, source, found = document.meta, source_of(document), query_data(document, query_key(question))
+                meta = document.meta
+                source = source_of(document)
+                found = query_data(document, query_key(question))
                 answer = {
                     "score": document.score,
                     "question": None if meta.get("question") is None else str(meta["question"]),

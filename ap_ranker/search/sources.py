@@ -33,7 +33,8 @@ def source_of(document: Document) -> Source | None:
 
     Its meta tells: `title` or the headings of Haystack's splitter, `file_path`, `page_number`, `url`.
     """
-    meta, above = document.meta, document.meta.get("parent_headers")
+    meta = document.meta
+    above = document.meta.get("parent_headers")
     headings = [*(above if isinstance(above, list) else []), meta.get("header")]
     title = _text(meta.get("title")) or " > ".join(text for each in headings if (text := _text(each)))
     file, page = _text(meta.get("file_path")), str(meta.get("page_number"))  # of a table, a page is text

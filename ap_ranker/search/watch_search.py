@@ -31,7 +31,8 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import Mi
 
 logger = logging.getLogger(__name__)
 
-PAUSE, TIMES = 0.5, 20
+PAUSE = 0.5
+TIMES = 20
 """Seconds between two looks at the files, and how many times as long as a look they are apart at least."""
 
 INDEX_SECONDS = 30.0
@@ -86,9 +87,12 @@ class SearchWatcher:
     """
 
     def __init__(self, search: DeclaredPipeline, setup: SearchSetup, *, encode: bool = True) -> None:
-        self._search, self._setup, self._encode = search, setup, encode
+        self._search = search
+        self._setup = setup
+        self._encode = encode
         self._checkpoint: object = search.version
-        self._waits, self._missing = False, ""
+        self._waits = False
+        self._missing = ""
         self._unwritten = _OwnersChanges({}, set())
         self.documents = _watched_documents(search, setup)
         self._closed = threading.Event()
@@ -101,7 +105,8 @@ class SearchWatcher:
         self._thread.join()
 
     def _follow(self) -> None:
-        seen, pause = None, PAUSE
+        seen = None
+        pause = PAUSE
         while not self._closed.wait(pause):
             started = time.thread_time()
             now = [each.documents.look() for each in self.documents], self._setup.look(self._search)
@@ -113,13 +118,15 @@ class SearchWatcher:
                         self._waits = False
                         self._try(partial(self._update, each), each.documents.path)
                         if self._waits:  # for another run of `ap-ranker index`, or for the cluster
-                            each.documents.version, pause = before, max(pause, INDEX_SECONDS)
+                            each.documents.version = before
+                            pause = max(pause, INDEX_SECONDS)
                 if now[1] != self._checkpoint:
                     self._checkpoint = now[1]  # even if it cannot be used, so that the same error is not met again
                     self._waits = False
                     self._try(self._switch, self._search.path)
                     if self._waits:  # for `ap-ranker index`, which makes the checkpoint's index
-                        self._checkpoint, pause = None, max(pause, INDEX_SECONDS)
+                        self._checkpoint = None
+                        pause = max(pause, INDEX_SECONDS)
             seen = now
 
     def _try(self, change: Callable[[], None], place: Path) -> None:
@@ -161,7 +168,8 @@ class SearchWatcher:
     def _update(self, watched: _WatchedDocuments) -> None:
         """Let the stores hold the documents as they are now."""
         overlay_before = watched.documents.version.overlay
-        unchanged_before, entries_before = watched.documents.unchanged, watched.documents.entries
+        unchanged_before = watched.documents.unchanged
+        entries_before = watched.documents.entries
         read = [to_document(entry, watched.match) for entry in watched.documents.read()]
         documents = {document.id: document for document in read}
         retrievers = [part for part in components_of(self._search.pipeline) if isinstance(part, HybridRetriever)]
@@ -180,7 +188,8 @@ class SearchWatcher:
                         new = retriever.embedded(new)  # first: the ranker finds what it has encoded
                 self._search.encode(new, self._setup.limits)
             store.exchange_documents(new, gone)
-            added, removed = len(new), len(gone)
+            added = len(new)
+            removed = len(gone)
         if self._encode and not any(retriever.embeds_now for retriever in retrievers):  # which will do it itself
             self._search.pipeline.warm_up()  # encodes new wordings
             flush_encodings()

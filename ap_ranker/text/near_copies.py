@@ -38,7 +38,9 @@ from ap_ranker.text.reading import near_key
 SLIP = 4
 """Minimum number of letters of a word with a slip: shorter words become other words."""
 
-DROP_ONE, DROP_TWO, EXCHANGE = 6, 8, 8
+DROP_ONE = 6
+DROP_TWO = 8
+EXCHANGE = 8
 """Minimum number of words of a question from which one or two words may be missing, or one be another."""
 
 MOST_FOR_TWO = 30
@@ -75,7 +77,8 @@ def near_earlier(texts: Sequence[str]) -> dict[int, int]:
     """The position of each text that is near an earlier one -> that of the first of these."""
     table = _FormTable.of(texts)
     earliest = np.arange(len(texts), dtype=np.int64)
-    own, variants = (table.own, table.own_rows), (table.variants, table.variant_rows)
+    own = (table.own, table.own_rows)
+    variants = (table.variants, table.variant_rows)
     exchanges = table.exchanges, table.exchange_rows
     for (hashes, rows), others in ((own, variants), (variants, own), (exchanges, exchanges)):
         distinct, first = _first_rows(*others)
@@ -155,7 +158,9 @@ class _FormTable:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> _FormTable:
-        own, variants, exchanges = (_Column() for _ in range(3))
+        own = _Column()
+        variants = _Column()
+        exchanges = _Column()
         for row, text in enumerate(texts):
             forms = forms_of(text)
             own.add(row, forms.own)
@@ -172,7 +177,8 @@ class _Column:
     """Hashes with the row of each, while they are collected."""
 
     def __init__(self) -> None:
-        self._hashes, self._rows = array("Q"), array("i")
+        self._hashes = array("Q")
+        self._rows = array("i")
 
     def add(self, row: int, hashes: Collection[int]) -> None:
         self._hashes.extend(hashes)
@@ -248,7 +254,9 @@ class _Ring:
             if len(self.words) < FEWEST_NEIGHBOURS:
                 yield from (self._changed(place, 1, [slip]) for slip in slips)
                 continue
-            before, own, after = (self.hashes[(place + step) % len(self.hashes)] for step in (-1, 0, 1))
+            before = self.hashes[place - 1]
+            own = self.hashes[place]
+            after = self.hashes[(place + 1) % len(self.hashes)]
             others = self.total - _pair(before, own) - _pair(own, after)
             yield from [(others + _pair(before, slip) + _pair(slip, after)) & _MASK for slip in slips]
 
@@ -283,7 +291,8 @@ class _Ring:
         """The sum with so many words from a place exchanged for new ones."""
         if len(self.hashes) < count + FEWEST_NEIGHBOURS - 1:
             return _sum_of_pairs([*self.hashes[:place], *new, *self.hashes[place + count :]])
-        before, after = self.hashes[place - 1], self.hashes[(place + count) % len(self.hashes)]
+        before = self.hashes[place - 1]
+        after = self.hashes[(place + count) % len(self.hashes)]
         old = [before, *self.hashes[place : place + count], after]
         return (self.total - _chain(old) + _chain([before, *new, after])) & _MASK
 

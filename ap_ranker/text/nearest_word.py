@@ -27,10 +27,13 @@ from rapidfuzz.distance import OSA
 
 from ap_ranker.text.reading import fold
 
-LETTERS, PART = 4, 3
+LETTERS = 4
+PART = 3
 """Minimum number of letters of a known word, and of each part of a compound: shorter ones are like too many others."""
 
-ENDING, LONG, LONGEST = 3, 8, 50
+ENDING = 3
+LONG = 8
+LONGEST = 50
 """Maximum number of letters of an ending; number from which a word may have two changes; maximum, as of real words."""
 
 KEPT = 10_000  # number of words whose neighbours are kept, as users repeat them

@@ -115,11 +115,17 @@ def _lists() -> _Lists:
         texts = [text for language in _languages() for text in language[name]]
         return [words for words in map(_split, texts) if words]
 
-    greetings, polite, closings, subjects = (
-        Phrases(read(name)) for name in ("greetings", "polite", "closings", "subjects")
+    def last_words(name: str) -> frozenset[str]:
+        return frozenset(words[-1] for words in read(name))
+
+    return _Lists(
+        greetings=Phrases(read("greetings")),
+        polite=Phrases(read("polite")),
+        closings=Phrases(read("closings")),
+        subjects=Phrases(read("subjects")),
+        light=last_words("light"),
+        negations=last_words("negations"),
     )
-    light, negations = (frozenset(words[-1] for words in read(name)) for name in ("light", "negations"))
-    return _Lists(greetings, polite, closings, subjects, light, negations)
 
 
 def is_fixed(word: str) -> bool:

@@ -65,7 +65,8 @@ _SAME = {
 _CATEGORIES = {"Cc": " ", "Cf": "", "Co": " ", "Cs": "?", "Pd": "-", "Zl": " ", "Zp": " ", "Zs": " "}
 """The same for whole categories. A surrogate is one half of a pair, as JSON may contain, and tokenizers reject it."""
 
-_WHITE, _APART_KINDS = "\t\n\r", ("<circle>", "<fraction>")
+_WHITE = "\t\n\r"
+_APART_KINDS = ("<circle>", "<fraction>")
 
 _ASCII_TO_CHANGE = regex.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -283,7 +284,8 @@ def _spaced(token: str, language: str | None) -> Word:
     return (signed,) if len(letters) == 1 else (signed, *forms)
 
 
-MOST_LETTERS_OF_CODE, LEAST_DIGITS_OF_CODE = 2, 3
+MOST_LETTERS_OF_CODE = 2
+LEAST_DIGITS_OF_CODE = 3
 """Letters before so many digits that name nothing alone; one letter does not before any digits."""
 
 
@@ -462,7 +464,8 @@ def nearly_equal(one: str, other: str) -> bool:
     """Whether texts are equal but for case, punctuation and white space, or near."""
     if one == other:
         return True
-    grams, others = _grams(one), _grams(other)
+    grams = _grams(one)
+    others = _grams(other)
     return len(grams & others) >= NEAR * len(grams | others) - 1e-9
 
 

@@ -283,13 +283,16 @@ class SubwordTokenizer(Vocabulary):
 
     def spans(self, text: str, *, questions: bool = False) -> list[Span]:
         """The spans, in the original text, of the tokens that `encode` returns; those of special tokens are empty."""
-        characters, gap = plain(text), self._gaps[questions]
+        characters = plain(text)
+        gap = self._gaps[questions]
         read = symbols_apart(characters)
         [encoding] = self._encodings([gap + read], spans=True)
         place = read_spans(text, characters, read)
-        spans, last = [], 0
+        spans = []
+        last = 0
         for offsets, special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
-            start, end = (max(offset - len(gap), 0) for offset in offsets)
+            start = max(offsets[0] - len(gap), 0)
+            end = max(offsets[1] - len(gap), 0)
             empty = special or start == end
             spans.append((last, last) if empty else (place[start][0], place[end - 1][1]))
             last = spans[-1][1]
@@ -318,7 +321,8 @@ class WordsOfTexts:
 
     def __init__(self, tokenizer: SubwordTokenizer, frequency: Sequence[float]) -> None:
         """`frequency` (V,) is the number of texts that contain each subword."""
-        self._tokenizer, self._frequency = tokenizer, frequency
+        self._tokenizer = tokenizer
+        self._frequency = frequency
         rows = [row for row in sorted(range(len(frequency)), key=lambda row: -frequency[row]) if frequency[row]]
         words = dict.fromkeys(word.lower() for word in tokenizer.whole_words(rows) if _LETTERS.fullmatch(word))
         self._order = {word: place for place, word in enumerate(words)}
@@ -351,7 +355,8 @@ class WordsOfTexts:
         return self._found(word)
 
     def _find(self, word: str) -> str:
-        rows, letters = self._tokenizer.subwords(word), word.lower()
+        rows = self._tokenizer.subwords(word)
+        letters = word.lower()
         if len(rows) < 2:
             return word
         exchanged = (letters[:i] + letters[i + 1] + letters[i] + letters[i + 2 :] for i in range(len(letters) - 1))
@@ -382,7 +387,8 @@ def plain_spans(text: str) -> Sequence[Span]:
 def read_spans(text: str, characters: str, read: str) -> list[Span]:
     """The span in a text of each character of what is read: of its plain characters with spaces in between."""
     spans = [*plain_spans(text), (len(text), len(text))]
-    found, place = [], 0
+    found = []
+    place = 0
     for character in read:
         found.append(spans[place])
         place += characters[place : place + 1] == character

@@ -119,7 +119,8 @@ PATTERN_REPLACEMENTS = (
 
 _ANY_CASE = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _SPACES = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-_CAPITALS, _SMALL = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_CAPITALS = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+_SMALL = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _BEFORE = r"[^\r\n\p{L}\p{N}]?"
 
 SPLIT_PATTERNS = (
@@ -141,10 +142,12 @@ SPLIT_PATTERNS = (
 
 
 def _is_known_replacement(step: Mapping[str, Any]) -> bool:
-    pattern, content = step.get("pattern"), step.get("content")
+    pattern = step.get("pattern")
+    content = step.get("content")
     if not isinstance(pattern, dict) or len(pattern) != 1:
         return False
-    text, expression = pattern.get("String"), pattern.get("Regex")
+    text = pattern.get("String")
+    expression = pattern.get("Regex")
     if isinstance(expression, str) and _CHARACTERS.fullmatch(expression):
         return content in ("", " ")
     return (text, content) in REPLACEMENTS or (expression, content) in PATTERN_REPLACEMENTS
@@ -426,7 +429,8 @@ def _check_added(added: Any, place: object) -> None:
 
 
 def _check_model(model: Mapping[str, Any], place: object) -> None:
-    kind, vocabulary = model["type"], model.get("vocab")
+    kind = model["type"]
+    vocabulary = model.get("vocab")
     if not isinstance(kind, str) or kind not in MODELS:
         raise _refusal(f"{place}: model", f"one of {', '.join(MODELS)}", kind)
     others = {key: value for key, value in model.items() if key != "vocab"}

@@ -119,7 +119,8 @@ def _read_binary(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]
         raise InputError(
             f"{path}: expected binary word2vec, whose first line is '<words> <dimensions>', found another first line."
         )
-    count, dimensions = int(header[0]), _dimensions(header[1], path)
+    count = int(header[0])
+    dimensions = _dimensions(header[1], path)
     for word_number in range(1, count + 1):
         word = bytearray()
         while (byte := file.read(1)) not in (b" ", b""):

@@ -18,13 +18,15 @@ from ap_ranker.text.near_copies import near_any
 from ap_ranker.text.tokenizer import split_words
 from ap_ranker.training.find_vectors import PretrainedVectors
 
-EXCHANGED, LEFT_OUT = 0.25, 0.15
+EXCHANGED = 0.25
+LEFT_OUT = 0.15
 """Shares of the words."""
 
 JOINED = 1 / 3
 """The share of the questions that begin as one question and end as another."""
 
-NEIGHBOURS, LEAST_COSINE = 8, 0.4
+NEIGHBOURS = 8
+LEAST_COSINE = 0.4
 """Maximum number of words that take a word's place, and their least cosine to it: most function words have none."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
@@ -56,7 +58,8 @@ def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequ
             words = words[: int(rng.integers(len(words))) + 1] + other[int(rng.integers(len(other))) :]
         changed = []
         for word in words:
-            chance, near = rng.random(), neighbours.get(word)
+            chance = rng.random()
+            near = neighbours.get(word)
             if chance < EXCHANGED and near:
                 changed.append(near[int(rng.integers(len(near)))])
             elif not EXCHANGED <= chance < EXCHANGED + LEFT_OUT:

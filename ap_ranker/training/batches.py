@@ -44,7 +44,10 @@ class EachEpoch(Sampler[int]):
     """Shuffles the pairs in each epoch by its seed and number only, so that a resumed run sees the same order."""
 
     def __init__(self, order: Order, n_pairs: int, seed: int) -> None:
-        self._order, self._n_pairs, self._seed, self._epoch = order, n_pairs, seed, 0
+        self._order = order
+        self._n_pairs = n_pairs
+        self._seed = seed
+        self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Called by the Trainer before each epoch."""
@@ -148,10 +151,14 @@ class Batches:
         self._judged = [q.negatives if dataset.judged and not own_negatives else () for q in dataset.questions]
         self._classes = [dict(zip(q.candidates or (), q.labels, strict=False)) for q in dataset.questions]
         self.classes = len(dataset.classes)
-        self._not_wrong, self._negatives = not_wrong(dataset), min(negatives, len(dataset.answers))
-        self._lessons, self._taught = lessons, taught
+        self._not_wrong = not_wrong(dataset)
+        self._negatives = min(negatives, len(dataset.answers))
+        self._lessons = lessons
+        self._taught = taught
         self.instructive: set[bool] = set()  # of each batch so far, whether there was anything to learn from
-        self._own_candidates, self.own_negatives, self._seed = own_candidates or own_negatives, own_negatives, seed
+        self._own_candidates = own_candidates or own_negatives
+        self.own_negatives = own_negatives
+        self._seed = seed
 
     def order(self, recipe: Recipe) -> Order:
         """Which pairs share a batch."""
@@ -179,7 +186,9 @@ class Batches:
             rows += rng.choice(len(self.answers), self._negatives, replace=False).tolist()
             own = [rows] * len(pairs)
         column_of = {row: column for column, row in enumerate(dict.fromkeys(rows))}
-        labels, logits = (np.full((len(pairs), len(column_of)), value) for value in (IGNORE, np.float32(np.nan)))
+        shape = (len(pairs), len(column_of))
+        labels = np.full(shape, IGNORE)
+        logits = np.full(shape, np.float32(np.nan))
         for at, ((question, _), candidates) in enumerate(zip(pairs, own, strict=True)):
             columns = [column_of[row] for row in candidates]
             if self._lessons is None or question < self._lessons.labelled:
@@ -218,7 +227,9 @@ class Batches:
         return wrong
 
     def _labels(self, question: int, rows: Sequence[int]) -> list[int]:
-        right, unsure, classes = self._right[question], self._not_wrong[question], self._classes[question]
+        right = self._right[question]
+        unsure = self._not_wrong[question]
+        classes = self._classes[question]
         best = self.classes - 1
         return [best if row in right else IGNORE if row in unsure else classes.get(row, NEGATIVE) for row in rows]
 

@@ -32,7 +32,8 @@ TEMPLATES = Environment(
 MAX_CARD = 2**20
 """Maximum size of a card in bytes; one that `train` writes has 5,000."""
 
-BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
+BEGIN = "<!-- calibration -->"
+END = "<!-- end of calibration -->"
 """HTML comments around the calibration section."""
 
 

@@ -35,7 +35,9 @@ logger = logging.getLogger(__name__)
 MEASURE = "MRR"
 """The measure that sorts the table, is tested for significance and chooses the epoch."""
 
-ALONE, POOLED, INDEXED = ", answers alone", ", pooled cosine", ", wordings indexed"
+ALONE = ", answers alone"
+POOLED = ", pooled cosine"
+INDEXED = ", wordings indexed"
 """Ends of the labels of the rows that rank without the known wordings, and with the pooled vectors alone; and, of a
 bi-encoder, by an entry's best text, its answer or a known wording."""
 
@@ -165,9 +167,11 @@ def compare(
     place = resolve_device(device)
     for name, seed in product(peers, seeds):
         if is_ready_peer(name):
-            peer, training_seconds = ready_peer(name, place), 0.0
+            peer = ready_peer(name, place)
+            training_seconds = 0.0
         else:
-            folder, start = run_folder(output, name, seed), find_encoder(encoder)
+            folder = run_folder(output, name, seed)
+            start = find_encoder(encoder)
             peer, training_seconds = train_or_load_peer(name, start, data, folder, seed, place)
         for label, report in _reports_of(name, peer, evaluation_set).items():
             add(label, seed, report, training_seconds, sum(weights.numel() for weights in peer.model.parameters()))
@@ -191,8 +195,9 @@ def compare(
     for label, own in runs.items():
         reports = [report for report, *_ in own]
         kinds = {kind: _measures(reports, kind) for kind in bm25.rows_of}
-        costs = [(trained, report.seconds_per_question, report.bytes_per_answer) for report, trained, _ in own]
-        trained, waited, kept = (float(np.mean(each)) for each in zip(*costs, strict=True))
+        trained = float(np.mean([seconds for _, seconds, _ in own]))
+        waited = float(np.mean([report.seconds_per_question for report, _, _ in own]))
+        kept = float(np.mean([report.bytes_per_answer for report, _, _ in own]))
         of_headline = kinds[bm25.headline]
         results.append(Result(label, of_headline, p_values[label], own[-1][2], trained, waited, kept, kinds))
     random = evaluation_set.measures_each([np.zeros(len(pool)) for pool in evaluation_set.pools])

@@ -26,7 +26,8 @@ EMBEDDING_SIZE = 100
 FEW_PAIRS = 5_000
 """Number of pairs below which answer sentences are added to the training data by default."""
 
-ENOUGH_QUESTIONS, MADE_OF_ONE = 10_000, 10
+ENOUGH_QUESTIONS = 10_000
+MADE_OF_ONE = 10
 """Number of questions up to which a student gets made ones by default, and the most of these per question."""
 
 
@@ -152,7 +153,8 @@ class TrainingConfig:
 
     def without_defaults(self) -> dict[str, Any]:
         """The model and all settings that differ from the defaults, as basic types."""
-        values, defaults = (json.loads(json.dumps(asdict(config))) for config in (self, TrainingConfig()))
+        values = json.loads(json.dumps(asdict(self)))
+        defaults = json.loads(json.dumps(asdict(TrainingConfig())))
         return {name: value for name, value in values.items() if name == "model" or value != defaults[name]}
 
     def training_recipe(self, *, judged: bool, questions_per_answer: float = 1.0, with_teacher: bool = False) -> Recipe:
@@ -161,7 +163,8 @@ class TrainingConfig:
         They depend on the data: whether its candidates were judged one by one, and the mean number of questions of an
         answer; and on whether the model learns from a teacher's scores.
         """
-        spec, theirs = model_spec(self.model), self.recipe == "paper"
+        spec = model_spec(self.model)
+        theirs = self.recipe == "paper"
         usual = objective_spec(spec.objective)
         if with_teacher:
             name = OWN_DISTILLATION if judged or usual.own_candidates else SHARED_DISTILLATION
@@ -169,7 +172,8 @@ class TrainingConfig:
             name = usual.name
         else:
             name = self.objective or (spec.recipe.objective if theirs else "listwise" if judged else usual.name)
-        objective, grouped = objective_spec(name), self.group_answers
+        objective = objective_spec(name)
+        grouped = self.group_answers
         if grouped is None:
             grouped = not theirs and spec.pretrained and questions_per_answer >= 2
         grouped = grouped and not objective.own_candidates

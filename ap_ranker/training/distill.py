@@ -55,7 +55,8 @@ def distill(
         ranker = teacher if isinstance(teacher, Ranker) else Ranker.from_pretrained(teacher, device)
     vectors: PretrainedVectors | None = None
     if not model_spec(config.model).pretrained:
-        named, size = config.embeddings, config.embedding_size
+        named = config.embeddings
+        size = config.embedding_size
         if isinstance(ranker, Ranker):
             vectors = find_vectors(named, size, on_progress) or vectors_of_teacher(ranker, size, on_progress)
         else:

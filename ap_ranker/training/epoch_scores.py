@@ -22,7 +22,8 @@ candidates each has 12 MB."""
 LISTS = ("by_question", "cosines", "wordings")
 """The fields of `CandidateScores` with an array for each question."""
 
-SECONDS, BYTES = "seconds", "bytes_per_answer"
+SECONDS = "seconds"
+BYTES = "bytes_per_answer"
 
 
 class EpochScores:

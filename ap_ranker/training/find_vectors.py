@@ -72,7 +72,8 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
     vectors = ranker.model.word_vectors()
     if vectors is None:
         raise InputError(f"{ranker.source}: expected a checkpoint of a model with word vectors, found {ranker.name}.")
-    words, table = ranker.tokenizer.words[UNKNOWN + 1 :], vectors.float().cpu().numpy()
+    words = ranker.tokenizer.words[UNKNOWN + 1 :]
+    table = vectors.float().cpu().numpy()
     table = table * (SPREAD / max(float(table[UNKNOWN + 1 :].std()), 1e-12))
     return WordVectors(words, table[UNKNOWN + 1 :], f"the checkpoint {ranker.source}", unknown=table[UNKNOWN])
 
@@ -91,7 +92,8 @@ def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> En
         tokens = tokenizer.encode(texts, questions=True)[0]
         return np.asarray(encoder(TokenBatch.from_lists(tokens), encoder.settings.question_prompt)[2].float())
 
-    origin, key = f"the encoder {name}, by PCA", encoder_hash(folder)
+    origin = f"the encoder {name}, by PCA"
+    key = encoder_hash(folder)
     return EncoderVectors(embed, words_of_vocabulary(tokenizer), size, origin, key, on_progress)
 
 
@@ -102,7 +104,8 @@ def _static_vectors(name: str, folder: Path, size: int | None, on_progress: Prog
         if "StaticEmbedding" not in kinds and read_json(folder / "config.json", {}).get("model_type") != "model2vec":
             return None
         place = kinds.get("StaticEmbedding", folder)
-        stored, tokenizer = load_weights(place / WEIGHTS), SubwordTokenizer.load(place / TOKENIZER, MOST_TOKENS)
+        stored = load_weights(place / WEIGHTS)
+        tokenizer = SubwordTokenizer.load(place / TOKENIZER, MOST_TOKENS)
         check_finite(place, stored)
         table = (stored["embedding.weight"] if "embedding.weight" in stored else stored["embeddings"]).float()
         if "mapping" in stored:  # of token ids to rows that several of them share
@@ -113,7 +116,8 @@ def _static_vectors(name: str, folder: Path, size: int | None, on_progress: Prog
     def embed(texts: Sequence[str]) -> np.ndarray:
         return np.stack([table[tokenizer.subwords(text)].sum(dim=0).numpy() for text in texts])
 
-    words, origin = words_of_vocabulary(tokenizer), f"the encoder {name}"
+    words = words_of_vocabulary(tokenizer)
+    origin = f"the encoder {name}"
     return EncoderVectors(embed, words, size, origin, encoder_hash(folder), on_progress, static=True)
 
 
@@ -121,7 +125,8 @@ def vectors_of_teacher(teacher: Ranker, size: int | None, on_progress: Progress)
     """Word vectors from a trained model's encoder; `None` if it has no vectors of whole texts."""
     if not teacher.has_vectors:
         return None
-    words, origin = words_of_vocabulary(teacher.tokenizer), f"the teacher {teacher.source}, by PCA"
+    words = words_of_vocabulary(teacher.tokenizer)
+    origin = f"the teacher {teacher.source}, by PCA"
     return EncoderVectors(teacher.embed_questions, words, size, origin, teacher.fingerprint, on_progress)
 
 
@@ -192,7 +197,8 @@ def words_of_vocabulary(tokenizer: AnyTokenizer) -> list[str]:
     A tokenizer marks either what begins a word ("▁the", "Ġthe") or what continues one ("##ing").
     """
     tokens = tokenizer.words
-    pieces, byte_pieces = ([token[1:] for token in tokens if token.startswith(mark)] for mark in ("▁", "Ġ"))
+    pieces = [token[1:] for token in tokens if token.startswith("▁")]
+    byte_pieces = [token[1:] for token in tokens if token.startswith("Ġ")]
     if len(pieces) < len(byte_pieces):
         tokens = [token for token in byte_pieces if token.isascii()]  # the others are bytes
     elif pieces:

@@ -40,7 +40,8 @@ LARGE = 50 * 10**6
 LARGE_EPOCHS = 2
 """Of a large encoder on a CPU: on the example FAQ the first has dev MRR .904, the best of four .910."""
 
-PART, FOREIGN = 300, 0.1
+PART = 300
+FOREIGN = 0.1
 """Characters of which the language is told, and the share of parts not in English from which a notice says so."""
 
 
@@ -185,7 +186,8 @@ def initialize_from(
         inputs = Inputs(tokenizer.words, 0, first.max_tokens, first.encoder)
         model = build_model(config.model, inputs, options).to(device)
     else:
-        known, embedding = start.tokenizer.words[UNKNOWN + 1 :], start.model.embedding
+        known = start.tokenizer.words[UNKNOWN + 1 :]
+        embedding = start.model.embedding
         table = np.zeros((len(known), first.embedding_size), dtype=np.float32)
         if embedding is not None:
             table = embedding.vectors.weight.detach().float().cpu().numpy()[UNKNOWN + 1 :]
@@ -199,7 +201,8 @@ def initialize_from(
 
 def _load_start(model: AnswerModel, words: Sequence[str], start: Ranker, by_word: set[str]) -> None:
     """Copy all weights; of those that have a row for each word, the rows of the words that the checkpoint knows."""
-    own, learnt = model.state_dict(), start.model.state_dict()
+    own = model.state_dict()
+    learnt = start.model.state_dict()
     shapes = ({name: tuple(value.shape[name in by_word :]) for name, value in each.items()} for each in (own, learnt))
     if unequal := difference(*shapes):
         raise InputError(
@@ -215,8 +218,11 @@ def _load_start(model: AnswerModel, words: Sequence[str], start: Ranker, by_word
 
 def _names_by_word(first: CheckpointConfig) -> set[str]:
     """The names of the weights and counts that have a row for each word: one word more changes their shapes."""
-    few, more = (
-        build_model(first.model, Inputs(words, first.embedding_size, first.max_tokens), first.options).state_dict()
-        for words in (["[PAD]", "[UNK]"], ["[PAD]", "[UNK]", "PAD"])  # of no new letters, which have rows in `bimpm`
-    )
+
+    def weights_with(words: list[str]) -> dict[str, torch.Tensor]:
+        inputs = Inputs(words, first.embedding_size, first.max_tokens)
+        return build_model(first.model, inputs, first.options).state_dict()
+
+    few = weights_with(["[PAD]", "[UNK]"])
+    more = weights_with(["[PAD]", "[UNK]", "PAD"])  # of no new letters, which have rows in `bimpm`
     return {name for name, value in few.items() if value.shape != more[name].shape}

@@ -69,34 +69,41 @@ class BiEncoder:
         from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
         pairs = [(question.text, data.answers[row].text) for question in data.answerable for row in question.positives]
-        table, loss = _table(("question", "answer"), pairs), MultipleNegativesRankingLoss(self.model)
+        table = _table(("question", "answer"), pairs)
+        loss = MultipleNegativesRankingLoss(self.model)
         settings = _arguments(SentenceTransformerTrainingArguments, *where, batch_sampler=BatchSamplers.NO_DUPLICATES)
         SentenceTransformerTrainer(self.model, settings, train_dataset=table, loss=loss).train()
 
     def score(self, asked: EvaluationSet, *, wordings: bool = False) -> CandidateScores:
         """The candidates' scores; with `wordings` by an entry's best text, its answer or one of these, but not the
         question's own."""
-        answers, rows = asked.dataset.answers, range(len(asked.dataset.answers))
+        answers = asked.dataset.answers
+        rows = range(len(asked.dataset.answers))
         known = [(row, text) for row in rows for text in answers[row].wordings] if wordings else []
-        keys, entries = np.array([question_key(text) for _, text in known]), np.array([row for row, _ in known], int)
+        keys = np.array([question_key(text) for _, text in known])
+        entries = np.array([row for row, _ in known], int)
         started = time.perf_counter()
         vectors = self.answers([answer.text for answer in answers])
         others = self.questions([text for _, text in known]) if known else vectors[:0]
-        encoded, scores = time.perf_counter(), []
+        encoded = time.perf_counter()
+        scores = []
         for question, pool in zip(asked.questions, asked.pools, strict=True):
             vector = self.questions([question.text])[0]
             best = vectors[list(pool)] @ vector
             if known:
-                new, found = keys != question_key(question.text), np.full(len(vectors), -1.0, best.dtype)
+                new = keys != question_key(question.text)
+                found = np.full(len(vectors), -1.0, best.dtype)
                 np.maximum.at(found, entries[new], others[new] @ vector)
                 best = np.maximum(best, found[list(pool)])
             scores.append(best)
-        seconds, n_bytes = time.perf_counter() - encoded, (vectors.nbytes + others.nbytes) / len(vectors)
+        seconds = time.perf_counter() - encoded
+        n_bytes = (vectors.nbytes + others.nbytes) / len(vectors)
         return CandidateScores(scores, encoded - started, seconds, n_bytes)
 
     def logits(self, questions: Sequence[str], answers: Sequence[str], pools: Sequence[Sequence[int]]) -> np.ndarray:
         """The scores of each question with each answer of its pool, one after the other."""
-        vectors, asked = self.answers(answers), self.questions(questions)
+        vectors = self.answers(answers)
+        asked = self.questions(questions)
         return np.concatenate([vectors[list(rows)] @ vector for rows, vector in zip(pools, asked, strict=True)])
 
     def answers(self, texts: Sequence[str]) -> np.ndarray:
@@ -118,7 +125,9 @@ class CrossEncoder:
     def __init__(self, folder: Path, device: torch.device, *, ready: bool = False) -> None:
         from sentence_transformers.cross_encoder import CrossEncoder as Library
 
-        self.source, self.untrained, self.device = f"cross-encoder:{folder}", folder, device
+        self.source = f"cross-encoder:{folder}"
+        self.untrained = folder
+        self.device = device
         own: dict[str, Any] = {} if ready else {"num_labels": 1, "max_length": MAX_TOKENS}
         self.model = Library(str(folder), device=str(device), **own, **_options(folder))
         # The library gives random weights to what a model of texts lacks.
@@ -130,7 +139,8 @@ class CrossEncoder:
         from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
         from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 
-        table, loss = _table(("question", "answer", "label"), self._labelled(data)), BinaryCrossEntropyLoss(self.model)
+        table = _table(("question", "answer", "label"), self._labelled(data))
+        loss = BinaryCrossEntropyLoss(self.model)
         settings = _arguments(CrossEncoderTrainingArguments, *where)
         CrossEncoderTrainer(self.model, settings, train_dataset=table, loss=loss).train()
 
@@ -138,7 +148,8 @@ class CrossEncoder:
         """Each right answer, and the wrong ones that the untrained bi-encoder ranks highest for the question."""
         untrained = BiEncoder(self.untrained, self.device)
         texts = [answer.text for answer in data.answers]
-        answers, questions = untrained.answers(texts), untrained.questions([q.text for q in data.answerable])
+        answers = untrained.answers(texts)
+        questions = untrained.questions([q.text for q in data.answerable])
         rows: list[tuple[str, str, float]] = []
         for question, vector in zip(data.answerable, questions, strict=True):
             ranking = np.argsort(-(answers @ vector)).tolist()

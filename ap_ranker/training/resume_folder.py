@@ -48,7 +48,8 @@ class ResumeFolder(TrainerCallback):
     """The folder `<output>.training`, which holds a run's states until the run is complete."""
 
     def __init__(self, output: Path) -> None:
-        self.output, self.folder = output, Path(f"{output}.training")
+        self.output = output
+        self.folder = Path(f"{output}.training")
 
     @property
     def last(self) -> Path | None:
@@ -118,7 +119,8 @@ class ResumeFolder(TrainerCallback):
 
     def check_run(self, run: Mapping[str, Any]) -> None:
         """Keep what a run is made of; InputError if the one that it resumes is made of something else."""
-        notes, advice = self.folder / "run.json", "Give the same ones, or remove this folder to start over."
+        notes = self.folder / "run.json"
+        advice = "Give the same ones, or remove this folder to start over."
         kept = json.loads(notes.read_text(encoding="utf-8")) if self._resumes and notes.is_file() else {}
         ends = {name: run[name] for name in ("epochs", "patience")}  # it may end earlier or later
         check_same({**kept, **ends}, run, self.folder, advice)

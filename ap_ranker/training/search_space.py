@@ -77,8 +77,8 @@ def _values(name: str, entry: Any, models: Sequence[str], base: TrainingConfig) 
             "A value that all trials share belongs in the file of --config."
         )
     given = Range(**{str(key): value for key, value in entry.items()})
-    ends = (int(end) if end.is_integer() else end for end in (given.low, given.high))
-    low, high = (_taken(name, end, models, base) for end in ends)
+    low = _taken(name, _as_whole(given.low), models, base)
+    high = _taken(name, _as_whole(given.high), models, base)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a range ends with its last whole step
         if isinstance(low, float):
@@ -87,6 +87,11 @@ def _values(name: str, entry: Any, models: Sequence[str], base: TrainingConfig) 
         if step % 1:
             raise InputError(f"expected an integer as step, found {step}.")
         return IntDistribution(low, high, log=given.log, step=int(step))
+
+
+def _as_whole(end: float) -> float:
+    """An end of a range as it was written: a number without a fraction is an integer."""
+    return int(end) if end.is_integer() else end
 
 
 def _taken(name: str, value: Any, models: Sequence[str], base: TrainingConfig) -> Any:

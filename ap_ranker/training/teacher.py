@@ -93,7 +93,8 @@ class Teacher:
         labelled = {question.text for question in data.questions}
         new = [text for text in self.questions if text not in labelled and text not in data.withheld]
         further = [*unanswered, *(Question(f"unlabelled-{i}", text, ()) for i, text in enumerate(new))]
-        n_labelled, data = len(data.questions), replace(data, questions=[*data.questions, *further])
+        n_labelled = len(data.questions)
+        data = replace(data, questions=[*data.questions, *further])
         known = with_wordings(data, asked)
         rows = [np.asarray(pool, dtype=np.int32) for pool in self._pools(known, language)]
         values = self._scores(known, [each.tolist() for each in rows], on_progress)
@@ -124,10 +125,13 @@ class Teacher:
 
     def _scores(self, data: Dataset, pools: Sequence[Sequence[int]], on_progress: Progress) -> list[np.ndarray]:
         answers = [(answer.text, answer.wordings) for answer in data.answers]
-        parts, ranker, model = [], self._ranker, _identity(self._ranker)
+        parts = []
+        ranker = self._ranker
+        model = _identity(self._ranker)
         for start in range(0, len(pools), AT_ONCE):
             on_progress("scoring with the teacher", start, len(pools))
-            asked, rows = data.questions[start : start + AT_ONCE], pools[start : start + AT_ONCE]
+            asked = data.questions[start : start + AT_ONCE]
+            rows = pools[start : start + AT_ONCE]
             pairs = [(question.text, list(pool)) for question, pool in zip(asked, rows, strict=True)]
             score = partial(_score, ranker, data, asked, rows)
             parts.append(computed_once("teacher-scores", (*model, answers, pairs), score))
@@ -147,7 +151,8 @@ def _score(
     ranker: Ranker | Peer, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]
 ) -> np.ndarray:
     if isinstance(ranker, Ranker):
-        scores, weights = score_candidates(ranker, data, questions, pools), ranker.decider().weights
+        scores = score_candidates(ranker, data, questions, pools)
+        weights = ranker.decider().weights
         if weights.wording:
             scores = score_wordings(ranker, data, questions, pools, scores, encoded=ranker.wording_vectors)
         ranked = np.concatenate([rank(signals, weights).scores for signals in scores.signals])

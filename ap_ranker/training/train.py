@@ -59,7 +59,7 @@ from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import wait_for_all
 from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
 from ap_ranker.training.initialize import initialize_from, initialize_model, settings_of_start, with_effort
-from ap_ranker.training.objectives import objective_spec
+from ap_ranker.training.objectives import ObjectiveSpec, objective_spec
 from ap_ranker.training.prior_calibration import prior_calibration
 from ap_ranker.training.progress import Progress, quiet
 from ap_ranker.training.resume_folder import DIGEST, ResumeFolder, check_same, seconds_so_far
@@ -145,7 +145,8 @@ def train(
         objective = objective_spec(recipe.objective)
 
         sentences = objective.needs_gradient and config.learns_from_sentences(data.pairs)
-        learnt, lessons = with_answer_sentences(data) if sentences else data, None
+        learnt = with_answer_sentences(data) if sentences else data
+        lessons = None
         if teacher:
             learnt, lessons = teacher.teach(learnt, data, unanswered, config.language, on_progress)
         record = _record(config, recipe, data, dev, start, teacher)
@@ -153,9 +154,7 @@ def train(
 
         # 1. Build the vocabulary and initialise the weights.
         set_seed(config.seed)
-        options = config.model_options
-        if "classes" in options:
-            options["classes"] = len(data.classes) if objective.classes else 2
+        options = _options(config, data, objective)
         vectors = vectors or find_vectors(config.embeddings, config.embedding_size, on_progress)
         model, tokenizer, inputs = (
             initialize_from(start, learnt, config, options, place, on_progress)
@@ -188,7 +187,8 @@ def train(
                 choice = _learn(trainer, last, on_progress)
             else:
                 choice = DevChoice.of([_epoch(0, dev_set, ranker, on_progress)])
-        weights, best_epoch, report = choice.weights, choice.best.number, _dev_report(choice, data)
+        best_epoch = choice.best.number
+        report = _dev_report(choice, data)
         seconds = time.perf_counter() - started
 
         # 3. Write the checkpoint.
@@ -208,9 +208,9 @@ def train(
                 "seconds": round(seconds, 1),
                 "dev_gain": {"better_than_bm25": report.gain.better, **asdict(report.gain)},
             },
-            bm25_weight=weights.bm25,
+            bm25_weight=choice.weights.bm25,
             bm25_language=config.language,
-            wording_weight=weights.wording,
+            wording_weight=choice.weights.wording,
             encoder=inputs.encoder,
             faq=FAQSketch.with_language([answer.text for answer in data.answers]),
         )
@@ -261,8 +261,17 @@ def _weights_read(config: TrainingConfig, start: Ranker | None) -> str | None:
     return start.fingerprint if start else encoder and encoder_hash(find_encoder(encoder))
 
 
+def _options(config: TrainingConfig, data: Dataset, objective: ObjectiveSpec) -> dict[str, Any]:
+    """The options of the model; of one that tells classes, how many there are."""
+    options = config.model_options
+    if "classes" in options:
+        options["classes"] = len(data.classes) if objective.classes else 2
+    return options
+
+
 def _recipe(config: TrainingConfig, data: Dataset, teacher: Teacher | None) -> Recipe:
-    per_answer, taught = data.questions_per_answer, teacher is not None
+    per_answer = data.questions_per_answer
+    taught = teacher is not None
     return config.training_recipe(judged=data.judged, questions_per_answer=per_answer, with_teacher=taught)
 
 
@@ -373,7 +382,8 @@ def _judged_candidates(
 
 def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> DevChoice:
     """Train by gradient, and load the weights of the best epoch; it is 0 if the untrained model is better."""
-    model, state = trainer.ranker.model, str(last) if last else None
+    model = trainer.ranker.model
+    state = str(last) if last else None
     folder = Path(str(trainer.args.output_dir))
     before: list[Epoch] = []
     with quiet("transformers"), writing(folder), _freed_memory_kept():  # its log is about its own model classes

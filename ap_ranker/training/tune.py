@@ -41,14 +41,17 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
-LOG, BEST, CHECKPOINT = "trials.log", "best.yaml", "checkpoint"
+LOG = "trials.log"
+BEST = "best.yaml"
+CHECKPOINT = "checkpoint"
 """The files of a search: its trials, the best settings, their checkpoint."""
 
 MEASURE = "MRR"
 """What is maximised on the dev questions, cross-fitted as a checkpoint's card has it: a trial of many epochs is not
 preferred because one of them was lucky. Uncrossed, it also chooses a run's epoch, and prunes."""
 
-DEFINITION, ERROR = "definition", "error"
+DEFINITION = "definition"
+ERROR = "error"
 """Attributes: of a study, what is searched, to be continued only so; of a trial, why its settings made it fail."""
 
 
@@ -109,7 +112,8 @@ def tune(
             _keep_best(study, output, base)
             last = study.get_trials()[-1]
             on_trial(last, _best(study) == last)
-        finished, best = _finished(study), _best(study)
+        finished = _finished(study)
+        best = _best(study)
         if best is None:
             raise InputError(
                 f"{output}: expected at least one of {len(finished)} trials to succeed, found none; the last one: "

@@ -63,7 +63,8 @@ class QuestionFile:
     @cached_property
     def judgements(self) -> list[tuple[Row, int, bool]]:
         """Judged candidates, their labels, and whether these are the best; those with an unknown label are left out."""
-        classes, judgements = reader.label_classes(self.table), []
+        classes = reader.label_classes(self.table)
+        judgements = []
         for row in self.table.rows if self.layout == Layout.judged else ():
             with suppress(InputError):
                 label = reader.read_label(row, classes)
@@ -73,7 +74,8 @@ class QuestionFile:
     def asked(self) -> Iterable[Asked]:
         """Its questions."""
         found: dict[str, Asked] = {}
-        judged, by_id = self.layout == Layout.judged, self.layout == Layout.by_id
+        judged = self.layout == Layout.judged
+        by_id = self.layout == Layout.by_id
         rows = [(row, best) for row, _, best in self.judgements] if judged else [(row, True) for row in self.table.rows]
         for row, best in rows:
             if (question := row.get("question")) and (by_id or row.get("answer")):

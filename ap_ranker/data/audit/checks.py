@@ -99,7 +99,8 @@ def _rows(data: Data) -> Iterator[Fault]:
     """Rows with an empty text, or with an answer that repeats the question."""
     rows = [(row, file.layout) for file in data.files for row in file.table.rows]
     for row, layout in [*rows, *((row, None) for row in data.stored_rows)]:
-        question, answer = row.get("question"), row.get("answer")
+        question = row.get("question")
+        answer = row.get("answer")
         if not question and layout:
             yield "empty-text", row.place, "no question"
         if not answer and layout != Layout.by_id:
@@ -120,7 +121,8 @@ def _ids(data: Data) -> Iterator[Fault]:
     for file in data.files:
         rows = [row for row in file.table.rows if row.get("question")] if file.layout != Layout.by_id else []
         for first, row in repeats(rows, lambda row: row.get("qid")):
-            other, text = first.get("question"), row.get("question")
+            other = first.get("question")
+            text = row.get("question")
             if normalized(other) != normalized(text):
                 yield "id-with-two-questions", row.place, f"qid {row.get('qid')!r}: {quote(other)}, here {quote(text)}"
 
@@ -147,7 +149,8 @@ def _answers_by_id(data: Data) -> Iterator[Fault]:
             continue
         pools = {row.get("qid"): row.get("candidate_ids").split() for row in file.pools.rows} if file.pools else {}
         for row in file.table.rows:
-            qid, right = row.get("qid"), list(dict.fromkeys(right_ids(row)))
+            qid = row.get("qid")
+            right = list(dict.fromkeys(right_ids(row)))
             yield from (("unknown-id", row.place, f"answer_ids: {name!r}") for name in right if name not in known)
             if not row.get("answer_ids") and row.get("answerable").lower() not in UNANSWERABLE:
                 yield "missing-answer-ids", row.place, quote(row.get("question"))
@@ -238,7 +241,8 @@ def _near_questions(data: Data) -> Iterator[Fault]:
         of_split = [asked for asked in data.asked if asked.split == split]
         distinct = firsts(of_split, lambda asked: normalized(asked.text))
         for place, earlier in near_earlier([asked.text for asked in distinct]).items():
-            first, later = distinct[earlier], distinct[place]
+            first = distinct[earlier]
+            later = distinct[place]
             disjoint = first.right and later.right and not first.right & later.right
             kind = "near-question-other-answer" if disjoint else "near-question"
             yield kind, later.place, f"{quote(later.text)}, {where(first.place, later.place)}: {quote(first.text)}"
@@ -258,7 +262,8 @@ def _leaks(data: Data) -> Iterator[Fault]:
     several = len({one.split for one in earliest}) > 1
     near = near_earlier([asked.text for asked in earliest]) if several else {}
     for place, earlier in near.items():
-        source, later = earliest[earlier], earliest[place]
+        source = earliest[earlier]
+        later = earliest[place]
         if source.split != later.split:  # the first near one is of the earliest split
             found = f"{quote(later.text)}, {source.split}: {quote(source.text)} ({source.place})"
             yield "near-leaked-question", later.place, found

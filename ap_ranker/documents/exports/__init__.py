@@ -43,11 +43,13 @@ def convert_export(content: bytes, path: Path) -> Converted:
     if (system := _system(records)) is None:
         raise InputError(f"{path}: expected articles of a help centre, found none.")
     names = {str(each["id"]): each for each, _ in records if "id" in each and isinstance(each.get("name"), str)}
-    left_out, parts, addresses, seen = Counter[str](), list[str](), dict[str, str](), set[tuple[str, str]]()
+    left_out = Counter[str]()
+    parts = list[str]()
+    addresses = dict[str, str]()
+    seen = set[tuple[str, str]]()
     for record, around in filter(lambda each: _is_article(each[0], system, "body"), records):
-        texts = [_value(record, system[name]) for name in ("title", "body")]
-        title, body = (each if isinstance(each, str) else "" for each in texts)
-        title = " ".join(title.split())
+        title = " ".join(_text(record, system["title"]).split())
+        body = _text(record, system["body"])
         is_hidden = any(str(record.get(name)).casefold() in values for name, values in system["hidden"].items())
         is_empty = not (title and _has_text(body))
         if (title, body) in seen or (is_hidden and is_empty):  # Intercom has the first language twice, others as drafts
@@ -99,7 +101,8 @@ def _is_article(record: Mapping[str, Any], system: Mapping[str, Any], *named: st
         return False
     if "marks" in system:
         return any(all(_has(record, mark) for mark in marks) for marks in system["marks"])
-    title, body = (_value(record, system[name]) for name in ("title", "body"))
+    title = _value(record, system["title"])
+    body = _value(record, system["body"])
     return isinstance(title, str) and isinstance(body, str) and _PARAGRAPH.search(body) is not None
 
 
@@ -119,6 +122,12 @@ def _value(record: Mapping[str, Any], name: str) -> Any:
     if not inner:
         return value
     return _value(value, inner) if isinstance(value, dict) else None
+
+
+def _text(record: Mapping[str, Any], name: str) -> str:
+    """A field's text, or none."""
+    value = _value(record, name)
+    return value if isinstance(value, str) else ""
 
 
 def _html_of_markdown(text: str) -> str:

@@ -208,7 +208,8 @@ class DocumentTexts:
 
     def texts(self, documents: Sequence[Document]) -> list[str]:
         """The texts of documents; missing content counts as empty."""
-        prefix, suffix = self.prefix, self.suffix
+        prefix = self.prefix
+        suffix = self.suffix
         contents = map(self._joined, documents) if self.meta_fields else (one.content or "" for one in documents)
         return [prefix + content + suffix for content in contents]
 

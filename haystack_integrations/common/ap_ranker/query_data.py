@@ -168,7 +168,8 @@ class Found:
 
     def copy(self, place: int, score: float | None, more: Mapping[str, Any]) -> Document:
         """A copy of a document with a score, with all that is known of it, and more, as query data in its meta."""
-        document, data = self.documents[place], {name: values[place] for name, values in self.columns.items()}
+        document = self.documents[place]
+        data = {name: values[place] for name, values in self.columns.items()}
         embedding = document.embedding if self.has_embeddings else None
         meta = own_meta(document) | {QUERY_DATA: {_QUERY: self.key, **self.meta, **data, **more}}
         return changed(document, meta, score, embedding)
@@ -232,7 +233,8 @@ class CandidateReader:
     """
 
     def __init__(self, texts: DocumentTexts, as_question: Callable[[str], str]) -> None:
-        self._texts, self._as_question = texts, as_question
+        self._texts = texts
+        self._as_question = as_question
         self._files = WordingFiles()
         self._known: tuple[tuple[object, ...], dict[int, Any]] = ((), {})
         self.warn_once = WarnOnce()
@@ -259,7 +261,8 @@ class CandidateReader:
     def read_once(self, found: Found, places: Sequence[int], paths: Sequence[str] | None) -> Candidates:
         """As `read`; a document is read again once a document of the store, or a file of wordings, has changed."""
         is_told = paths is not None or STORED_QUESTION in found.meta
-        sources, (known, candidates) = (found.revision, self.wordings(paths), is_told), self._known
+        sources = (found.revision, self.wordings(paths), is_told)
+        (known, candidates) = self._known
         if not known or any(map(is_not, known, sources)) or len(candidates) > MOST_ANSWERS:
             candidates = {}
             self._known = sources, candidates

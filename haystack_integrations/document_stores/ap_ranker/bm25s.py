@@ -66,7 +66,8 @@ class SharedDocuments:
     _naming = threading.Lock()
 
     def __init__(self, documents: Documents, index: str | None = None) -> None:
-        self.documents, self.index = documents, index
+        self.documents = documents
+        self.index = index
         self.lock = threading.RLock()
         self.computed: dict[Callable[[Documents], Any], tuple[str, Any]] = {}  # from the documents of a revision
         self.source: str | None = None  # the file of which the documents were read, and what became their content
@@ -85,7 +86,8 @@ class SharedDocuments:
 
 def _copied(documents: Documents, source: str | None) -> SharedDocuments:
     shared = SharedDocuments.named(None)
-    shared.documents, shared.source = documents, source
+    shared.documents = documents
+    shared.source = source
     return shared
 
 
@@ -173,7 +175,8 @@ class BM25SDocumentStore(StoredDocuments):
         return type(self), settings, self._shared if self.path is None else None
 
     def __setstate__(self, shared: SharedDocuments) -> None:
-        self._shared, self.index = shared, shared.index
+        self._shared = shared
+        self.index = shared.index
 
     def to_dict(self) -> dict[str, Any]:
         """The store as basic types, without its documents."""
@@ -239,7 +242,8 @@ class BM25SDocumentStore(StoredDocuments):
             leg = self._by_meaning(query_embedding)
             if not len(leg.rows) and len(documents):
                 logger.warning("Expected documents with embeddings, found none. Embed them: APDocumentEmbedder.")
-            scale, embedding = (lambda cosine: (1 + cosine) / 2) if scale_score else float, bool(return_embedding)
+            scale = (lambda cosine: (1 + cosine) / 2) if scale_score else float
+            embedding = bool(return_embedding)
             return self._find([leg], filters, top_k, scale=scale, embedding=embedding).copies()
 
     def find_documents(
@@ -266,7 +270,8 @@ class BM25SDocumentStore(StoredDocuments):
             meaning = [] if embedding is None else [self._by_meaning(embedding)]
             legs = [*meaning, self._by_words(query)]
             scale = (lambda score: float(expit(score / _SCALE))) if scale_score else float
-            told, key = stored_questions, query_key(query)
+            told = stored_questions
+            key = query_key(query)
             return self._find(legs, filters, top_k, rank_all, key, wordings=wordings, scale=scale, told=told)
 
     def _find(self, legs: Sequence[Leg], *limits: Any, told: bool = False, **options: Any) -> Found:
@@ -326,7 +331,8 @@ class BM25SDocumentStore(StoredDocuments):
                     raise InputError(
                         f"{self.path}: expected a store in memory, found a folder, which `ap-ranker index` fills."
                     )
-                revision, after = before.revision(), before.copy()
+                revision = before.revision()
+                after = before.copy()
                 functions = list(self._shared.computed)
             for document_id in removed:
                 after.remove(document_id)
@@ -336,7 +342,8 @@ class BM25SDocumentStore(StoredDocuments):
             computed = {compute: (after.revision(), compute(after)) for compute in functions}
             with self._shared.lock:
                 if self._shared.documents is before and before.revision() == revision:  # nobody has written meanwhile
-                    self._shared.documents, self._shared.computed = after, computed
+                    self._shared.documents = after
+                    self._shared.computed = computed
                     return
 
     @contextmanager
@@ -357,7 +364,8 @@ class BM25SDocumentStore(StoredDocuments):
 
     def _latest(self, compute: Callable[[Documents], T]) -> T:
         """As `computed`: on first use rather than on each write."""
-        computed, revision = self._shared.computed, self._shared.documents.revision()
+        computed = self._shared.computed
+        revision = self._shared.documents.revision()
         if computed.get(compute, ("",))[0] != revision:
             computed.pop(compute, None)  # frees the old one's memory before the new one needs it
             computed[compute] = revision, compute(self._shared.documents)

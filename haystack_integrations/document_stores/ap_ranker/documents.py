@@ -132,7 +132,9 @@ class Documents:
 
     def clear(self) -> None:
         """Delete all documents."""
-        self._rows, self._documents, self._embeddings = {}, {}, {}
+        self._rows = {}
+        self._documents = {}
+        self._embeddings = {}
         self._changes += 1
 
     def not_embedded_by(self, origin: str) -> list[int]:
@@ -178,10 +180,12 @@ class Documents:
         return self._kept("vectors", Vectors.load, lambda: _index(Vectors.of, self._embeddings_of_one_size()))
 
     def _embeddings_of_one_size(self) -> Iterator[tuple[int, np.ndarray]]:
-        first, size = "", 0
+        first = ""
+        size = 0
         for row, document_id, embedding in self.embeddings():
             if not size:
-                first, size = document_id, len(embedding)
+                first = document_id
+                size = len(embedding)
             if len(embedding) not in {0, size}:
                 raise EmbeddingSizeError(
                     f"{self.place}: expected embeddings of one size, found {size} numbers in document {first!r} and "

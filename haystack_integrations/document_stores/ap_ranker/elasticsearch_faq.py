@@ -26,8 +26,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-WORDS, LENGTH, KEYS, NAMES = "ap_ranker_words", "ap_ranker_length", "ap_ranker_wordings", "ap_ranker_names"
-ASKED, MADE_BY, ENTRY = "ap_ranker_asked", "ap_ranker_made_by", "ap_ranker_entry"
+WORDS = "ap_ranker_words"
+LENGTH = "ap_ranker_length"
+KEYS = "ap_ranker_wordings"
+NAMES = "ap_ranker_names"
+ASKED = "ap_ranker_asked"
+MADE_BY = "ap_ranker_made_by"
+ENTRY = "ap_ranker_entry"
 """Fields of a document in the index, none of which is in its source: its terms and their number; what questions that
 are known to ask for it are found by; what files of wordings may call it; the vectors of its known wordings; what made
 these fields; and what stays when its text changes."""
@@ -229,7 +234,8 @@ class ElasticsearchFAQStore:
             return client
 
     def _connect(self) -> Elasticsearch:
-        key, key_id = (None if one is None else one.resolve_value() for one in (self.api_key, self.api_key_id))
+        key = None if self.api_key is None else self.api_key.resolve_value()
+        key_id = None if self.api_key_id is None else self.api_key_id.resolve_value()
         if key_id and not key:
             raise InputError(
                 "Expected api_key beside api_key_id, found none. Set ELASTIC_API_KEY, or leave ELASTIC_API_KEY_ID out."
@@ -253,7 +259,8 @@ class ElasticsearchFAQStore:
     def close(self) -> None:
         """Close the connections; the next use opens them again."""
         with self._opened.lock:
-            client, self._opened.client = self._opened.client, None
+            client = self._opened.client
+            self._opened.client = None
             self._opened.facts = {}
         if client is not None:
             client.close()
@@ -438,7 +445,8 @@ _NOT_META = ("id", "content", "blob", "embedding", "score", "sparse_embedding", 
 
 def read_document(document_id: str, source: Mapping[str, Any]) -> Document | None:
     """A document of the index. Others may write there, too: what is no document is left out, with a warning."""
-    content, nested = source.get("content"), source.get("meta", {})
+    content = source.get("content")
+    nested = source.get("meta", {})
     if not isinstance(content, str | None) or not isinstance(nested, dict):
         logger.warning(
             "The document {document_id} of another writer is left out: expected a text as content and names with "

@@ -30,7 +30,9 @@ from haystack_integrations.document_stores.ap_ranker.documents import Documents,
 
 logger = logging.getLogger(__name__)
 
-DATABASE, ROWS, DIGEST = "documents.sqlite", "rows.npy", "digest.txt"
+DATABASE = "documents.sqlite"
+ROWS = "rows.npy"
+DIGEST = "digest.txt"
 FORMAT_VERSION = 1
 _APPLICATION = 0x61705F72  # "ap_r": SQLite's header field for the application that owns a file
 _WAIT = 60.0  # seconds that a write waits for another process, which may be building an index

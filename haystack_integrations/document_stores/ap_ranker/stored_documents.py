@@ -72,7 +72,8 @@ class StoredDocuments(ABC):
         """
         if not isinstance(documents, Iterable):
             raise ValueError(f"Please provide a list of Documents, not {type(documents).__name__}.")
-        documents, policy = list(map(checked, documents)), DuplicatePolicy(policy)
+        documents = list(map(checked, documents))
+        policy = DuplicatePolicy(policy)
         with self._transaction(write=True) as stored:
             if policy != DuplicatePolicy.OVERWRITE:
                 new: dict[str, Document] = {}
@@ -156,7 +157,8 @@ class StoredDocuments(ABC):
         for start in range(0, len(rows), _BATCH):
             on_progress(start, len(rows))
             with self._transaction() as documents:
-                revision, before = documents.revision(), documents.fetch(rows[start : start + _BATCH])
+                revision = documents.revision()
+                before = documents.fetch(rows[start : start + _BATCH])
             embeddings = embed(list(before.values()))
             with self._transaction(write=True) as documents:
                 now = before if documents.revision() == revision else documents.fetch(before)

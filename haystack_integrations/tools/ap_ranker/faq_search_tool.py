@@ -157,6 +157,7 @@ def as_filters(filters: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 def _entry(document: Document) -> dict[str, Any]:
     """What a model reads of a document."""
-    question, answer = (str(document.meta.get(name) or "") for name in ("question", "answer"))
+    question = str(document.meta.get("question") or "")
+    answer = str(document.meta.get("answer") or "")
     score = None if document.score is None else round(document.score, 3)
     return ({"question": question} if question else {}) | {"answer": answer or document.content, "score": score}

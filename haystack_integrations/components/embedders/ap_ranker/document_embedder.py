@@ -88,7 +88,9 @@ class APDocumentEmbedder(CheckpointComponent):
         if not documents:
             return {"documents": []}
         check_meta(documents)
-        ranker, texts, together = self.loaded(), self._texts.texts(documents), _TOGETHER * self.batch_size
+        ranker = self.loaded()
+        texts = self._texts.texts(documents)
+        together = _TOGETHER * self.batch_size
         vectors: list[list[float]] = []
         is_silent = not self.progress_bar or len(texts) <= together
         for start in tqdm(range(0, len(texts), together), desc="Embedding documents", disable=is_silent):

@@ -154,7 +154,9 @@ class AnswerRanker(CheckpointComponent):
         self._candidates = CandidateReader(self._texts, self._question)
 
     def _load(self) -> Ranker:
-        megabytes, dtype, encodings = (self.cache[name] for name in ("megabytes", "dtype", "encodings"))
+        megabytes = self.cache["megabytes"]
+        dtype = self.cache["dtype"]
+        encodings = self.cache["encodings"]
         ranker = self._read_checkpoint(encodings=encodings)
         if megabytes:
             ranker.use_cache(megabytes * 10**6, StateDtype(dtype) if dtype else None)
@@ -224,7 +226,9 @@ class AnswerRanker(CheckpointComponent):
         if not documents:
             return {"documents": []}
         check_documents(documents)
-        ranker, candidates, key = self.loaded(), different(documents), query_key(query)
+        ranker = self.loaded()
+        candidates = different(documents)
+        key = query_key(query)
         signals = self._compared(ranker, query, candidates, documents, key)
         best, told, _ = self._best(ranker, signals, limits)
         # Copied in the order given, which is usually that of memory: a thousand take two thirds of the time.
@@ -249,7 +253,8 @@ class AnswerRanker(CheckpointComponent):
         limits = self._limits(precision=precision, score_threshold=score_threshold)
         check_query(query)
         check_documents(documents)
-        ranker, key = self.loaded(), query_key(query)
+        ranker = self.loaded()
+        key = query_key(query)
         signals = self._compared(ranker, query, different(documents), documents, key)
         decider = ranker.decider(fuse_scores=self.fuse_scores, other_faq=is_told(documents, key, OTHER_FAQ))
         return decider.answer(signals, **limits)[1]
@@ -303,7 +308,8 @@ class AnswerRanker(CheckpointComponent):
         *,
         counted: bool,  # whether other entries of the search have known wordings
     ) -> Signals:
-        question, (texts, parts, wordings) = self._question(query), entries
+        question = self._question(query)
+        (texts, parts, wordings) = entries
         counts = counted or bool(self.wordings) or any(wordings)
         if tracing.is_tracing_enabled() and (span := tracing.tracer.current_span()) is not None:
             tags = {"model": self.model, "architecture": ranker.name, "candidates": len(texts)}
@@ -358,7 +364,8 @@ class AnswerRanker(CheckpointComponent):
 
     def explained(self, query: str, documents: list[Document]) -> list[Document]:
         """Copies of documents with the attention weights of their words, as with `explain` of `run`."""
-        question, copies = self._question(query), []
+        question = self._question(query)
+        copies = []
         for document, text in zip(documents, self._texts.texts(documents), strict=True):
             weights = zip(("question", "answer"), self.loaded().attention_weights(question, text), strict=True)
             data = {EXPLANATION: {side: [asdict(token) for token in tokens] for side, tokens in weights}}
@@ -367,7 +374,8 @@ class AnswerRanker(CheckpointComponent):
 
     def explanation(self, query: str, document: Document) -> tuple[str, str, Explanation]:
         """The question and the answer as the model reads them, with the weight of each word; InputError without any."""
-        question, [answer] = self._question(query), self._texts.texts([document])
+        question = self._question(query)
+        [answer] = self._texts.texts([document])
         return question, answer, self.loaded().explain(question, answer)
 
     def _question(self, query: str) -> str:

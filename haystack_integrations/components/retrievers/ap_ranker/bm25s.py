@@ -110,7 +110,8 @@ class BM25SRetriever(StoreRetriever):
         check_query(query)
         filters, top_k = self._limits(filters, top_k)
         scale_score = self.scale_score if scale_score is None else scale_score
-        known, told = self._leg(query), self.wordings is not None
+        known = self._leg(query)
+        told = self.wordings is not None
         found = self.document_store.find_documents(
             query, None, filters, top_k, wordings=known, stored_questions=told, scale_score=scale_score
         )

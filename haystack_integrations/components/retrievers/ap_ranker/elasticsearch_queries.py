@@ -19,7 +19,8 @@ OVERSAMPLE = 1.5
 """How many times as many neighbours are compared by their exact vectors: of the 100 nearest, vectors of 8-bit numbers
 alone find .984, and these .9998."""
 
-WORD_FOR_WORD, NAMED = 1_000.0, 100.0
+WORD_FOR_WORD = 1_000.0
+NAMED = 100.0
 """What a document gets that has the question as a known wording, or that files of wordings name, so that these come
 before those with similar wordings, whose scores are at most 1."""
 
@@ -65,7 +66,8 @@ def word_queries(asked: AskedWords) -> list[dict[str, Any]]:
         size = sum(len(form) for way in ways for form in way)
         if clauses and n_terms + size > MOST_CLAUSES:
             queries.append({"bool": {"should": clauses}})
-            clauses, n_terms = [], 0
+            clauses = []
+            n_terms = 0
         clauses.append(_word_clause(ways, times))
         n_terms += size
     return [*queries, {"bool": {"should": clauses}}] if clauses else []

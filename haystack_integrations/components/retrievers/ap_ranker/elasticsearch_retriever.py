@@ -64,7 +64,8 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     wording_keys,
 )
 
-MOST_KEPT, MOST_CHARACTERS = 50_000, 2**25
+MOST_KEPT = 50_000
+MOST_CHARACTERS = 2**25
 """Number of documents, and of characters of their texts, from which on those in memory begin anew. The words of a text
 take ten times its memory."""
 
@@ -271,7 +272,8 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         if not query:
             raise InputError("Expected query as a text with words, found an empty one.")
         filters, top_k = self._limits(filters, top_k)
-        ranker, index = self.loaded(), self.index
+        ranker = self.loaded()
+        index = self.index
         language = ranker.bm25_language
         asked = AskedWords.of(query, language, self._known_parts(index, query, language))
         hits = self._hits(ranker, index, query, asked, filters, top_k)

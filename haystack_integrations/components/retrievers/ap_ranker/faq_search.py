@@ -59,7 +59,8 @@ class AnswerSearch(Composed):
         :param ranker: The ranker of what it finds.
         :raises InputError: One of them is another component, or none, as in YAML without its `type`.
         """
-        self.retriever, self.ranker = retriever, ranker
+        self.retriever = retriever
+        self.ranker = ranker
 
     @component.output_types(documents=list[Document], decision=dict[str, Any])
     def run(

@@ -44,7 +44,9 @@ class FileWordings:
     def close(self) -> None:
         """Forget what was read and encoded, until the next use."""
         with self._lock:
-            self._files, self._read, self._index = WordingFiles(), None, None
+            self._files = WordingFiles()
+            self._read = None
+            self._index = None
 
     def nearest(self, question: str, vector: np.ndarray | None, ranker: Ranker, limit: int) -> list[str]:
         """The keys (`name_key`) of the answers whose wordings are most like a question, the same ones first."""

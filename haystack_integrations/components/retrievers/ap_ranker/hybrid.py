@@ -187,7 +187,8 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
             return
         with self._embedding:
             if not self._is_embedded():
-                ranker, embed = self.loaded(), self.document_store.embed_documents
+                ranker = self.loaded()
+                embed = self.document_store.embed_documents
                 # Two programs with two checkpoints would else replace each other's embeddings for every question.
                 replace_others = self._embedded[0] != ranker.fingerprint
                 revision = embed(self._texts.origin(ranker), self._vectors, replace_others, on_progress)
@@ -234,10 +235,12 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         check_query(query)
         filters, top_k = self._limits(filters, top_k)
         self.embed_documents()
-        ranker, store = self.loaded(), self.document_store
+        ranker = self.loaded()
+        store = self.document_store
         question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
         known = self._wordings.leg(self._wording_rows(), question, ranker.wording_vectors, ranker.embed_wordings)
-        vector, rank_all = question.tolist(), self.rank_all
+        vector = question.tolist()
+        rank_all = self.rank_all
         found = store.find_documents(
             query, vector, filters, top_k, rank_all=rank_all, wordings=known, stored_questions=True
         )
