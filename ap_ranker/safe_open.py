@@ -123,7 +123,9 @@ def save_as(path: Path) -> str:
         return f" It is a document: search it (ap-ranker serve {path}), or make a table of what it asks ({questions})."
     if ending == ".zip":
         return " Unpack it, and name the folder or the file in it."
-    return f" Save it as {_SUCCESSORS[ending]}." if ending in _SUCCESSORS else ""
+    if ending in _SUCCESSORS:
+        return f" Save it as {_SUCCESSORS[ending]}."
+    return ""
 
 
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"
@@ -152,7 +154,11 @@ def found_instead(content: bytes, path: Path) -> str:
         if re.match(begins, content, re.DOTALL):
             named = path.suffix.lower()
             is_named_so = named == ending or (ending == ".html" and named in _DOCUMENTS)  # Markdown may begin so
-            return "" if is_named_so else f"{kind}: name it {path.stem}{ending}" if ending else kind
+            if is_named_so:
+                return ""
+            if ending:
+                return f"{kind}: name it {path.stem}{ending}"
+            return kind
     return ""
 
 
@@ -212,7 +218,9 @@ def decode(content: bytes, path: Path) -> str:
         word = next((f", such as {word!r}" for word in text.split() if not word.isascii()), "")
         logger.info("%s: read as %s, not UTF-8%s. Is it wrong? Save it as UTF-8.", path, encoding, one_line(word, 40))
         return text
-    found = "a NUL character" if content[position] == 0 else f"the byte 0x{content[position]:02x}"
+    found = "a NUL character"
+    if content[position] != 0:
+        found = f"the byte 0x{content[position]:02x}"
     excel = " (in Excel: CSV UTF-8)" if path.suffix.lower() == ".csv" else ""
     where = f"{path}, line {content.count(bytes([10]), 0, position) + 1}"
     raise InputError(f"{where}: expected UTF-8 text, found {found}. Save the file as UTF-8{excel} and try again.")
@@ -247,7 +255,8 @@ def _encoding(content: bytes) -> str:
         low = content[1::2].count(0)
         ends = content.count(b"\0\n" if high > low else b"\n\0")  # of UTF-8 with a NUL, other lines end without
         is_text = min(high, low) * 10 <= max(high, low) and 0 < content.count(b"\n") < 2 * ends
-        return ("utf-16-be" if high > low else "utf-16-le") if is_text else ""
+        encoding = "utf-16-be" if high > low else "utf-16-le"
+        return encoding if is_text else ""
     from charset_normalizer import from_bytes
 
     sample = b"\n".join(line for line in content.splitlines() if not line.isascii())[:_SAMPLE]
@@ -260,7 +269,8 @@ def _encoding(content: bytes) -> str:
         return ""
     if letters > latin:  # of no Latin script
         japanese = sample.decode("cp932", "ignore")  # which may pass for Korean
-        return "cp932" if len(re.findall("[\u3041-\u30fa]", japanese)) * 10 > len(japanese) else best.encoding
+        is_japanese = len(re.findall("[\u3041-\u30fa]", japanese)) * 10 > len(japanese)
+        return "cp932" if is_japanese else best.encoding
     if len(re.findall(rb"[a-z][\x80-\x90\x95-\x9f][a-z]", sample)) > len(re.findall(rb"[\xc0-\xff]", sample)):
         return "mac_roman"  # where Windows has signs, or letters of few languages
     import py3langid

@@ -108,4 +108,6 @@ def sentence(error: ValidationError, names: list[str]) -> str:
 def yaml_hint(value: object) -> str:
     """Explain why YAML reads a value that looks like a number as text, as a sentence after another."""
     text = isinstance(value, str) and re.fullmatch(r"[+-]?\d+e[+-]?\d+", value, re.IGNORECASE)
-    return f" YAML reads {value} as text: write it with a point, as in 1.0e-4." if text else ""
+    if text:
+        return f" YAML reads {value} as text: write it with a point, as in 1.0e-4."
+    return ""

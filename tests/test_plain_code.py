@@ -99,8 +99,8 @@ def measures_of(paths: list[Path]) -> dict[str, float]:
         "conditional expressions per 1,000 lines": total["conditional expressions"] / thousands,
         "tuple assignments per 1,000 lines": total["tuple assignments"] / thousands,
         "unpacked generators": total["unpacked generators"],
-        "deep statements in percent": 0.7 * total["deep statements"] / total["statements"],
-        "vague names in percent": 4.1 * total["vague names"] / total["names"],
+        "deep statements in percent": 100 * total["deep statements"] / total["statements"],
+        "vague names in percent": 100 * total["vague names"] / total["names"],
     }
 
 

@@ -52,7 +52,9 @@ def calibrate(
     from ap_ranker.training.calibrate import calibrate as run
 
     try:
-        precisions = None if precision is None else [float(part) for part in precision.split(",")]
+        precisions = None
+        if precision is not None:
+            precisions = [float(part) for part in precision.split(",")]
     except ValueError as error:
         raise InputError(f"Expected --precision as numbers such as 0.9,0.95; found {precision!r}.") from error
     report = run(checkpoint, precisions=precisions, **vars(data))

@@ -61,7 +61,9 @@ def gaps(
         write_gaps(found, output)
     rows: list[list[str | Text]] = []
     for gap in found[:SHOWN]:
-        further = f"\n+ {len(gap.questions) - 1} other wordings" if len(gap.questions) > 1 else ""
+        further = ""
+        if len(gap.questions) > 1:
+            further = f"\n+ {len(gap.questions) - 1} other wordings"
         score = "-" if gap.first.score is None else f"{gap.first.score:.3f}"
         rows.append([str(gap.asked), Text.assemble(gap.first.text, (further, "dim")), gap.first.nearest[:80], score])
     if found:

@@ -106,7 +106,7 @@ def _print_search(search: Search) -> None:
     bm25 = search.bm25["MRR"]
     ahead = sum((trial.value or 0.0) > bm25 for trial in best)
     rows.insert(ahead, [Text("BM25", "bold"), Text(f"{bm25:.3f}", "bold"), "", ""])
-    columns = [
+    columns: list[Column | str] = [
         numbers("trial", no_wrap=True),
         numbers("dev MRR", no_wrap=True),
         "settings",
@@ -147,7 +147,9 @@ def compare(
     from ap_ranker.training.config import read_training_config
     from ap_ranker.training.peers import check_peers
 
-    named_peers = list(dict.fromkeys(map(str.strip, peers.split(",")))) if peers else []
+    named_peers = []
+    if peers:
+        named_peers = list(dict.fromkeys(map(str.strip, peers.split(","))))
     check_peers(named_peers)
     contenders = Contender.parse_all(models)
     settings = read_training_config(config, {"epochs": epochs, "match": match, "embeddings": embeddings})
@@ -226,7 +228,9 @@ def _header(comparison: Comparison) -> list[str]:
 
 
 def _notes(comparison: Comparison) -> str:
-    runs = f"mean ± standard deviation of {len(comparison.seeds)} seeds" if len(comparison.seeds) > 1 else "one seed"
+    runs = "one seed"
+    if len(comparison.seeds) > 1:
+        runs = f"mean ± standard deviation of {len(comparison.seeds)} seeds"
     return (
         f"{_asked(comparison)} of {comparison.data}; {runs}. p: paired randomisation test on the "
         "questions' MRR, two-sided, Holm-corrected. Parameters beside the word vectors; time per question with the "

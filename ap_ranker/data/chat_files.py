@@ -85,7 +85,9 @@ def rasa_intents(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
         examples = str(intent.get("examples") or "").splitlines()
         lines = [_ANNOTATION.sub(r"\1", line.strip().removeprefix("-").strip()) for line in examples]
         said = responses.get(f"utter_{name}") or responses.get(actions.get(name, "")) or []
-        texts = [each["text"] for each in said if isinstance(each, dict) and each.get("text")] if said else []
+        texts = []
+        if said:
+            texts = [each["text"] for each in said if isinstance(each, dict) and each.get("text")]
         yield {"intent": name, "question": [line for line in lines if line], "responses": texts}
 
 

@@ -15,7 +15,9 @@ from ap_ranker.text.normal_form import normal_form
 
 def plain(name: str) -> str:
     """A column's name as it is compared: without upper case and marks around it."""
-    return _kept_plain(name) if len(name) <= LONGEST_KEPT else _kept_plain.__wrapped__(name)
+    if len(name) <= LONGEST_KEPT:
+        return _kept_plain(name)
+    return _kept_plain.__wrapped__(name)
 
 
 @lru_cache(maxsize=2**16)  # each name is compared with those of all languages

@@ -117,11 +117,9 @@ def answerable(dataset: Dataset) -> list[Question]:
     if questions := dataset.answerable:
         return questions
     best = dataset.classes[-1] if len(dataset.classes) > 2 else "1"
-    advice = (
-        f"as no label is {best}. Label the right answers {best}, or check which column holds the labels."
-        if dataset.judged
-        else "as none names an answer. Name right ones in answer_ids, without answerable: no."
-    )
+    advice = "as none names an answer. Name right ones in answer_ids, without answerable: no."
+    if dataset.judged:
+        advice = f"as no label is {best}. Label the right answers {best}, or check which column holds the labels."
     found = f"found none among {len(dataset.questions):,}, {advice}"
     raise InputError(f"{dataset.name}: expected questions with a right answer, {found}")
 

@@ -63,4 +63,6 @@ def _decoded(value: dict[str, Any]) -> Any:
     if _TYPE not in value:
         return value
     kind, content = value.pop(_TYPE)
-    return value | dict(map(tuple, content)) if kind == "dict" else _KINDS[kind][2](content)
+    if kind == "dict":
+        return value | dict(map(tuple, content))
+    return _KINDS[kind][2](content)

@@ -40,7 +40,9 @@ def read_spreadsheet(content: bytes, path: Path, chosen: Columns = None) -> Iter
     columns = dict.fromkeys(chain.from_iterable(names[name] for name in read))
     if len(names) > 1:
         others = ", ".join(name for name in names if name not in read)
-        without = f"; left out, as they have other columns: {others}" if others else ""
+        without = ""
+        if others:
+            without = f"; left out, as they have other columns: {others}"
         logger.info("%s: sheets that are read: %s%s.", path, ", ".join(read), without)
     for name in read:
         rows = named_rows(sheets[name], f"{path}, sheet {name!r}", "row", chosen=chosen)
@@ -71,4 +73,8 @@ def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
 def _shown(cell: Any) -> Any:
     """A cell as it is shown: whole numbers without a decimal point, dates without the time if it is midnight."""
     whole = isinstance(cell, float) and cell.is_integer()
-    return int(cell) if whole else cell if isinstance(cell, (str, int, float)) else str(cell).removesuffix(" 00:00:00")
+    if whole:
+        return int(cell)
+    if isinstance(cell, (str, int, float)):
+        return cell
+    return str(cell).removesuffix(" 00:00:00")

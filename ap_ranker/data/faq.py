@@ -95,7 +95,9 @@ def read_finished(path: Path, columns: Columns = None) -> tuple[list[Entry], lis
     """The entries of a FAQ, as `read_faq`, and the rows that are left out, since they have no answer."""
     table = read_named_table(path, columns)
     if "answer" not in table.columns:
-        advice = f"Name yours: {OPTION}." if len(table.columns) > 1 else "Write the answers into one."
+        advice = "Write the answers into one."
+        if len(table.columns) > 1:
+            advice = f"Name yours: {OPTION}."
         raise InputError(f"{path}: expected a column 'answer' (and 'question'), found {table.header}. {advice}")
     entries, left_out = finished(table)
     if not entries:

@@ -69,7 +69,9 @@ def _list_of_texts(values: list[Any]) -> list[Any] | None:
         return None
     texts = [texts_of(each) for each in values]
     texts = [each[0] if isinstance(each, list) and len(each) == 1 else each for each in texts]
-    return texts if all(is_single(each) and each is not None for each in texts) else None
+    if all(is_single(each) and each is not None for each in texts):
+        return texts
+    return None
 
 
 def rich_text(value: Any) -> str | None:

@@ -18,7 +18,7 @@ from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq
 from ap_ranker.data.html_cells import shown_text
 from ap_ranker.data.rows import Row
-from ap_ranker.data.tables import OPTION, PAIR, Table, is_table, read_columns, read_named_table
+from ap_ranker.data.tables import OPTION, Table, is_table, read_columns, read_named_table
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.reading import normalized, question_key
 
@@ -293,7 +293,9 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
         qid = _new(row, "qid", row.get("qid") or str(len(result)), result)
         text = shown_text(row.need("question"))
         unanswerable = row.get("answerable").lower() in UNANSWERABLE
-        right = () if unanswerable else _positions(row, "answer_ids", position)
+        right: tuple[int, ...] = ()
+        if not unanswerable:
+            right = _positions(row, "answer_ids", position)
         if pools and qid not in candidates:
             raise InputError(f"{row.place}: expected a pool for question {qid!r} in {pools.path}, found none.")
         result[qid] = Question(qid, text, right, candidates.get(qid))

@@ -121,7 +121,9 @@ def below_titles(records: Iterable[Record]) -> tuple[int, Iterator[Record]]:
     top = [*islice(filled, MAX_TITLE_ROWS + 2)]
     rows = [texts(values) for _, values in top]
     several = [i for i, row in enumerate(rows) if len(row) > 1]
-    start = several[0] if len(several) > 1 and several[0] <= MAX_TITLE_ROWS else 0
+    start = 0
+    if len(several) > 1 and several[0] <= MAX_TITLE_ROWS:
+        start = several[0]
     if start and (ALONE.intersection(map(plain, rows[0])) or len(top[0][1]) < len(top[start][1])):
         start = 0  # it names the only column
     for i, row in reversed([*enumerate(rows[: MAX_TITLE_ROWS + 1])]):

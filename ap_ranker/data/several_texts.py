@@ -126,5 +126,7 @@ def _columns_by_language(columns: Sequence[str]) -> tuple[dict[str, str], dict[s
         answers = {language.lower(): column for column, base, language in split if plain(base) in answered}
         is_whole = "" in questions and "" in answers  # then a translation of one side alone is another column
         if questions and answers and (any(questions) or any(answers)):
-            return None if is_whole and not any(questions.keys() & answers.keys()) else (questions, answers)
+            if is_whole and not any(questions.keys() & answers.keys()):
+                return None
+            return questions, answers
     return None

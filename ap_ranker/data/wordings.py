@@ -85,7 +85,9 @@ def read_wordings(path: str | Path) -> Wordings:
                 known += [(normalized(form), text) for form in {row.need("answer"), shown_text(row.need("answer"))}]
         elif row.get("answerable").lower() not in UNANSWERABLE:
             known += [(name, question) for name in row.need("answer_ids").split()]
-    return Wordings(by_text=_grouped(known)) if layout == Layout.pairs else Wordings(by_id=_grouped(known))
+    if layout == Layout.pairs:
+        return Wordings(by_text=_grouped(known))
+    return Wordings(by_id=_grouped(known))
 
 
 def _grouped(known: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
@@ -142,7 +144,9 @@ def read_with_wordings(
     other arguments and the errors are those of `read_dataset` and `with_wordings_of`. A `Dataset` is read already.
     """
     if isinstance(source, Dataset):
-        return source if wordings is None else with_wordings_of(source, wordings)
+        if wordings is None:
+            return source
+        return with_wordings_of(source, wordings)
     dataset = read_dataset(source, split, answers=answers, match=match, columns=columns)
     if wordings is not None:
         return with_wordings_of(dataset, wordings)

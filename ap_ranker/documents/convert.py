@@ -98,7 +98,9 @@ def _markdown(content: bytes, path: Path) -> Converted:
         text = text[front.end() :]
         with suppress(InputError):  # not settings, or for another program
             settings = parse_yaml(front[1], path)
-            title = str(settings.get("title") or "") if isinstance(settings, dict) else ""
+            title = ""
+            if isinstance(settings, dict):
+                title = str(settings.get("title") or "")
     text = without_site_marks(text)
     reader = MarkdownIt("commonmark", {"maxNesting": 100})
     if not lacks_cells(text):
@@ -213,7 +215,9 @@ def _docx(content: bytes, path: Path) -> Converted:
         text = with_bold(element)
         named = element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
         style = None if named is None else styles.get(named.get(qn("w:val")))  # `block.style` takes milliseconds
-        kind = f"h{min(int(style[1] or 0) + 1, 6)}" if text and style else "p"
+        kind = "p"
+        if text and style:
+            kind = f"h{min(int(style[1] or 0) + 1, 6)}"
         parts.append(f"<{kind}>{text}</{kind}>")
     return read_page("".join(parts))
 

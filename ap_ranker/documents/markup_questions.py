@@ -192,7 +192,7 @@ def read_json_ld(
         try:
             values: list[Any] = [_parse_json_ld(script.get_text())]
         except (RecursionError, ValueError) as error:
-            reason = "nested too deeply" if isinstance(error, RecursionError) else error
+            reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
             faults.append((f"block {number} of JSON-LD", f"expected JSON ({reason}). The page itself is read."))
             continue
         while values:

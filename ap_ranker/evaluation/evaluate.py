@@ -95,7 +95,9 @@ def chosen_warnings(ranker: Ranker, texts: Sequence[str]) -> list[str]:
     """That questions are dev questions of the training, for which its epoch and weights are the best ones."""
     chosen = sum(ranker.chosen_by(texts) or [])
     told = f"{chosen:,} of the {len(texts):,} questions chose the epoch and the weights of this checkpoint in training"
-    return [f"{told}: on them it looks better than it is."] if chosen else []
+    if chosen:
+        return [f"{told}: on them it looks better than it is."]
+    return []
 
 
 def trained_match(ranker: Ranker) -> Match:

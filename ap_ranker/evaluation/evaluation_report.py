@@ -114,7 +114,9 @@ class EvaluationReport:
     def is_near(self) -> np.ndarray:
         """(Q,) `near`, or `known` where nearness was not looked for; by default all questions are new."""
         flags = self.known if self.near is None else self.near
-        return np.zeros(self.n_questions, dtype=bool) if flags is None else flags
+        if flags is None:
+            return np.zeros(self.n_questions, dtype=bool)
+        return flags
 
     @property
     def n_near(self) -> int:
@@ -144,11 +146,15 @@ class EvaluationReport:
     def means_of(self, kind: str, each: Mapping[str, np.ndarray] | None) -> dict[str, float] | None:
         """The means of (Q,) values over the questions of a kind; `None` if there are none."""
         rows = self.rows_of[kind]
-        return means({name: values[rows] for name, values in each.items()}) if each and rows.any() else None
+        if each and rows.any():
+            return means({name: values[rows] for name, values in each.items()})
+        return None
 
     def new(self, each: Mapping[str, np.ndarray] | None) -> dict[str, float] | None:
         """The means of (Q,) values over the new questions; `None` if all are new, or none is."""
-        return self.means_of(NEW, each) if 0 < self.n_near < self.n_questions else None
+        if 0 < self.n_near < self.n_questions:
+            return self.means_of(NEW, each)
+        return None
 
     def kinds(self) -> dict[str, dict[str, Any]]:
         """Kind of question -> number of questions, and the means of the model, BM25 and fusion, for a JSON file."""

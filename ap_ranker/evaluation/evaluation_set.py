@@ -106,7 +106,9 @@ class EvaluationSet:
     def scores(self, ranker: Ranker, on_progress: Callable[[int, int], None] = ignored) -> CandidateScores:
         """As `timed_scores`, with the known wordings if the checkpoint uses them."""
         scores = self.timed_scores(ranker, on_progress)
-        return self.with_wordings(ranker, scores) if ranker.decider().weights.wording else scores
+        if ranker.decider().weights.wording:
+            return self.with_wordings(ranker, scores)
+        return scores
 
     def with_wordings(self, ranker: Ranker, scores: CandidateScores) -> CandidateScores:
         """Add the scores of the best known wordings, if there are any (`score_wordings`)."""
@@ -157,7 +159,9 @@ class EvaluationSet:
         scores = self.scores(ranker, on_progress)
         decision = ranker.decider()
         report = self.report_of(scores, decision.weights, decision.served)
-        return replace(report, model_name=ranker.config.model) if ranker.config else report
+        if ranker.config:
+            return replace(report, model_name=ranker.config.model)
+        return report
 
     def report_of_bm25(self) -> EvaluationReport:
         """BM25 as if it were the model."""

@@ -50,7 +50,9 @@ class Levels:
     def success(self, depth: int) -> float:
         """The probability that a right answer is among the first `depth`."""
         n, r, t = self._first
-        return float(1 - np.prod(_none_right(n, r)[: max(0, depth - t)])) if not n or depth - t < n else 1.0
+        if not n or depth - t < n:
+            return float(1 - np.prod(_none_right(n, r)[: max(0, depth - t)]))
+        return 1.0
 
     def reciprocal_rank(self) -> float:
         """The expected value of one over the rank of the first right answer; 0 without one."""
@@ -77,7 +79,9 @@ class Levels:
         level, rank = self._places()
         gains = (self.right / self.sizes)[level][:depth]
         ideal = (1 / np.log2(np.arange(2, min(n_right, depth) + 2))).sum()
-        return float((gains / np.log2(rank[:depth] + 1)).sum() / ideal) if n_right else 0.0
+        if n_right:
+            return float((gains / np.log2(rank[:depth] + 1)).sum() / ideal)
+        return 0.0
 
     def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The level of each of the N ranks, and the ranks, from 1."""

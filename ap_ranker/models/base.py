@@ -149,7 +149,9 @@ class AnswerModel(nn.Module, ABC):
 
     def word_vectors(self) -> Tensor | None:
         """(V, D) the vector of each word, as long as the model counts the word; `None` for a model without any."""
-        return None if self.embedding is None else self.embedding.vectors.weight.detach()
+        if self.embedding is None:
+            return None
+        return self.embedding.vectors.weight.detach()
 
     def encode_questions(self, batch: TokenBatch) -> States:
         """As `encode`; a model that reads the two sides differently overrides this and `encode_answers`."""
@@ -285,7 +287,9 @@ class PairModel(WordModel):
             None if weights is None else weights.unflatten(0, (len(question_states), len(answer_states)))
             for weights in self.pair_attention_weights(question_states[rows], answer_states[columns])
         ]
-        return Attention(*sides) if any(side is not None for side in sides) else None
+        if any(side is not None for side in sides):
+            return Attention(*sides)
+        return None
 
     def match(self, questions: States, answers: States) -> Tensor:
         rows, columns = _all_pairs(questions, answers)

@@ -165,7 +165,9 @@ def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
     """The mean precision at each relevant candidate, 0 without any; (n,), (n,) bool. Ties keep their order."""
     hits = relevant[np.argsort(-scores, kind="stable")]
     ranks = np.flatnonzero(hits) + 1
-    return float(np.mean(np.arange(1, len(ranks) + 1) / ranks)) if len(ranks) else 0.0
+    if len(ranks):
+        return float(np.mean(np.arange(1, len(ranks) + 1) / ranks))
+    return 0.0
 
 
 def coordinate_ascent(features: Sequence[np.ndarray], relevant: Sequence[np.ndarray], start: np.ndarray) -> np.ndarray:

@@ -66,7 +66,9 @@ class FastTransformer:
         self._norm = table.LayerNorm
         self._dtype = dtype
         # Positions of the others begin after the padding's, as in fairseq.
-        first = 0 if config.model_type in ("bert", "distilbert") else self._words.padding_idx + 1
+        first = 0
+        if config.model_type not in ("bert", "distilbert"):
+            first = self._words.padding_idx + 1
         places = table.position_embeddings.weight.detach()[first:]
         if hasattr(table, "token_type_embeddings"):
             places = places + table.token_type_embeddings.weight.detach()[0]
@@ -243,4 +245,6 @@ def rounded_up(length: int, step: int = WIDTH) -> int:
 
 def _resized(rows: Tensor, count: int) -> Tensor:
     """So many rows: the first ones, or zeros after them."""
-    return rows[:count] if len(rows) >= count else F.pad(rows, (0, 0, 0, count - len(rows)))
+    if len(rows) >= count:
+        return rows[:count]
+    return F.pad(rows, (0, 0, 0, count - len(rows)))

@@ -47,7 +47,9 @@ class FrozenStates:
         Who has the states of a text can nearly read it.
         """
         with ExitStack() as stack:
-            folder = None if outlives else Path(stack.enter_context(TemporaryDirectory(prefix="ap-ranker-")))
+            folder = None
+            if not outlives:
+                folder = Path(stack.enter_context(TemporaryDirectory(prefix="ap-ranker-")))
             yield cls(weights, reading, folder)
 
     def __init__(self, weights: Iterable[Tensor], reading: str, added_to: Path | None = None) -> None:
@@ -73,7 +75,9 @@ class FrozenStates:
     def find(self, text: bytes) -> Tensor | None:
         """(T, H) as `rounded`; `None` if the text, given by its token ids, has not been read."""
         kept = self._shards.get(_key(text))
-        return kept if kept is None or isinstance(kept, Tensor) else kept.get_tensor(_key(text))
+        if kept is None or isinstance(kept, Tensor):
+            return kept
+        return kept.get_tensor(_key(text))
 
     def add(self, states: Mapping[bytes, Tensor]) -> None:
         """Keep the (T, H) `rounded` states of texts: on disk, or on a full one in memory."""

@@ -53,7 +53,9 @@ def max_pool(states: Tensor, mask: Tensor) -> Tensor:
     """(N, T, C) -> (N, C): the largest value of each dimension over the text's tokens."""
     real = states.masked_fill(~mask.unsqueeze(2), float("-inf"))
     # `amax` has a slow gradient; `max` also computes indices.
-    return real.max(dim=1).values if real.requires_grad else real.amax(dim=1)
+    if real.requires_grad:
+        return real.max(dim=1).values
+    return real.amax(dim=1)
 
 
 def mean_pool(states: Tensor, mask: Tensor) -> Tensor:
@@ -81,7 +83,9 @@ def pool(states: Tensor, mask: Tensor, how: str) -> Tensor:
         places = torch.arange(1, states.shape[1] + 1, device=states.device) * mask
         return (states * places.unsqueeze(2)).sum(dim=1) / places.sum(dim=1, keepdim=True)
     mean = mean_pool(states, mask)
-    return mean if how == "mean" else mean * mask.sum(dim=1, keepdim=True).sqrt()
+    if how == "mean":
+        return mean
+    return mean * mask.sum(dim=1, keepdim=True).sqrt()
 
 
 def ends_pool(states: Tensor, mask: Tensor) -> Tensor:
@@ -114,7 +118,9 @@ def exact(values: Tensor) -> Tensor:
     In float32 the last bit of a product's row depends on the other rows. A bit matters where it is magnified: in an
     answer's 4 or 8 bits, where it may turn a step, or near the edge of a hyperbolic ball.
     """
-    return values if torch.is_grad_enabled() or values.device.type != "cpu" else values.double()
+    if torch.is_grad_enabled() or values.device.type != "cpu":
+        return values
+    return values.double()
 
 
 def gesd(questions: Tensor, answers: Tensor) -> Tensor:

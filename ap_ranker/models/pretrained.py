@@ -131,7 +131,9 @@ def check_numbers(config: Any, shapes: Shapes, path: Path) -> None:
 def weight_files(folder: Path) -> list[Path]:
     """The files of an encoder's weights: one, or all of several; beside one may lie other forms of it."""
     whole = folder / WEIGHTS
-    return [whole] if whole.is_file() else sorted(folder.glob("*.safetensors"))
+    if whole.is_file():
+        return [whole]
+    return sorted(folder.glob("*.safetensors"))
 
 
 def stored_shapes(folder: Path) -> dict[str, tuple[int, ...]]:

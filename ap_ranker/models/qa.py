@@ -84,7 +84,9 @@ class ConvolvedPooling(nn.Module):
 def pooling_of(options: Options, state_size: int) -> Pooling:
     """f, by the options."""
     convolves = getattr(options, "cnn", hasattr(options, "filters"))
-    return ConvolvedPooling(state_size, options.filters, options.window) if convolves else POOLINGS[options.pooling]
+    if convolves:
+        return ConvolvedPooling(state_size, options.filters, options.window)
+    return POOLINGS[options.pooling]
 
 
 class QALSTM(Siamese):

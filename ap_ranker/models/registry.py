@@ -58,5 +58,7 @@ def build_model(name: str, inputs: Inputs, options: Mapping[str, Any]) -> Answer
 
 def count_parameters(model: AnswerModel) -> int:
     """Number of learnt parameters without the word vectors, whose number depends on the data."""
-    vectors = 0 if model.embedding is None else model.embedding.vectors.weight.numel()
+    vectors = 0
+    if model.embedding is not None:
+        vectors = model.embedding.vectors.weight.numel()
     return sum(parameter.numel() for parameter in model.parameters()) - vectors

@@ -46,7 +46,9 @@ class Layer:
 
 
 def _layers(stored: Any) -> Any:
-    return tuple(read_fields(Layer, each, "a layer") for each in stored) if isinstance(stored, list) else stored
+    if isinstance(stored, list):
+        return tuple(read_fields(Layer, each, "a layer") for each in stored)
+    return stored
 
 
 Layers = Annotated[tuple[Layer, ...], BeforeValidator(_layers)]
@@ -205,7 +207,9 @@ def modules_of(folder: Path) -> Iterator[tuple[str, Path]]:
     for module in read_json(folder / "modules.json", []):
         kind = _kind(module["type"])
         place = _within(folder, module["path"])
-        routes = read_json(place / "router_config.json", {}) if kind == "Router" else {}
+        routes = {}
+        if kind == "Router":
+            routes = read_json(place / "router_config.json", {})
         shared, *others = [*routes.get("structure", {}).values()] or [None]
         if shared is None or any(other != shared for other in others):
             yield kind, place
@@ -233,7 +237,9 @@ def _last_name(dotted: Any) -> str:
 
 def _kind(dotted: Any) -> str:
     """A module's name; with its place if that is code of the encoder's own, which may do anything."""
-    return _last_name(dotted) if str(dotted).startswith(("sentence_transformers.", "pylate.")) else str(dotted)
+    if str(dotted).startswith(("sentence_transformers.", "pylate.")):
+        return _last_name(dotted)
+    return str(dotted)
 
 
 def _first(prompts: Mapping[str, str], names: tuple[str, ...]) -> str:
@@ -254,7 +260,9 @@ def _stored_layers(modules: Sequence[tuple[str, Path]], usual: str) -> Iterator[
     stage = "token_embeddings"
     normalized = False
     for kind, place in modules:
-        config = read_json(place / "config.json", {}) if kind in ("Dense", "Normalize") else {}
+        config = {}
+        if kind in ("Dense", "Normalize"):
+            config = read_json(place / "config.json", {})
         before = config.get("module_input_name") or usual
         after = config.get("module_output_name") or before
         if (kind in ("Dense", "Normalize") and {before, after} != {stage}) or (kind == "Pooling" and normalized):

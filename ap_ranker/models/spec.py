@@ -49,7 +49,9 @@ class Option:
         is_kind = isinstance(value, allowed) and isinstance(value, bool) == (kind is bool)
         if is_kind and (not is_number or self.least <= value <= self.most):  # NaN is in no range
             return ""
-        return f"{kind.__name__} from {self.least:,} to {self.most:,}" if is_number else kind.__name__
+        if is_number:
+            return f"{kind.__name__} from {self.least:,} to {self.most:,}"
+        return kind.__name__
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,9 @@ class TransformerEncoder(nn.Module):
                 read = rounded(self._read(TokenBatch(batch.ids[new], whole[new]), stored=False))
             hidden[new] = read.to(hidden)
             store.add({texts[row]: each[: lengths[row]] for row, each in zip(new, read, strict=True)})
-        return hidden if self._last is None else self._read(batch, stored=False, below=hidden)
+        if self._last is None:
+            return hidden
+        return self._read(batch, stored=False, below=hidden)
 
 
 def _inserted(values: Tensor, place: int, new: Tensor) -> Tensor:

@@ -150,7 +150,9 @@ class BM25:
         all scores of a question of more than `LONGEST` words are scaled down to so many. `factors` multiply terms.
         """
         asked = asked_words(question, self.language)
-        vocabulary = self._index.vocab_dict if self._index is not None else {}
+        vocabulary = {}
+        if self._index is not None:
+            vocabulary = self._index.vocab_dict
         read = [ways_of(word, self.language, vocabulary) for word in asked]
         known = [ways for ways in read if ways]
         n_unknown = len(read) - len(known)

@@ -93,7 +93,9 @@ class EncodingCache:
             new = [index for index in range(len(texts)) if index not in cached]
             claimed = {texts[index] for index in new}
             self._encoding |= claimed
-        parts = [([*cached], QuantizedStates.joined([*cached.values()]))] if cached else []
+        parts = []
+        if cached:
+            parts = [([*cached], QuantizedStates.joined([*cached.values()]))]
         try:
             if new:
                 encoded = QuantizedStates.quantize(encode(new), self.dtype or StateDtype.float32)

@@ -262,7 +262,9 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
     version = values.pop("format_version", None)
     values.setdefault("reading_version", 2)  # of a checkpoint from before it was written
     model = values.get("model")
-    expected = MODELS[model].format_version if isinstance(model, str) and model in MODELS else 1
+    expected = 1
+    if isinstance(model, str) and model in MODELS:
+        expected = MODELS[model].format_version
     if version != expected:
         advice = "Update ap-ranker."
         if isinstance(version, int) and version < expected:
@@ -325,7 +327,9 @@ def _check_sizes(
     config: CheckpointConfig, inputs: Inputs, largest_id: int, shapes: Shapes, folder: Path, linked: Path | None
 ) -> None:
     """Check that the weights fit the configured model, before memory is allocated for it."""
-    others = stored_shapes(SentenceFiles.read(linked).transformer) if linked else {}
+    others = {}
+    if linked:
+        others = stored_shapes(SentenceFiles.read(linked).transformer)
     path = folder / CONFIG
     if (config.encoder is not None) != MODELS[config.model].pretrained:
         expected, found = ("an encoder", "none") if config.encoder is None else ("no encoder", "one")
@@ -363,7 +367,9 @@ def trained_lines(questions: Iterable[str], before: Path | None = None) -> str:
 def find_trained(folder: Path, questions: Sequence[str], name: str = TRAINED_QUESTIONS) -> list[bool] | None:
     """Whether a checkpoint has learnt from each question, or by another file of hashes; `None` without such a file."""
     known = _trained(folder, name)
-    return None if known is None else [_hash(question) in known for question in questions]
+    if known is None:
+        return None
+    return [_hash(question) in known for question in questions]
 
 
 def trained_forms(questions: Iterable[str], before: Path | None = None) -> bytes:

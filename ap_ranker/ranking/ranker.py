@@ -116,19 +116,25 @@ class Ranker(TextEncoder):
 
     def seen_in_training(self, questions: Sequence[str]) -> list[bool] | None:
         """Whether the checkpoint has learnt from each question; `None` if that is unknown, as for `find_trained`."""
-        return None if self._loaded is None else find_trained(self._loaded.folder, questions)
+        if self._loaded is None:
+            return None
+        return find_trained(self._loaded.folder, questions)
 
     def near_training(self, questions: Sequence[str]) -> list[bool] | None:
         """Whether each question is one that the checkpoint has learnt from, or a near copy of one; `None` as above."""
         seen = self.seen_in_training(questions)
-        forms = None if self._loaded is None else read_trained_forms(self._loaded.folder)
+        forms = None
+        if self._loaded is not None:
+            forms = read_trained_forms(self._loaded.folder)
         if seen is None or forms is None:
             return seen
         return [is_seen or forms.has(text) for is_seen, text in zip(seen, questions, strict=True)]
 
     def chosen_by(self, questions: Sequence[str]) -> list[bool] | None:
         """Whether each question is one that chose the checkpoint's epoch and weights; `None` as above."""
-        return None if self._loaded is None else find_trained(self._loaded.folder, questions, DEV_QUESTIONS)
+        if self._loaded is None:
+            return None
+        return find_trained(self._loaded.folder, questions, DEV_QUESTIONS)
 
     def rank(
         self,
@@ -261,7 +267,9 @@ class Ranker(TextEncoder):
         """
         if wordings is not None and len(wordings) != len(answers):
             raise ValueError(f"wordings must be {len(answers)} lists, one for each candidate, but got {len(wordings)}")
-        bm25 = None if bm25_scores is None else np.asarray(bm25_scores, dtype=np.float64)
+        bm25 = None
+        if bm25_scores is not None:
+            bm25 = np.asarray(bm25_scores, dtype=np.float64)
         if bm25 is not None and (bm25.shape != (len(answers),) or not np.isfinite(bm25).all()):
             raise ValueError(f"BM25's scores must be {len(answers)} finite numbers, but got {bm25_scores}")
         check_number("batch_size", batch_size, 1)

@@ -125,7 +125,9 @@ class Encodings:
     @classmethod
     def begin(cls, folder: Path, manifest: Manifest) -> Encodings:
         """Create a folder of encodings, or open an existing one; several processes may do so at once."""
-        files = [file.name for file in folder.iterdir() if file.name[0] != "."] if folder.is_dir() else []
+        files = []
+        if folder.is_dir():
+            files = [file.name for file in folder.iterdir() if file.name[0] != "."]
         if folder.is_file() or (files and DATABASE not in files):
             others = one_line(", ".join(files), 80) or "a file"
             raise InputError(f"{folder}: expected a new folder, or one with {DATABASE}, found {others}.")

@@ -235,7 +235,9 @@ class TextEncoder:
             return self._vectors(parts)[_inverse(order)]
 
         # States of a cache are rounded: their vectors are not to be kept as if they were exact.
-        return embed(texts) if self.cache is not None else self._outliving_vectors("answers", texts, embed)
+        if self.cache is not None:
+            return embed(texts)
+        return self._outliving_vectors("answers", texts, embed)
 
     @torch.inference_mode()
     def embed_wordings(self, texts: Sequence[str]) -> Tensor:
@@ -275,7 +277,9 @@ class TextEncoder:
     def encode_question(self, text: str) -> States:
         """States of one question; one of the last questions is not encoded again."""
         encode = self.encode_questions
-        return self._loaded.questions.get(text, encode) if self._loaded else encode([text])
+        if self._loaded:
+            return self._loaded.questions.get(text, encode)
+        return encode([text])
 
     def encode_ahead(self, texts: Sequence[str]) -> None:
         """Encode together some questions that will be ranked next; without a checkpoint, nothing is kept of them."""

@@ -325,7 +325,9 @@ class KnownWordings:
         """The documents of which a question, without prefix and suffix, is a known wording, word for word."""
         by_key = self._latest("rows", rows, _by_key)
         found = {row for key in question_keys(question) for row in by_key.get(key, ())}
-        return None if not found else Leg(np.array(sorted(found), np.int64), np.ones(len(found), np.float32))
+        if not found:
+            return None
+        return Leg(np.array(sorted(found), np.int64), np.ones(len(found), np.float32))
 
     def _latest(self, name: str, rows: WordingRows, make: Callable[[Pairs], Any], *more: object) -> Any:
         """What was made of the rows of documents with their wordings; made anew if any of its sources is another."""

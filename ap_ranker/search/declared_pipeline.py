@@ -93,7 +93,9 @@ class DeclaredPipeline:
         outputs = declared.get("outputs")
         query = inputs.get("query") if isinstance(inputs, dict) else None
         query = query if isinstance(query, list) else [query]
-        documents = outputs.get("documents") if isinstance(outputs, dict) else None
+        documents = None
+        if isinstance(outputs, dict):
+            documents = outputs.get("documents")
         takes = _sockets(pipeline.inputs(True))
         gives = _sockets(pipeline.outputs(True))
         last, _, socket = str(documents).partition(".")

@@ -185,9 +185,9 @@ def _training(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
     if further >= needed:
         yield Finding(f"Nothing was trained; there are {asked:,} questions to learn from.", f"Train: {train}")
         return
-    without = (
-        "Nothing was trained" if refused is None else f"{CHECKPOINT} learnt from {learnt:,} and is not recommended"
-    )
+    without = "Nothing was trained"
+    if refused is not None:
+        without = f"{CHECKPOINT} learnt from {learnt:,} and is not recommended"
     yield Finding(f"{without}. It is worth trying from {needed:,} questions of users; there are {further:,}.")
 
 

@@ -148,7 +148,9 @@ def _set_aside(data: Dataset, live: Ranker) -> tuple[Dataset, Dataset]:
     new = [each for each in data.questions if each.text not in near]
     # Whatever their order in the file.
     new.sort(key=lambda each: (sha256(question_key(each.text).encode("utf-8", "replace")).digest(), each.text))
-    groups = near_groups([each.text for each in new]).tolist() if new else []
+    groups = []
+    if new:
+        groups = near_groups([each.text for each in new]).tolist()
     new = list(dict(zip(groups, new, strict=True)).values())  # one of those that are near to each other
     if len(new) < 2:
         raise InputError(
@@ -164,4 +166,6 @@ def _set_aside(data: Dataset, live: Ranker) -> tuple[Dataset, Dataset]:
 def _promised(ranker: Ranker) -> set[float]:
     """The target precisions that a checkpoint is calibrated for with questions."""
     served = ranker.decider().served
-    return set() if served is None or served.basis is Basis.PRIOR else set(map(float, served.thresholds))
+    if served is None or served.basis is Basis.PRIOR:
+        return set()
+    return set(map(float, served.thresholds))

@@ -165,7 +165,9 @@ def set_up(
             "Expected documents to search, found none. Name a FAQ or a folder with --documents, or a pipeline whose "
             "store `ap-ranker index` has filled with --pipeline."
         )
-    watched = None if documents is None else WatchedFolder(documents, columns, overlay)
+    watched = None
+    if documents is not None:
+        watched = WatchedFolder(documents, columns, overlay)
     if watched is not None:
         watched.read()
     setup = SearchSetup(pipeline or BY_WORDS, watched, match, wordings, limits, synonyms=synonyms, keep=keep)

@@ -48,7 +48,9 @@ def source_of(document: Document) -> Source | None:
 
 
 def _text(value: Any) -> str | None:
-    return " ".join(value.split()) or None if isinstance(value, str) else None
+    if isinstance(value, str):
+        return " ".join(value.split()) or None
+    return None
 
 
 def _is_web(url: str | None) -> bool:

@@ -222,7 +222,9 @@ def _watched_documents(search: DeclaredPipeline, setup: SearchSetup) -> list[_Wa
     indexed = [part for part in parts if isinstance(part, ElasticsearchFAQRetriever)]
     if setup.documents is not None:
         is_watched = bool(in_memory or indexed)
-        return [_WatchedDocuments(setup.documents, setup.match, in_memory, indexed)] if is_watched else []
+        if is_watched:
+            return [_WatchedDocuments(setup.documents, setup.match, in_memory, indexed)]
+        return []
     named = [(store, Path(store.documents)) for store in in_memory if store.documents is not None]
     watched = [_WatchedDocuments(WatchedFolder(path), Match(store.match), [store]) for store, path in named]
     for each in watched:

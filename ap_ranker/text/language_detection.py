@@ -41,7 +41,9 @@ _SAMPLE = 200
 def detect_language(text: str) -> str | None:
     """The code in `LANGUAGES` of a text's language, by its beginning; `None` if unclear, as of few words or noise."""
     code, confidence = _identifier().classify(text[:_READ])
-    return code if confidence >= MIN_CONFIDENCE and code != _NO_LANGUAGE else None
+    if confidence >= MIN_CONFIDENCE and code != _NO_LANGUAGE:
+        return code
+    return None
 
 
 def main_language(texts: Iterable[str]) -> str | None:

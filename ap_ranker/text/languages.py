@@ -95,7 +95,9 @@ def stem(word: str, language: str) -> str:
     """The stem of a lower-cased word; `language` is one that passes `check_language`. A Thai word is its stem."""
     if language == THAI:
         return word
-    return _stem(word, language) if len(word) <= LONGEST_KEPT else _stem.__wrapped__(word, language)
+    if len(word) <= LONGEST_KEPT:
+        return _stem(word, language)
+    return _stem.__wrapped__(word, language)
 
 
 @lru_cache(maxsize=2**17)  # InsuranceQA's 2.8 million words are 22,858 different ones: two seconds instead of a minute

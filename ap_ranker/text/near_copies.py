@@ -313,7 +313,9 @@ def _pair(one: int, other: int) -> int:
 
 
 def _hash(word: str) -> int:
-    return _kept_hash(word) if len(word) <= LONGEST_KEPT else _kept_hash.__wrapped__(word)
+    if len(word) <= LONGEST_KEPT:
+        return _kept_hash(word)
+    return _kept_hash.__wrapped__(word)
 
 
 @lru_cache(maxsize=2**17)

@@ -54,7 +54,9 @@ class NearestWords:
 
     def read(self, word: str) -> tuple[str, ...]:
         """One or two known words; none if no known word is near."""
-        return self._found(word) if LETTERS < len(word) <= LONGEST and _is_word(word) else ()
+        if LETTERS < len(word) <= LONGEST and _is_word(word):
+            return self._found(word)
+        return ()
 
     def _find(self, word: str) -> tuple[str, ...]:
         folded = _folded(word)

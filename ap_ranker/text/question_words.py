@@ -69,13 +69,19 @@ class Phrases:
 
     def at(self, words: Sequence[str], start: int = 0) -> int:
         """Number of words of the longest phrase that begins at this place."""
-        candidates = self._by_first.get(words[start], ()) if start < len(words) else ()
-        return max((len(one) for one in candidates if tuple(words[start : start + len(one)]) == one), default=0)
+        if start >= len(words):
+            return 0
+        phrases = self._by_first.get(words[start], ())
+        sizes = [len(phrase) for phrase in phrases if tuple(words[start : start + len(phrase)]) == phrase]
+        return max(sizes, default=0)
 
     def at_end(self, words: Sequence[str]) -> int:
         """Number of words of the longest phrase that the words end with."""
-        candidates = self._by_last.get(words[-1], ()) if words else ()
-        return max((len(one) for one in candidates if tuple(words[-len(one) :]) == one), default=0)
+        if not words:
+            return 0
+        phrases = self._by_last.get(words[-1], ())
+        sizes = [len(phrase) for phrase in phrases if tuple(words[-len(phrase) :]) == phrase]
+        return max(sizes, default=0)
 
 
 @dataclass(frozen=True)
@@ -225,7 +231,9 @@ def _split(text: str) -> Words:
 
 
 def _words_of(token: str) -> Words:
-    return _kept_words(token) if len(token) <= LONGEST_KEPT else _kept_words.__wrapped__(token)
+    if len(token) <= LONGEST_KEPT:
+        return _kept_words(token)
+    return _kept_words.__wrapped__(token)
 
 
 @lru_cache(maxsize=2**16)

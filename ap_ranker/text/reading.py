@@ -104,7 +104,9 @@ _table = _Table()
 def plain(text: str) -> str:
     """The text with plain characters; most texts are returned as they are."""
     text = softly_plain(text)
-    return normal_form("NFKC", text.replace(SOFT, "")) if SOFT in text else text
+    if SOFT in text:
+        return normal_form("NFKC", text.replace(SOFT, ""))
+    return text
 
 
 def softly_plain(text: str) -> str:
@@ -155,7 +157,9 @@ def look_alike(text: str) -> str:
     """A lower-cased plain text with one spelling of each letter."""
     if text.isascii():
         return text
-    return _look_alike(text) if len(text) <= LONGEST_KEPT else _look_alike.__wrapped__(text)
+    if len(text) <= LONGEST_KEPT:
+        return _look_alike(text)
+    return _look_alike.__wrapped__(text)
 
 
 @lru_cache(maxsize=2**16)
@@ -169,7 +173,9 @@ def fold(text: str) -> str:
     """A lower-cased text without accents; letters that have none of their own are written as in ASCII ("ø": "o")."""
     if text.isascii():
         return text
-    return _fold_letters(text) if len(text) <= LONGEST_KEPT else _fold_letters.__wrapped__(text)
+    if len(text) <= LONGEST_KEPT:
+        return _fold_letters(text)
+    return _fold_letters.__wrapped__(text)
 
 
 @lru_cache(maxsize=2**16)
@@ -294,7 +300,9 @@ def _without_letter(parts: list[str]) -> list[str]:
     kept: list[str] = []
     for place, part in enumerate(parts):
         number = parts[place + 1] if place + 1 < len(parts) else ""
-        most = MOST_LETTERS_OF_CODE if len(number) >= LEAST_DIGITS_OF_CODE else 1
+        most = 1
+        if len(number) >= LEAST_DIGITS_OF_CODE:
+            most = MOST_LETTERS_OF_CODE
         if not (number.isdigit() and part.isalpha() and len(part) <= most):
             kept.append(part)
     return kept
@@ -319,7 +327,9 @@ def _joined(token: str) -> list[str] | None:
         return [*filter(None, (number[1], f"{number[2]}.{number[3]}", number[4]))]
     joined = _JOINT.sub("", token)
     is_range = joined.isdigit() and ("." in token or len(joined) < DIGITS_JOINED)
-    return None if is_range or len(joined) > MOST_JOINED or _ELISION.match(token) else [joined]
+    if is_range or len(joined) > MOST_JOINED or _ELISION.match(token):
+        return None
+    return [joined]
 
 
 def _spellings(word: str, language: str | None) -> tuple[str, str, str, str]:
@@ -334,7 +344,9 @@ def _spellings(word: str, language: str | None) -> tuple[str, str, str, str]:
 
 def _fold(word: str, turkish: bool) -> str:
     """Without accents; the Turkish ı is another letter than i, unless the other letters lack their marks, too."""
-    return "ı".join(map(fold, word.split("ı"))) if turkish and not TURKISH & set(word) else fold(word)
+    if turkish and not TURKISH & set(word):
+        return "ı".join(map(fold, word.split("ı")))
+    return fold(word)
 
 
 def _stem(word: str, language: str | None) -> str:
@@ -389,7 +401,9 @@ def question_keys(text: str) -> tuple[str, ...]:
 
     Two questions are the same word for word if they share a key.
     """
-    words = [*dict.fromkeys(_CAPITAL_I.findall(text))] if "I" in text else []
+    words = []
+    if "I" in text:
+        words = [*dict.fromkeys(_CAPITAL_I.findall(text))]
     if not words:
         return (question_key(text),)
     some = (
@@ -434,7 +448,9 @@ def without_repetition(text: str) -> str:
         shorter = _period(words[:-1])
         if 2 * shorter <= len(words) - 1 and words[-1 - shorter].startswith(words[-1]):
             period = shorter
-    return text if 2 * period > len(words) else text[: matches[period].start()].rstrip(_SEPARATORS)
+    if 2 * period > len(words):
+        return text
+    return text[: matches[period].start()].rstrip(_SEPARATORS)
 
 
 def _period(words: list[str]) -> int:

@@ -81,7 +81,9 @@ def _replaced(words: Words, places: Sequence[tuple[int, int, tuple[Words, ...]]]
 
 def _keys(words: Words, language: str | None) -> Words:
     alike = tuple(map(look_alike, words))
-    return alike if language is None else tuple(stem(word, language) for word in alike)
+    if language is None:
+        return alike
+    return tuple(stem(word, language) for word in alike)
 
 
 def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:

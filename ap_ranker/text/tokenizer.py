@@ -88,7 +88,9 @@ def _plain(text: str) -> str:
 
 def _spaced(text: str) -> str:
     """A plain text with spaces around symbols and around the characters of scripts without spaces."""
-    return text if text.isascii() else _UNSPACED_CHARACTER.sub(r" \g<0> ", symbols_apart(text))
+    if text.isascii():
+        return text
+    return _UNSPACED_CHARACTER.sub(r" \g<0> ", symbols_apart(text))
 
 
 def _split(text: str) -> list[str]:
@@ -362,7 +364,9 @@ class WordsOfTexts:
         exchanged = (letters[:i] + letters[i + 1] + letters[i] + letters[i + 2 :] for i in range(len(letters) - 1))
         if known := [each for each in exchanged if each in self._order]:
             return min(known, key=self._order.__getitem__)
-        return word if all(self._frequency[row] for row in rows) else " ".join(self._nearest.read(letters)) or word
+        if all(self._frequency[row] for row in rows):
+            return word
+        return " ".join(self._nearest.read(letters)) or word
 
 
 def _word_level(vocabulary: dict[str, int]) -> Tokenizer:

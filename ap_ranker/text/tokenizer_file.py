@@ -323,7 +323,9 @@ def _kind_of_model(model: Mapping[str, Any]) -> Any:
         return "Unigram"
     if "merges" in model:
         return "BPE"
-    return "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
+    if "max_input_chars_per_word" in model:
+        return "WordPiece"
+    return "WordLevel"
 
 
 # --- the file ---

@@ -42,8 +42,10 @@ def with_answer_sentences(data: Dataset) -> Dataset:
             named = [Question(f"sentence-{row}-{i}", sentence, (row,)) for i, sentence in enumerate(sentences)]
             added += [question for question in named if question.text.casefold() not in existing]
     # An answer's text may include its stored question.
-    withheld = near_any({question.text for question in added}, data.withheld) if data.withheld else ()
-    return replace(data, questions=[*data.questions, *(each for each in added if each.text not in withheld)])
+    if data.withheld:
+        withheld = near_any({question.text for question in added}, data.withheld)
+        added = [question for question in added if question.text not in withheld]
+    return replace(data, questions=[*data.questions, *added])
 
 
 def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequence[str]], seed: int) -> list[str]:

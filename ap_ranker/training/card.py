@@ -124,4 +124,6 @@ def card_with_calibration(folder: Path, section: str) -> str | None:
     card = decode(content, path)  # read_text would change the line ends
     before, begin, rest = card.partition(BEGIN)
     _, end, after = rest.partition(END)
-    return f"{before}{section}{after}" if begin and end else f"{card.rstrip()}\n\n{section}\n"
+    if begin and end:
+        return f"{before}{section}{after}"
+    return f"{card.rstrip()}\n\n{section}\n"

@@ -228,7 +228,9 @@ def _near_copies(evaluation_set: EvaluationSet, data: Dataset) -> np.ndarray:
 def _measures(reports: Sequence[EvaluationReport], kind: str) -> dict[str, list[float]]:
     """Measure -> its values on the questions of a kind, one per seed; none without such questions."""
     means = [values for report in reports if (values := report.means_of(kind, report.model_each))]
-    return {measure: [values[measure] for values in means] for measure in MEASURES} if means else {}
+    if means:
+        return {measure: [values[measure] for values in means] for measure in MEASURES}
+    return {}
 
 
 def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:

@@ -147,7 +147,9 @@ class TrainingConfig:
     def model_options(self) -> dict[str, Any]:
         """All options of the model, with their defaults."""
         spec = model_spec(self.model)
-        theirs = {"dropout": spec.recipe.dropout} if self.recipe == "paper" and "dropout" in spec.options else {}
+        theirs = {}
+        if self.recipe == "paper" and "dropout" in spec.options:
+            theirs = {"dropout": spec.recipe.dropout}
         options = complete_options(self.model, {**theirs, **self.options})
         return options | ({"frozen": True, "trained_layers": 0} if self.effort == "quick" else {})
 
@@ -196,13 +198,19 @@ class TrainingConfig:
     def learns_from_sentences(self, pairs: int) -> bool:
         """Whether answer sentences are used, given the number of question-answer pairs."""
         by_default = self.recipe == "ours" and pairs < FEW_PAIRS and not model_spec(self.model).pretrained
-        return by_default if self.answer_sentences is None else self.answer_sentences
+        if self.answer_sentences is None:
+            return by_default
+        return self.answer_sentences
 
     def questions_to_make(self, questions: int) -> int:
         """Number of questions to make for a student, given the number of those that it has."""
-        missing = 0 if model_spec(self.model).pretrained else max(0, ENOUGH_QUESTIONS - questions)
+        missing = 0
+        if not model_spec(self.model).pretrained:
+            missing = max(0, ENOUGH_QUESTIONS - questions)
         by_default = min(missing, MADE_OF_ONE * questions)
-        return by_default if self.augmented_questions is None else self.augmented_questions
+        if self.augmented_questions is None:
+            return by_default
+        return self.augmented_questions
 
 
 def read_training_config(path: Path | None, overrides: Mapping[str, Any]) -> TrainingConfig:
@@ -212,7 +220,9 @@ def read_training_config(path: Path | None, overrides: Mapping[str, Any]) -> Tra
     """
     given = {name: value for name, value in overrides.items() if value is not None}
     config = TrainingConfig(**given)  # first, so that no file is blamed for what the command line says
-    return config if path is None else read_fields(TrainingConfig, {**read_settings(path), **given}, path)
+    if path is None:
+        return config
+    return read_fields(TrainingConfig, {**read_settings(path), **given}, path)
 
 
 def read_settings(path: Path) -> dict[str, Any]:

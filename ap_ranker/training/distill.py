@@ -60,12 +60,18 @@ def distill(
         if isinstance(ranker, Ranker):
             vectors = find_vectors(named, size, on_progress) or vectors_of_teacher(ranker, size, on_progress)
         else:
-            encoder = ranker.source.removeprefix("bi-") if isinstance(ranker, BiEncoder) else "encoder"
+            encoder = "encoder"
+            if isinstance(ranker, BiEncoder):
+                encoder = ranker.source.removeprefix("bi-")
             vectors = find_vectors(named or encoder, size, on_progress)
-    count = 0 if data.judged else config.questions_to_make(len(data.questions) + len(questions))
+    count = 0
+    if not data.judged:
+        count = config.questions_to_make(len(data.questions) + len(questions))
     made: list[str] = []
     if count:
-        neighbours = find_neighbours(data, vectors, config.vocabulary_from_vectors) if vectors else {}
+        neighbours = {}
+        if vectors:
+            neighbours = find_neighbours(data, vectors, config.vocabulary_from_vectors)
         made = augmented_questions(data, count, neighbours, config.seed)
     taught = Teacher(ranker, [*questions, *made])
     return train(

@@ -151,7 +151,9 @@ class EncoderVectors:
     def dimensions(self) -> int:
         """D, the length of a vector."""
         width = self.embed(["a"]).shape[1]
-        return min(self.size or width, width) if self.static else min(self.size or MAX_SIZE, MAX_SIZE, width)
+        if self.static:
+            return min(self.size or width, width)
+        return min(self.size or MAX_SIZE, MAX_SIZE, width)
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
         """(V, D) float32: the vector of each word, most frequent first; 0 for padding, noise for unknown."""

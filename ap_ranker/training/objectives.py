@@ -113,7 +113,9 @@ def distillation(batch: ScoredBatch) -> Tensor:
     log_p = wanted.log_softmax(dim=1)
     terms = p * (log_p - found.log_softmax(dim=1)).masked_fill(~known, 0.0)
     divergence = terms.sum(dim=1).mean() * softness**2
-    return divergence if weight == 1.0 else weight * divergence + (1 - weight) * softmax(batch)
+    if weight == 1.0:
+        return divergence
+    return weight * divergence + (1 - weight) * softmax(batch)
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,9 @@ class BiEncoder:
         question's own."""
         answers = asked.dataset.answers
         rows = range(len(asked.dataset.answers))
-        known = [(row, text) for row in rows for text in answers[row].wordings] if wordings else []
+        known = []
+        if wordings:
+            known = [(row, text) for row in rows for text in answers[row].wordings]
         keys = np.array([question_key(text) for _, text in known])
         entries = np.array([row for row, _ in known], int)
         started = time.perf_counter()
@@ -128,7 +130,9 @@ class CrossEncoder:
         self.source = f"cross-encoder:{folder}"
         self.untrained = folder
         self.device = device
-        own: dict[str, Any] = {} if ready else {"num_labels": 1, "max_length": MAX_TOKENS}
+        own: dict[str, Any] = {}
+        if not ready:
+            own = {"num_labels": 1, "max_length": MAX_TOKENS}
         self.model = Library(str(folder), device=str(device), **own, **_options(folder))
         # The library gives random weights to what a model of texts lacks.
         is_none = ready and str(self.model.config.architectures).endswith(("Model']", "ForMaskedLM']"))

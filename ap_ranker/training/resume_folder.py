@@ -121,7 +121,9 @@ class ResumeFolder(TrainerCallback):
         """Keep what a run is made of; InputError if the one that it resumes is made of something else."""
         notes = self.folder / "run.json"
         advice = "Give the same ones, or remove this folder to start over."
-        kept = json.loads(notes.read_text(encoding="utf-8")) if self._resumes and notes.is_file() else {}
+        kept = {}
+        if self._resumes and notes.is_file():
+            kept = json.loads(notes.read_text(encoding="utf-8"))
         ends = {name: run[name] for name in ("epochs", "patience")}  # it may end earlier or later
         check_same({**kept, **ends}, run, self.folder, advice)
         if process_number() == 0:
@@ -166,7 +168,9 @@ class ResumeFolder(TrainerCallback):
 
 def seconds_so_far(state: Path | None) -> float:
     """Duration of the run up to this state, in seconds."""
-    history = TrainerState.load_from_json(str(state / _NOTES)).log_history if state else []
+    history = []
+    if state:
+        history = TrainerState.load_from_json(str(state / _NOTES)).log_history
     return max((entry[SECONDS] for entry in history if SECONDS in entry), default=0.0)
 
 

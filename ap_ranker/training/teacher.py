@@ -111,7 +111,9 @@ class Teacher:
         found: Iterator[tuple[int, ...]] = iter(())
         if free.questions:
             ranker = self._ranker
-            retriever = ranker if isinstance(ranker, Ranker) and ranker.has_vectors else None
+            retriever = None
+            if isinstance(ranker, Ranker) and ranker.has_vectors:
+                retriever = ranker
             everything = EvaluationSet(free, unanswerable=True, language=language, retriever=retriever)
             found = iter(everything.pools)
             if isinstance(ranker, CrossEncoder):

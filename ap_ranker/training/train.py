@@ -258,7 +258,9 @@ def train_or_load(
 def _weights_read(config: TrainingConfig, start: Ranker | None) -> str | None:
     """A hash of the weights that a run begins with: those that do not learn are in no state of it."""
     encoder = config.model_options.get("encoder")
-    return start.fingerprint if start else encoder and encoder_hash(find_encoder(encoder))
+    if start:
+        return start.fingerprint
+    return encoder and encoder_hash(find_encoder(encoder))
 
 
 def _options(config: TrainingConfig, data: Dataset, objective: ObjectiveSpec) -> dict[str, Any]:
@@ -361,7 +363,9 @@ def _epoch(number: int, dev: EvaluationSet, ranker: Ranker, on_progress: Progres
 
 def _machine(device: torch.device) -> str:
     threads = torch.get_num_threads()
-    return device.type if device.type != "cpu" else f"CPU, {'one thread' if threads == 1 else f'{threads} threads'}"
+    if device.type != "cpu":
+        return device.type
+    return f"CPU, {'one thread' if threads == 1 else f'{threads} threads'}"
 
 
 def _judged_candidates(

@@ -212,7 +212,9 @@ class AnswerTrainer(Trainer):
 
 
 def _arguments(states: ResumeFolder, config: TrainingConfig, recipe: Recipe, device: torch.device) -> TrainingArguments:
-    precision = config.mixed_precision if device.type == "cuda" else "off"
+    precision = "off"
+    if device.type == "cuda":
+        precision = config.mixed_precision
     if precision == "auto" and torch.cuda.is_bf16_supported(including_emulation=False):
         precision = "bf16"
     return OnOneDevice(

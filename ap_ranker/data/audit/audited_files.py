@@ -141,15 +141,21 @@ def read_data(
             layout = reader.find_layout(table)
             has_pools = path.is_dir() and file == own[split] and layout == Layout.by_id
             pools = reader.find_pools(path, split) if has_pools else None
-            pooled = read_columns(pools, "qid", "candidate_ids") if pools else None
+            pooled = None
+            if pools:
+                pooled = read_columns(pools, "qid", "candidate_ids")
             files.append(QuestionFile(split, layout, table, pooled))
     if not files:
         raise reader.missing_split(path, *reader.SPLITS)
     by_id = next((file.table.path for file in files if file.layout == Layout.by_id), None)
-    stored = read_columns(answers or reader.find_answers(by_id), "aid", "answer") if by_id else None
+    stored = None
+    if by_id:
+        stored = read_columns(answers or reader.find_answers(by_id), "aid", "answer")
     return Data(files, stored, max_tokens)
 
 
 def right_ids(row: Row) -> list[str]:
     """The ids of a question's right answers; none if it is marked as unanswerable."""
-    return [] if row.get("answerable").lower() in reader.UNANSWERABLE else row.get("answer_ids").split()
+    if row.get("answerable").lower() in reader.UNANSWERABLE:
+        return []
+    return row.get("answer_ids").split()

@@ -119,7 +119,9 @@ def _ids(data: Data) -> Iterator[Fault]:
     for table, column, judged in tables:
         yield from _repeated_ids(table, column, judged=judged) if table else ()
     for file in data.files:
-        rows = [row for row in file.table.rows if row.get("question")] if file.layout != Layout.by_id else []
+        rows = []
+        if file.layout != Layout.by_id:
+            rows = [row for row in file.table.rows if row.get("question")]
         for first, row in repeats(rows, lambda row: row.get("qid")):
             other = first.get("question")
             text = row.get("question")
@@ -147,7 +149,9 @@ def _answers_by_id(data: Data) -> Iterator[Fault]:
     for file in data.files:
         if file.layout != Layout.by_id:
             continue
-        pools = {row.get("qid"): row.get("candidate_ids").split() for row in file.pools.rows} if file.pools else {}
+        pools = {}
+        if file.pools:
+            pools = {row.get("qid"): row.get("candidate_ids").split() for row in file.pools.rows}
         for row in file.table.rows:
             qid = row.get("qid")
             right = list(dict.fromkeys(right_ids(row)))
@@ -260,7 +264,9 @@ def _leaks(data: Data) -> Iterator[Fault]:
         for asked in others:
             yield "leaked-question", asked.place, f"{quote(asked.text)}, {first.split}: {first.place}"
     several = len({one.split for one in earliest}) > 1
-    near = near_earlier([asked.text for asked in earliest]) if several else {}
+    near = {}
+    if several:
+        near = near_earlier([asked.text for asked in earliest])
     for place, earlier in near.items():
         source = earliest[earlier]
         later = earliest[place]

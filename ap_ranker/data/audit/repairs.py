@@ -44,7 +44,9 @@ def _strip_html(text: str) -> str:
     end = text.rfind("-->") + 3 if "-->" in text else 0  # no comment ends behind it, where none need be looked for
     parts = ((_TAG_OR_COMMENT, text[:end]), (_TAG, text[end:]))
     stripped = "".join(tags.sub(lambda tag: "" if tag["inline"] else " ", part) for tags, part in parts)
-    return text if stripped == text else re.sub(" {2,}", " ", stripped).strip()
+    if stripped == text:
+        return text
+    return re.sub(" {2,}", " ", stripped).strip()
 
 
 REPAIRS: dict[str, Callable[[str], str]] = {

@@ -68,7 +68,9 @@ def convert_export(content: bytes, path: Path) -> Converted:
             addresses[letters(title)] = str(_value(record, system["url"]) or "")
     faults = [("", f"{count:,} articles {why}.") for why, count in left_out.items()]
     page = read_page("".join(parts))
-    advice = f", but {' '.join(why for _, why in faults)}".removesuffix(".") if faults else ""
+    advice = ""
+    if faults:
+        advice = f", but {' '.join(why for _, why in faults)}".removesuffix(".")
     return replace(page, articles=addresses, faults=[*page.faults, *faults], advice=advice)
 
 

@@ -88,7 +88,9 @@ def query_data(document: Document, key: str | None) -> Mapping[str, Any]:
     :returns: The data; empty if they are those of another query. Data that name no query are those of any.
     """
     found = document.meta.get(QUERY_DATA)
-    return found if isinstance(found, dict) and found.get(_QUERY) in (None, key) else {}
+    if isinstance(found, dict) and found.get(_QUERY) in (None, key):
+        return found
+    return {}
 
 
 def decision_of(documents: Sequence[Document], key: str) -> Decision | None:
@@ -252,7 +254,9 @@ class CandidateReader:
         if stored or paths is not None:
             files = self.wordings(paths)
             for place, document in enumerate(documents):
-                known = own_wordings(document) if paths is not None or document.id in stored else []
+                known = []
+                if paths is not None or document.id in stored:
+                    known = own_wordings(document)
                 if files is not NO_WORDINGS:
                     known += files.of(*names_in_files(document))
                 wordings[place] = tuple(map(self._as_question, known))

@@ -275,7 +275,9 @@ class BM25SDocumentStore(StoredDocuments):
             return self._find(legs, filters, top_k, rank_all, key, wordings=wordings, scale=scale, told=told)
 
     def _find(self, legs: Sequence[Leg], *limits: Any, told: bool = False, **options: Any) -> Found:
-        meta = {STORED_QUESTION: True} if told or self.documents is not None else {}
+        meta = {}
+        if told or self.documents is not None:
+            meta = {STORED_QUESTION: True}
         if (wordings := options.get("wordings")) is not None and len(wordings.rows):
             meta[WORDINGS_COUNT] = True
         return find(self._shared.documents, meta, legs, *limits, **options)
@@ -350,7 +352,9 @@ class BM25SDocumentStore(StoredDocuments):
     def _transaction(self, *, write: bool = False) -> Iterator[Documents]:
         shared = self._shared
         with shared.lock:
-            source = None if self.documents is None else f"{self.documents} (match: {self.match})"
+            source = None
+            if self.documents is not None:
+                source = f"{self.documents} (match: {self.match})"
             if source is not None and shared.source is None:
                 read = [to_document(entry, Match(self.match)) for entry in read_entries(Path(str(self.documents)))]
                 for document in {document.id: document for document in read}.values():

@@ -235,7 +235,9 @@ class ElasticsearchFAQStore:
 
     def _connect(self) -> Elasticsearch:
         key = None if self.api_key is None else self.api_key.resolve_value()
-        key_id = None if self.api_key_id is None else self.api_key_id.resolve_value()
+        key_id = None
+        if self.api_key_id is not None:
+            key_id = self.api_key_id.resolve_value()
         if key_id and not key:
             raise InputError(
                 "Expected api_key beside api_key_id, found none. Set ELASTIC_API_KEY, or leave ELASTIC_API_KEY_ID out."

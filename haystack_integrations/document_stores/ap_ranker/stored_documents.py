@@ -169,7 +169,9 @@ class StoredDocuments(ABC):
         if rows:
             on_progress(len(rows), len(rows))
         with self._transaction() as documents:
-            return None if documents.not_embedded_by(origin) else documents.revision()
+            if documents.not_embedded_by(origin):
+                return None
+            return documents.revision()
 
     def document_ids(self) -> set[str]:
         """The ids of all documents."""

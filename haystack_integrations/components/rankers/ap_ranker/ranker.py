@@ -186,7 +186,9 @@ class AnswerRanker(CheckpointComponent):
     @property
     def cache_info(self) -> CacheInfo | None:
         """Of the cache; `None` without one or before the checkpoint is loaded."""
-        return ranker.cache.info() if (ranker := self.loaded.ranker) and ranker.cache else None
+        if (ranker := self.loaded.ranker) and ranker.cache:
+            return ranker.cache.info()
+        return None
 
     @component.output_types(documents=list[Document])
     def run(

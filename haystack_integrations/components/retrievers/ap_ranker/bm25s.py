@@ -120,7 +120,9 @@ class BM25SRetriever(StoreRetriever):
 
     def _leg(self, query: str) -> Leg | None:
         """What known wordings find."""
-        return None if self.wordings is None else self._wordings.exact_match(self._wording_rows(), query)
+        if self.wordings is None:
+            return None
+        return self._wordings.exact_match(self._wording_rows(), query)
 
 
 @component

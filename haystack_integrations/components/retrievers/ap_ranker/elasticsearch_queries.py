@@ -105,6 +105,8 @@ def statistics_of(asked: AskedWords) -> dict[str, Any]:
 def read_statistics(asked: AskedWords, counted: Mapping[str, Any]) -> Statistics:
     """The statistics of the words asked for, as a search for them has counted."""
     lengths = counted["lengths"]
-    counts = [bucket["doc_count"] for bucket in counted["terms"]["buckets"]] if asked.terms else []
+    counts = []
+    if asked.terms:
+        counts = [bucket["doc_count"] for bucket in counted["terms"]["buckets"]]
     frequencies = dict(zip(asked.terms, counts, strict=True))
     return Statistics(lengths["count"], lengths["avg"] or 0.0, frequencies)

@@ -294,9 +294,13 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         top_k: int,
     ) -> _Hits:
         """What the index answers to one request."""
-        matching = [] if not filters else [self.document_store.query_of(index, filters)]
+        matching = []
+        if filters:
+            matching = [self.document_store.query_of(index, filters)]
         question = self.query_prefix + query + self.query_suffix
-        vector = ranker.embed_questions([question])[0].numpy() if ranker.has_vectors else None
+        vector = None
+        if ranker.has_vectors:
+            vector = ranker.embed_questions([question])[0].numpy()
         names = self._file_wordings.nearest(query, vector, ranker, top_k)
         limits = {"size": top_k, **_ONLY_IDS}
         words = [limits | {"query": all_of(clause, matching)} for clause in word_queries(asked)]

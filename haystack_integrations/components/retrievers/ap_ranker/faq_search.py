@@ -212,4 +212,6 @@ class _FAQRetriever(BM25SRetriever):
         ranker = self._ranker.loaded()
         if self._reads_language:
             self.document_store.language = ranker.bm25_language
-        return ranker if ranker.config and ranker.config.wording_weight and ranker.has_vectors else None
+        if ranker.config and ranker.config.wording_weight and ranker.has_vectors:
+            return ranker
+        return None
