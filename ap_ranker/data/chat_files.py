@@ -16,7 +16,7 @@ _ANSWERING = ("assistant", "gpt", "bot", "agent", "model", "chatgpt", "support",
 
 def is_chat(values: list[Any]) -> bool:
     """Whether a list is of messages, each with who wrote it, and somebody who asks among them."""
-    return bool(values) and all(map(_message, values)) and any(_message(each)[0] in _ASKING for each in values)
+    return bool(values) and all(map(_message, values)) and any(_message(message)[0] in _ASKING for message in values)
 
 
 def _message(value: Any) -> tuple[str, str]:
@@ -54,7 +54,10 @@ def is_corpus(value: dict[str, Any]) -> bool:
     return (
         isinstance(spoken, list)
         and bool(spoken)
-        and all(isinstance(each, list) and each and all(isinstance(text, str) for text in each) for each in spoken)
+        and all(
+            isinstance(exchange, list) and exchange and all(isinstance(text, str) for text in exchange)
+            for exchange in spoken
+        )
     )
 
 
@@ -87,7 +90,7 @@ def rasa_intents(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
         said = responses.get(f"utter_{name}") or responses.get(actions.get(name, "")) or []
         texts = []
         if said:
-            texts = [each["text"] for each in said if isinstance(each, dict) and each.get("text")]
+            texts = [example["text"] for example in said if isinstance(example, dict) and example.get("text")]
         yield {"intent": name, "question": [line for line in lines if line], "responses": texts}
 
 

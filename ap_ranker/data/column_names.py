@@ -34,8 +34,10 @@ PAIRS: list[list[list[str]]] = [[[*map(plain, words)] for words in pair] for pai
 
 def find_pair(names: Iterable[str]) -> list[int]:
     """The places of a column of questions and of one of answers, by their names; empty if there are none."""
-    known = [*map(plain, names)]
-    places = ([next((i for i, name in enumerate(known) if name in words), -1) for words in pair] for pair in PAIRS)
+    plain_names = [*map(plain, names)]
+    places = (
+        [next((i for i, name in enumerate(plain_names) if name in words), -1) for words in pair] for pair in PAIRS
+    )
     return next((pair for pair in places if min(pair) >= 0), [])
 
 
@@ -114,6 +116,6 @@ def is_category(name: str) -> bool:
 
 def named_pair(names: Sequence[str], columns: tuple[str, str], *, some: bool = False) -> bool:
     """Whether both of `columns`, or `some` of them, are among names, but for case and marks around them."""
-    known = {*map(plain, names)}
+    plain_names = {*map(plain, names)}
     wanted = [{plain(column), plain(base_name(column))} for column in columns]
-    return (any if some else all)(known & each for each in wanted)
+    return (any if some else all)(plain_names & side for side in wanted)

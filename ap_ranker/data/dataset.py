@@ -89,6 +89,24 @@ class Dataset:
         return self.answers_file != "" and self.answers_file == self.name
 
     @property
+    def question_texts(self) -> list[str]:
+        """The texts of all questions."""
+        return [question.text for question in self.questions]
+
+    @property
+    def answer_texts(self) -> list[str]:
+        """The texts of all answers."""
+        return [answer.text for answer in self.answers]
+
+    @property
+    def wordings(self) -> set[str]:
+        """The known wordings of all answers."""
+        wordings: set[str] = set()
+        for answer in self.answers:
+            wordings.update(answer.wordings)
+        return wordings
+
+    @property
     def answerable(self) -> list[Question]:
         """The questions that have a right answer."""
         return [question for question in self.questions if question.positives]
@@ -120,8 +138,8 @@ def answerable(dataset: Dataset) -> list[Question]:
     advice = "as none names an answer. Name right ones in answer_ids, without answerable: no."
     if dataset.judged:
         advice = f"as no label is {best}. Label the right answers {best}, or check which column holds the labels."
-    found = f"found none among {len(dataset.questions):,}, {advice}"
-    raise InputError(f"{dataset.name}: expected questions with a right answer, {found}")
+    without_answers = f"found none among {len(dataset.questions):,}, {advice}"
+    raise InputError(f"{dataset.name}: expected questions with a right answer, {without_answers}")
 
 
 def sample_questions(dataset: Dataset, size: int, seed: int) -> Dataset:
@@ -145,8 +163,8 @@ def leave_one_out(data: Dataset) -> Dataset:
 
     stored = {text for answer in data.answers for text in answer.wordings[:1]}
     further = dict.fromkeys(text for answer in data.answers for text in answer.wordings[1:])
-    known = [text for text in further if text not in stored]
-    drawn = [known[place] for place in np.sort(np.random.default_rng(0).permutation(len(known))[:MOST_QUESTIONS])]
+    askable = [text for text in further if text not in stored]
+    drawn = [askable[place] for place in np.sort(np.random.default_rng(0).permutation(len(askable))[:MOST_QUESTIONS])]
     rows: dict[str, list[int]] = {text: [] for text in drawn}
     for row, answer in enumerate(data.answers):
         for text in rows.keys() & set(answer.wordings):

@@ -50,11 +50,13 @@ def _encoded(value: Any) -> Any:
     if isinstance(value, list):
         return list(map(_encoded, value))
     if isinstance(value, dict):
-        plain = {key: _encoded(one) for key, one in value.items() if type(key) is str and key != _TYPE}
-        others = [[_encoded(key), _encoded(one)] for key, one in value.items() if type(key) is not str or key == _TYPE]
+        plain = {key: _encoded(inner) for key, inner in value.items() if type(key) is str and key != _TYPE}
+        others = [
+            [_encoded(key), _encoded(inner)] for key, inner in value.items() if type(key) is not str or key == _TYPE
+        ]
         return plain | {_TYPE: ["dict", others]} if others else plain
-    for kind, (known, encode, _) in _KINDS.items():
-        if isinstance(value, known):
+    for kind, (types, encode, _) in _KINDS.items():
+        if isinstance(value, types):
             return {_TYPE: [kind, _encoded(encode(value))]}
     return value
 

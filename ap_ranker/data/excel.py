@@ -55,12 +55,12 @@ def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
 
     with open_file(path) as file:
         content = file.read()
-    found = found_instead(content, path) or "a damaged one, or one with a password"
-    with library_errors(f"{path}: expected a spreadsheet without a password, found {found}"):
+    other_kind = found_instead(content, path) or "a damaged one, or one with a password"
+    with library_errors(f"{path}: expected a spreadsheet without a password, found {other_kind}"):
         book = CalamineWorkbook.from_filelike(io.BytesIO(content))
-        shown = [each.name for each in book.sheets_metadata if each.visible == SheetVisibleEnum.Visible]
+        visible = [each.name for each in book.sheets_metadata if each.visible == SheetVisibleEnum.Visible]
         cells = {}
-        for name in shown:
+        for name in visible:
             sheet = book.get_sheet_by_name(name)
             cells[name] = rows = sheet.to_python(skip_empty_area=False)
             for (top, left), (bottom, _) in sheet.merged_cell_ranges or ():

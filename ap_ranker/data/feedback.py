@@ -24,9 +24,7 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     rows = read_feedback(path)
     training.require_shared_answers(f"Append the lines of {path}, which has the same columns, instead.")
     row_of = {answer.text: i for i, answer in enumerate(training.answers)}
-    held_out = near_any(
-        {shown_text(row.need("question")) for row in rows}, {question.text for question in dev.questions}
-    )
+    held_out = near_any({shown_text(row.need("question")) for row in rows}, set(dev.question_texts))
     votes: Counter[tuple[str, int]] = Counter()
     notes: Counter[str] = Counter()
     for row in rows:

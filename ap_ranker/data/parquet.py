@@ -49,7 +49,7 @@ def _flat(record: dict[str, Any], place: str, columns: Columns) -> list[dict[str
 
 
 def _holds_objects(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(each, (dict, list)) for each in value)
+    return isinstance(value, list) and any(isinstance(entry, (dict, list)) for entry in value)
 
 
 def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:

@@ -135,7 +135,9 @@ def find_split(folder: Path, split: str) -> Path | None:
 
 def _first_table(folder: Path, *patterns: str) -> Path | None:
     """The table whose name fits the first of these patterns that any fits; of several, that with the shortest name."""
-    tables = (sorted(filter(is_table, folder.glob(each)), key=lambda file: (len(file.name), file)) for each in patterns)
+    tables = (
+        sorted(filter(is_table, folder.glob(pattern)), key=lambda file: (len(file.name), file)) for pattern in patterns
+    )
     return next(chain.from_iterable(tables), None)
 
 
@@ -302,8 +304,8 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
     return Dataset(str(questions.path), texts, list(result.values()), answers_file=str(answers.path))
 
 
-def _new(row: Row, column: str, name: str, known: Container[str]) -> str:
-    if name in known:
+def _new(row: Row, column: str, name: str, existing: Container[str]) -> str:
+    if name in existing:
         raise InputError(f"{row.place}: expected each {column} once, found {one_line(repr(name))} again.")
     return name
 
@@ -311,8 +313,8 @@ def _new(row: Row, column: str, name: str, known: Container[str]) -> str:
 def _positions(row: Row, column: str, position: dict[str, int]) -> tuple[int, ...]:
     ids = dict.fromkeys(row.need(column).split())
     if unknown := [aid for aid in ids if aid not in position]:
-        found = one_line(repr(unknown[0]))
-        raise InputError(f"{row.place}: expected ids of known answers in {column!r}, found {found}.")
+        unknown_id = one_line(repr(unknown[0]))
+        raise InputError(f"{row.place}: expected ids of known answers in {column!r}, found {unknown_id}.")
     return tuple(position[aid] for aid in ids)
 
 

@@ -154,7 +154,7 @@ def named_rows(
     filled = [i for i in nameless if any(texts(values[i : i + 1]) for _, values in below)]
     checked = columns if is_pair else [i for i in range(left, right) if i in columns or i in filled]
     check_columns([*([] if is_pair else (f" {i}" for i in range(left))), *(names[i] for i in checked)], place)
-    known = one_line(", ".join(names[i] for i in columns))
+    column_list = one_line(", ".join(names[i] for i in columns))
     if n_titles:
         logger.info("%s: the names of the columns are in %s %d; what stands above is left out.", file, unit, first)
     ignored = set(nameless) if is_pair else set()
@@ -181,11 +181,11 @@ def named_rows(
             advice = f" {unit.capitalize()} {first} must hold the names of the columns." if is_no_header else ""
             if others and mark and not is_no_header:
                 advice = f" Put texts that hold {mark!r} in quotation marks."
-            expected = f"expected {len(columns)} texts ({known}), found {len(values)}"
+            expected = f"expected {len(columns)} texts ({column_list}), found {len(values)}"
             raise InputError(f"{file}, {unit} {number}: {expected}.{advice}")
         cells = [*values, *[""] * (right - len(values))]
         if i and all(str(cells[at]).strip(" \ufeff") == names[at] for at in columns) and find_pair(names):
-            logger.info("%s, %s %d: left out: the names of the columns again (%s).", file, unit, number, known)
+            logger.info("%s, %s %d: left out: the names of the columns again (%s).", file, unit, number, column_list)
         else:
             yield f"{file}, {unit} {number}", {names[at]: cells[at] for at in columns}
 
@@ -232,9 +232,9 @@ def check_columns(names: Sequence[str], place: object) -> None:
     earlier: set[str] = set()
     for i, name in enumerate(names):
         if not name.strip() or name in earlier:
-            found = f"{one_line(repr(name))} again" if name.strip() else "none"
+            fault = f"{one_line(repr(name))} again" if name.strip() else "none"
             advice = "Name it, or leave it out (with pandas: to_csv(..., index=False))."
-            raise InputError(f"{place}: expected a name for each column, found {found} for column {i + 1}. {advice}")
+            raise InputError(f"{place}: expected a name for each column, found {fault} for column {i + 1}. {advice}")
         earlier.add(name)
 
 
@@ -251,22 +251,22 @@ def as_text(value: object, column: str, place: str) -> str:
         separator = "\n" if WORDING_COLUMNS.fullmatch(column) else " "
         return separator.join(as_text(part, column, place) for part in value)
     text = ""
-    found = ""
+    fault = ""
     if isinstance(value, list):
-        found = "a list inside a list"
+        fault = "a list inside a list"
     elif isinstance(value, dict):
-        found = "an object with fields of its own"
+        fault = "an object with fields of its own"
     elif isinstance(value, float) and not math.isfinite(value):
-        found = f"{value}: leave it empty"
+        fault = f"{value}: leave it empty"
     elif isinstance(value, bytes):
         try:
             text = value.decode("utf-8")
         except UnicodeDecodeError as error:
-            found = f"the byte 0x{value[error.start]:02x}, which is not UTF-8"
+            fault = f"the byte 0x{value[error.start]:02x}, which is not UTF-8"
     elif value is not None:
         text = str(int(value) if isinstance(value, bool) else value)
     if match := _NO_TEXT.search(text):
-        found = f"the character {match[0]!r}"
-    if found:
-        raise InputError(f"{place}: expected Unicode text or a number in column {column!r}, found {found}.")
+        fault = f"the character {match[0]!r}"
+    if fault:
+        raise InputError(f"{place}: expected Unicode text or a number in column {column!r}, found {fault}.")
     return text

@@ -29,13 +29,13 @@ def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset,
     are in neither part: they would reveal its answer. InputError if all of the users' answerable questions are near to
     each other, or there are none.
     """
-    groups = near_groups([question.text for question in dataset.questions]).tolist()
+    groups = near_groups(dataset.question_texts).tolist()
     grouped = list(zip(dataset.questions, groups, strict=True))
     group_of = {q.text.casefold(): group for q, group in grouped if q.positives and not q.stored}
-    if (found := len(set(group_of.values()))) < 2:
+    if (n_groups := len(set(group_of.values()))) < 2:
         raise InputError(
             f"{dataset.name}: expected at least two different questions of users, so that one can be set aside to "
-            f"choose the epoch, found {found} (near copies count as one, stored questions do not count). Add "
+            f"choose the epoch, found {n_groups} (near copies count as one, stored questions do not count). Add "
             "some, or name a file of dev questions with --dev."
         )
     order = sorted(group_of)

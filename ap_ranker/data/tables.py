@@ -114,7 +114,7 @@ def _read_delimited(content: bytes, path: Path, columns: Columns = None) -> Iter
     text = decode(content, path)
     tabs = file_format(path) == ".tsv"
     above = _ABOVE_HEADER.match(text)
-    told, text = (above[0].count("\n"), text[above.end() :]) if above else (0, text)
+    lines_above, text = (above[0].count("\n"), text[above.end() :]) if above else (0, text)
     delimiter = "\t" if tabs else _delimiter(text, path)
     plain = tabs and not _has_quoted_fields(text)
     reader = csv.reader(
@@ -125,12 +125,12 @@ def _read_delimited(content: bytes, path: Path, columns: Columns = None) -> Iter
         strict=not plain,
     )
     try:
-        records = ((told + reader.line_num, [*map(unguarded, record)]) for record in reader)
+        records = ((lines_above + reader.line_num, [*map(unguarded, record)]) for record in reader)
         for place, fields in named_rows(records, str(path), "line", "" if plain else delimiter, columns):
             yield Row(fields, place)
     except csv.Error as error:
-        found = f"not a valid record ({error}). Close all quotation marks, and write one inside a text twice."
-        raise InputError(f"{path}, line {told + reader.line_num}: {found}") from error
+        fault = f"not a valid record ({error}). Close all quotation marks, and write one inside a text twice."
+        raise InputError(f"{path}, line {lines_above + reader.line_num}: {fault}") from error
 
 
 _ABOVE_HEADER = re.compile(r'(?:"?sep=[,;\t|]"?[,;\t|]*\r?\n)?(?:(?:[ ,;\t|]|"")*\r?\n)*', re.IGNORECASE)
@@ -142,16 +142,20 @@ _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical ba
 
 def _delimiter(text: str, path: Path) -> str:
     """What separates the names of the columns; raises `InputError` if several of `_DELIMITERS` do."""
-    readers = {each: csv.reader(io.StringIO(text[: 2**17], newline=""), delimiter=each) for each in _DELIMITERS}
-    tops = {each: next(below_titles(enumerate(reader))[1], (0, []))[1] for each, reader in readers.items()}
-    found = [each for each, top in tops.items() if find_pair(top)] or [each for each in tops if len(tops[each]) > 1]
-    if len(found) > 1:
-        kinds = " and ".join(_DELIMITERS[character] for character in found)
+    readers = {
+        delimiter: csv.reader(io.StringIO(text[: 2**17], newline=""), delimiter=delimiter) for delimiter in _DELIMITERS
+    }
+    tops = {delimiter: next(below_titles(enumerate(reader))[1], (0, []))[1] for delimiter, reader in readers.items()}
+    delimiters = [delimiter for delimiter, top in tops.items() if find_pair(top)] or [
+        delimiter for delimiter in tops if len(tops[delimiter]) > 1
+    ]
+    if len(delimiters) > 1:
+        kinds = " and ".join(_DELIMITERS[character] for character in delimiters)
         raise InputError(
             f"{path}, line 1: expected names of columns separated by commas, semicolons, tabs or bars, found {kinds}. "
             "Put a name that has one of them in quotation marks."
         )
-    return found[0] if found else ","
+    return delimiters[0] if delimiters else ","
 
 
 def _has_quoted_fields(text: str) -> bool:
@@ -232,11 +236,13 @@ def name_columns(table: Table, columns: Columns = None, *, guess: bool = True) -
     if columns is not None:
         named = [_find(table, name) for name in columns]
         if not all(named):
-            found = f"found no {columns[named.index('')]!r} in {table.header}"
-            raise InputError(f"{table.path}: expected the columns {_listed(columns)} that --columns names, {found}.")
+            fault = f"found no {columns[named.index('')]!r} in {table.header}"
+            raise InputError(f"{table.path}: expected the columns {_listed(columns)} that --columns names, {fault}.")
         return _finished(table.renamed(dict(zip(named, PAIR, strict=True))))
-    every = dict.fromkeys(name for row in table.rows for name in row.fields)  # later records of JSON may have more
-    if rows := entries_by_language([*every], table.rows):
+    all_columns = dict.fromkeys(
+        name for row in table.rows for name in row.fields
+    )  # later records of JSON may have more
+    if rows := entries_by_language([*all_columns], table.rows):
         table = Table(table.path, tuple(dict.fromkeys(name for row in rows for name in row.fields)), rows)
     written = {name: column for name in KNOWN if (column := _find(table, name))}
     if not set(PAIR) <= written.keys():
@@ -291,9 +297,9 @@ def _finished(table: Table) -> Table:
 def _with_questions(table: Table) -> Table:
     """The table, unless its questions are numbers or dates: then the column is another one."""
     if len(table.rows) > 1 and all(_NUMBERS.fullmatch(row.get("question")) for row in table.rows):
-        found = f"numbers such as {one_line(repr(table.rows[0].get('question')))}"
+        numbers = f"numbers such as {one_line(repr(table.rows[0].get('question')))}"
         column = repr(table.written.get("question", "question"))
-        raise InputError(f"{table.path}: expected questions in column {column}, found {found}. Name yours: {OPTION}.")
+        raise InputError(f"{table.path}: expected questions in column {column}, found {numbers}. Name yours: {OPTION}.")
     return table
 
 

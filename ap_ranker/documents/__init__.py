@@ -28,7 +28,9 @@ from ap_ranker.safe_open import save_as, what_is_at
 
 logger = logging.getLogger(__name__)
 
-READABLE = f"a table ({', '.join(TABLES)}) or a document ({', '.join(each for each in FORMATS if each not in TABLES)})"
+READABLE = (
+    f"a table ({', '.join(TABLES)}) or a document ({', '.join(ending for ending in FORMATS if ending not in TABLES)})"
+)
 
 
 @dataclass(frozen=True)
@@ -96,13 +98,13 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
         raise InputError(f"{path}: expected {READABLE}, found a checkpoint. Name it with --model.")
     root = path if is_folder else path.parent
     files, skipped = find_files(path) if is_folder else ([path], [])
-    known = earlier.by_file if earlier else {}
+    earlier_files = earlier.by_file if earlier else {}
     by_file: dict[str, FileReading] = {}
     with ChildProcess() as child:
         for file in files:
             name = os.fsencode(file.relative_to(root).as_posix()).decode(errors="replace")
             version = file_version(file)
-            before = known.get(name)
+            before = earlier_files.get(name)
             if before is not None and before.version == version:
                 by_file[name] = before
                 continue

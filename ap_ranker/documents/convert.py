@@ -168,7 +168,7 @@ def _docx(content: bytes, path: Path) -> Converted:
     signs = {qn(f"w:{name}"): sign for name, sign in signs.items()} | dict.fromkeys((qn("m:t"), *references), "")
 
     def text_of(element: Any) -> str:
-        return "".join(signs[each.tag] or each.text or "" for each in element.iter(*signs)).strip()
+        return "".join(signs[piece.tag] or piece.text or "" for piece in element.iter(*signs)).strip()
 
     def html_of(element: Any) -> str:
         return escape(text_of(element)).replace("\n", "<br>")
@@ -180,7 +180,7 @@ def _docx(content: bytes, path: Path) -> Converted:
             text = text_of(run)
             if text and not is_bold(run):
                 break
-            begins += "".join(signs[each.tag] or each.text or "" for each in run.iter(*signs))
+            begins += "".join(signs[piece.tag] or piece.text or "" for piece in run.iter(*signs))
         whole = text_of(paragraph)
         begins = begins.strip()
         if not begins or not whole.startswith(begins):
@@ -195,17 +195,21 @@ def _docx(content: bytes, path: Path) -> Converted:
     check_zip(content, path, _KINDS[".docx"])
     document = docx.Document(io.BytesIO(content))
     parts = []
-    relations = [each for each in document.part.rels.values() if each.reltype.endswith(("/footnotes", "/endnotes"))]
-    notes = [note for each in relations for note in parse_xml(each.target_part.blob)]
+    relations = [
+        relation for relation in document.part.rels.values() if relation.reltype.endswith(("/footnotes", "/endnotes"))
+    ]
+    notes = [note for reference in relations for note in parse_xml(reference.target_part.blob)]
     texts = {(f"{note.tag}Reference", note.get(qn("w:id"))): text_of(note) for note in notes}
-    for each in document.element.body.iter(*references):
-        each.text = f" ({texts.get((each.tag, each.get(qn('w:id'))), '…')})"
-    for each in document.element.body.xpath("//w:moveFrom | //*[local-name() = 'Fallback']"):  # stands elsewhere, too
-        each.getparent().remove(each)
+    for reference in document.element.body.iter(*references):
+        reference.text = f" ({texts.get((reference.tag, reference.get(qn('w:id'))), '…')})"
+    for reference in document.element.body.xpath(
+        "//w:moveFrom | //*[local-name() = 'Fallback']"
+    ):  # stands elsewhere, too
+        reference.getparent().remove(reference)
     bases = {style.style_id: style.element.basedOn_val for style in document.styles}
     styles = {style.style_id: _HEADING.fullmatch(style.name or "") for style in document.styles}
     for _ in range(3):
-        styles = {each: own or styles.get(bases[each]) for each, own in styles.items()}
+        styles = {reference: own or styles.get(bases[reference]) for reference, own in styles.items()}
     for element in document.element.body.xpath("(.//w:p | .//w:tbl[w:tr])[not(ancestor::w:p or ancestor::w:tbl)]"):
         if element.tag == qn("w:tbl"):
             rows = [[html_of(cell._tc) for cell in row.cells] for row in Table(element, document).rows]
@@ -254,7 +258,7 @@ def _pptx(content: bytes, path: Path) -> Converted:
     check_zip(content, path, _KINDS[".pptx"])
     slides = Presentation(io.BytesIO(content)).slides
     parts = ([*slide.element.iter("{*}p", "{*}t", "{*}br")] for slide in slides)  # in tables and groups, too
-    texts = ("".join(each.text or "" if each.tag.endswith("}t") else "\n" for each in part) for part in parts)
+    texts = ("".join(piece.text or "" if piece.tag.endswith("}t") else "\n" for piece in part) for part in parts)
     return Converted("\f".join(texts), by="pages")
 
 

@@ -40,7 +40,7 @@ class Extracted:
     @property
     def faq(self) -> list[Entry]:
         """The same as entries of a FAQ, for a table that a person can edit."""
-        return [Entry(each.question, each.answer, {"source": at}, at, each.wordings) for each, at in self.entries]
+        return [Entry(entry.question, entry.answer, {"source": at}, at, entry.wordings) for entry, at in self.entries]
 
 
 def extract(path: Path) -> Extracted:
@@ -55,8 +55,8 @@ def extract(path: Path) -> Extracted:
         read_faq(path)  # what serve would refuse, too, is said here
         raise InputError(f"{path}: expected documents, found a table. To search it: ap-ranker serve {path}")
     reading = read_documents(path)
-    found = [(entry, name) for name, file in reading.by_file.items() for entry in file.questions]
-    rows = [found[i] for i in _without_copies([entry for entry, _ in found])]
+    entries = [(entry, name) for name, file in reading.by_file.items() for entry in file.questions]
+    rows = [entries[i] for i in _without_copies([entry for entry, _ in entries])]
     if not rows:
         expected = "headings that ask a question, details, definition lists, tables or a FAQPage of schema.org"
         instead = f"Their passages can be searched as they are: ap-ranker serve {path}"
@@ -64,7 +64,7 @@ def extract(path: Path) -> Extracted:
     return Extracted(
         [(entry, f"{name}#{entry.anchor}" if entry.anchor else name) for entry, name in rows],
         Counter(entry.kind for entry, _ in rows),
-        len(found) - len(rows),
+        len(entries) - len(rows),
         reading.left_out,
         sum(bool(file.entries) and not file.questions for file in reading.by_file.values()),
     )
@@ -77,6 +77,6 @@ def _without_copies(entries: Sequence[MarkupQuestion]) -> list[int]:
         letters = "".join(filter(str.isalnum, entry.answer.casefold()))
         same = kept.setdefault(question_key(entry.question), [])
         if not any(letters in other for _, other in same):
-            same[:] = [each for each in same if each[1] not in letters]
+            same[:] = [copy for copy in same if copy[1] not in letters]
             same.append((i, letters))
     return sorted(i for same in kept.values() for i, _ in same)

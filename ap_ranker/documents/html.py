@@ -178,8 +178,8 @@ def _to_text(tag: Tag) -> str:
     """The text of an element, with headings, lists and tables as those of Markdown."""
     from markdownify import MarkdownConverter
 
-    for each in tag(["summary", "dt"]):  # else nothing separates it from what follows
-        each.name = "p"
+    for element in tag(["summary", "dt"]):  # else nothing separates it from what follows
+        element.name = "p"
     for cell in tag(["td", "th"]):  # the converter adds a cell for each column that one spans
         spanned = str(cell.get("colspan", ""))
         if spanned.isdecimal():
@@ -194,11 +194,12 @@ def _to_text(tag: Tag) -> str:
             string.replace_with(strings[i])
     for string in filter(str.strip, strings):
         full.update(
-            id(each) for each in takewhile(lambda each: each is not tag and id(each) not in full, string.parents)
+            id(element)
+            for element in takewhile(lambda element: element is not tag and id(element) not in full, string.parents)
         )
-    for each in tag([*HEADINGS, *_BLOCKS]):
-        if id(each) not in full:  # else nothing is left of it between two words
-            each.replace_with(" ")
+    for element in tag([*HEADINGS, *_BLOCKS]):
+        if id(element) not in full:  # else nothing is left of it between two words
+            element.replace_with(" ")
     if tag.name in ("dd", "th", "td"):  # else it has a colon or a bar
         tag.name = "div"
     converter = MarkdownConverter(

@@ -42,16 +42,19 @@ def set_anchors(soup: BeautifulSoup, slug: Callable[[str], str] | None = None) -
     """Give each heading the id that leads to it; `slug` makes those of headings without one."""
     begun: set[int] = set()  # elements around the headings before
     for heading in soup(HEADINGS):
-        new = list(takewhile(lambda each: id(each) not in begun, heading.parents))
+        new = list(takewhile(lambda element: id(element) not in begun, heading.parents))
         begun.update(map(id, new))
-        section = next((each for each in new if each.name in ("section", "article", "div")), None)
+        section = next((element for element in new if element.name in ("section", "article", "div")), None)
         anchor = _own_anchor(heading) or (_text_of(section.get("id")) if section is not None else "")
         heading["id"] = anchor or (slug(heading.get_text()) if slug else "")
 
 
 def _own_anchor(tag: Tag) -> str:
     """The id of an element, or of the first one in it that has one; such as `<h2><a id="refund"></a>Refund</h2>`."""
-    ids = (each.get("id") or (each.get("name") if each.name == "a" else None) for each in (tag, *tag.find_all(True)))
+    ids = (
+        element.get("id") or (element.get("name") if element.name == "a" else None)
+        for element in (tag, *tag.find_all(True))
+    )
     return next(filter(None, map(_text_of, ids)), "")
 
 
@@ -66,7 +69,7 @@ def take_entries(body: Tag, to_text: Callable[[Tag], str]) -> list[MarkupQuestio
         take = {"details": _take_details, "dl": _take_terms, "table": _take_rows}.get(tag.name, _take_microdata)
         taken = []
         for entry in take(tag, to_text):
-            above = tuple(each for each in headings if entry.kind != MICRODATA or each != entry.question)
+            above = tuple(heading for heading in headings if entry.kind != MICRODATA or heading != entry.question)
             taken.append(replace(entry, headings=above, anchor=entry.anchor or anchor))
         entries = taken + entries
     return entries
@@ -83,7 +86,7 @@ def _places(body: Tag) -> Iterator[tuple[Tag, tuple[str, ...], str]]:
         in_answer, topics = inside.get(id(tag.parent), (False, ()))
         if tag.name in HEADINGS and not in_answer:
             level = int(tag.name[1])
-            above = [*(each for each in above if each[0] < level), (level, _title(tag))]
+            above = [*(heading_above for heading_above in above if heading_above[0] < level), (level, _title(tag))]
             anchor = _text_of(tag.get("id"))
         elif tag.name == "details" or (is_list and not in_answer) or is_question:
             yield tag, (*(text for _, text in above), *topics), anchor
@@ -98,7 +101,9 @@ MAX_TOPICS = 8
 
 def _title(tag: Tag) -> str:
     parts: Iterator[Any] = tag.descendants
-    texts = (" " if each.name in _APART else each if type(each).__name__ == "NavigableString" else "" for each in parts)
+    texts = (
+        " " if piece.name in _APART else piece if type(piece).__name__ == "NavigableString" else "" for piece in parts
+    )
     return " ".join("".join(texts).split())
 
 
@@ -136,7 +141,7 @@ def _take_terms(terms: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQue
             groups[-1][part.name == "dd"].append(part)
     for names, definitions in groups:
         questions = [text for name in names if (text := _title(name))]
-        answer = "\n\n".join(text for each in definitions if (text := to_text(each)))
+        answer = "\n\n".join(text for definition in definitions if (text := to_text(definition)))
         if questions and answer:
             own = next((text for name in names if (text := _own_anchor(name))), "")
             question, *wordings = questions

@@ -51,20 +51,28 @@ def passages_of(
         anchor = fields.pop("anchor")
         titles = [*titles]
         headings = map(letters, (fields["question"], *titles))
-        if url := next((converted.articles[each] for each in headings if each in converted.articles), converted.url):
+        if url := next(
+            (converted.articles[heading] for heading in headings if heading in converted.articles), converted.url
+        ):
             source["url"] = f"{url.partition('#')[0]}#{anchor}" if anchor else url
         if page:
             source["page_number"] = str(page)
-        lines = (" ".join(each.split()) for each in titles if each)
+        lines = (" ".join(marked_up.split()) for marked_up in titles if marked_up)
         title = " > ".join(line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…" for line in lines)
         title = title or re.sub(r"[-_\s]+", " ", Path(file).stem).strip()
         return [Entry(answer=piece, other=source, place=place or file, title=title, **fields) for piece in pieces(text)]
 
-    found = [pieces_of(part.above, part.text, part.page, question=part.question, anchor=part.anchor) for part in parts]
-    for each in questions:
-        fields: dict[str, Any] = {"question": each.question, "anchor": each.anchor, "wordings": each.wordings}
-        found.append(pieces_of((converted.title, *each.headings), each.answer, None, **fields))
-    return [entry for of_part in found for entry in of_part]
+    passages = [
+        pieces_of(part.above, part.text, part.page, question=part.question, anchor=part.anchor) for part in parts
+    ]
+    for question in questions:
+        fields: dict[str, Any] = {
+            "question": question.question,
+            "anchor": question.anchor,
+            "wordings": question.wordings,
+        }
+        passages.append(pieces_of((converted.title, *question.headings), question.answer, None, **fields))
+    return [entry for of_part in passages for entry in of_part]
 
 
 def pieces(text: str) -> list[str]:

@@ -47,7 +47,7 @@ def sections(converted: Converted) -> list[Section]:
         places[letters(heading)].append(place)
     next_place = 0
     above_questions = {letters(heading) for each in converted.markup_questions for heading in each.headings}
-    found: list[Section] = []
+    sections_so_far: list[Section] = []
     text = re.sub(r"\r\n?", "\n", _UNUSABLE.sub("", converted.text))
     pages = text.split("\f") if converted.by == "pages" else [text]
     parts = _below_headings(text) if converted.by == "headings" else (((), page) for page in pages)
@@ -66,14 +66,14 @@ def sections(converted: Converted) -> list[Section]:
         is_asked = is_article or (bool(path) and (asks(path[-1]) or is_labelled(path[-1])))
         above, question = (path[:-1], path[-1]) if is_asked else (path, "")
         titles = (converted.title, *above) if converted.title else above
-        if not path and not found and converted.by == "headings" and asks(converted.title):
+        if not path and not sections_so_far and converted.by == "headings" and asks(converted.title):
             question, titles = converted.title, above  # a page whose title asks what its text answers
         if question and not is_article:
             question = without_label(question)
             text = without_answer_label(text)
         page = number if converted.by == "pages" else None
-        found.append(Section(titles, " ".join(question.split()), text, page, anchor))
-    return found
+        sections_so_far.append(Section(titles, " ".join(question.split()), text, page, anchor))
+    return sections_so_far
 
 
 def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:

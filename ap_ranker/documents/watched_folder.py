@@ -63,9 +63,9 @@ class WatchedFolder:
             read, left_out = self._read_faq()
             log_left_out(self.path, [left for left in left_out if left not in self.left_out])
         else:
-            known = self._reading
+            earlier = self._reading
             self._reading = read_documents(self.path, self._columns, self._reading)
-            log_reading(self.path, self._reading, set(known.left_out) if known else ())
+            log_reading(self.path, self._reading, set(earlier.left_out) if earlier else ())
             read = self._reading.entries
             left_out = self._reading.left_out
         self.left_out = left_out

@@ -143,26 +143,30 @@ class EvaluationReport:
             return {AS_ASKED: ""}
         return {kind: f", {kind}" for kind in (NEW, AS_ASKED, COPIES)}
 
-    def means_of(self, kind: str, each: Mapping[str, np.ndarray] | None) -> dict[str, float] | None:
+    def means_of(self, kind: str, of_measures: Mapping[str, np.ndarray] | None) -> dict[str, float] | None:
         """The means of (Q,) values over the questions of a kind; `None` if there are none."""
         rows = self.rows_of[kind]
-        if each and rows.any():
-            return means({name: values[rows] for name, values in each.items()})
+        if of_measures and rows.any():
+            return means({name: values[rows] for name, values in of_measures.items()})
         return None
 
-    def new(self, each: Mapping[str, np.ndarray] | None) -> dict[str, float] | None:
+    def new(self, of_measures: Mapping[str, np.ndarray] | None) -> dict[str, float] | None:
         """The means of (Q,) values over the new questions; `None` if all are new, or none is."""
         if 0 < self.n_near < self.n_questions:
-            return self.means_of(NEW, each)
+            return self.means_of(NEW, of_measures)
         return None
 
     def kinds(self) -> dict[str, dict[str, Any]]:
         """Kind of question -> number of questions, and the means of the model, BM25 and fusion, for a JSON file."""
-        each = {"model": self.model_each, "bm25": self.bm25_each, "fusion": self.fusion_each}
-        return {
-            kind: {"n_questions": int(rows.sum()), **{name: self.means_of(kind, own) for name, own in each.items()}}
-            for kind, rows in self.rows_of.items()
-        }
+        kinds: dict[str, dict[str, Any]] = {}
+        for kind, rows in self.rows_of.items():
+            kinds[kind] = {
+                "n_questions": int(rows.sum()),
+                "model": self.means_of(kind, self.model_each),
+                "bm25": self.means_of(kind, self.bm25_each),
+                "fusion": self.means_of(kind, self.fusion_each),
+            }
+        return kinds
 
     def as_json(self) -> dict[str, Any]:
         """The means, times and, if there is one, the comparison as basic types."""

@@ -36,8 +36,8 @@ class Levels:
         """The levels of (N,) scores, of which `right` tells the right answers."""
         _, level = np.unique(-np.asarray(scores, dtype=np.float64), return_inverse=True)
         sizes = np.bincount(level)
-        found = np.bincount(level, weights=np.asarray(right, dtype=bool)).astype(np.int64)
-        return cls(sizes, found, np.cumsum(sizes) - sizes)
+        n_right = np.bincount(level, weights=np.asarray(right, dtype=bool)).astype(np.int64)
+        return cls(sizes, n_right, np.cumsum(sizes) - sizes)
 
     @property
     def _first(self) -> tuple[int, int, int]:
@@ -97,15 +97,20 @@ def _none_right(n: int, r: int) -> NDArray[np.float64]:
 
 def measure(scores: ArrayLike, right: ArrayLike, n_right: int) -> dict[str, float]:
     """Each measure of one question: of (N,) scores, which are right, and its number of right answers, found or not."""
-    found = Levels.of(scores, right)
-    values = found.success(1), found.reciprocal_rank(), found.average_precision(n_right), found.ndcg(n_right, DEPTH)
+    levels = Levels.of(scores, right)
+    values = (
+        levels.success(1),
+        levels.reciprocal_rank(),
+        levels.average_precision(n_right),
+        levels.ndcg(n_right, DEPTH),
+    )
     return dict(zip(MEASURES, values, strict=True))
 
 
 def measure_each(questions: Iterable[tuple[ArrayLike, ArrayLike, int]]) -> dict[str, NDArray[np.float64]]:
     """Each measure's (Q,) values, given the arguments of `measure` for Q questions."""
-    each = [measure(*question) for question in questions]
-    return {name: np.array([values[name] for values in each]) for name in MEASURES}
+    measured = [measure(*question) for question in questions]
+    return {name: np.array([values[name] for values in measured]) for name in MEASURES}
 
 
 def means(values: Mapping[str, np.ndarray]) -> dict[str, float]:

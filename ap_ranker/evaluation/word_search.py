@@ -29,7 +29,7 @@ class SynonymPreview:
 
 def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
     """Search the questions of a data set without and with synonyms, among all of its answers."""
-    index = BM25((answer.text for answer in data.answers), language=synonyms.language)
+    index = BM25(data.answer_texts, language=synonyms.language)
     moved = []
     reciprocal = []
     concerned = 0
@@ -42,10 +42,11 @@ def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
         before = levels_before.first_rank() or inf
         after = levels_after.first_rank() or inf
         if before != after:
-            moved.append((abs(reciprocal[-1][1] - reciprocal[-1][0]), (question.text, before, after)))
+            distance = abs(reciprocal[-1][1] - reciprocal[-1][0])
+            moved.append((distance, (question.text, before, after)))
     mrr, new_mrr = np.array(reciprocal).reshape(-1, 2).mean(axis=0).tolist()
-    farthest = [each for _, each in sorted(moved, key=lambda pair: -pair[0])]
-    return SynonymPreview(len(reciprocal), concerned, (mrr, new_mrr), farthest)
+    moved.sort(key=lambda pair: -pair[0])
+    return SynonymPreview(len(reciprocal), concerned, (mrr, new_mrr), [change for _, change in moved])
 
 
 def levels_of(scores: np.ndarray, question: Question) -> Levels:

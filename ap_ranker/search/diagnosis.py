@@ -145,7 +145,7 @@ def _cosines(ranker: Ranker, texts: Sequence[str]) -> Tensor:
 def _checkpoint(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
     """Whether the encoder has read the language, and the checkpoint has learnt from the FAQ; `train` is a command."""
     assert ranker.config is not None
-    texts = [answer.text for answer in data.answers]
+    texts = data.answer_texts
     language = main_language(texts)
     encoder = str(ranker.config.options.get("encoder", ""))
     known = languages_read_by(encoder)
@@ -221,7 +221,7 @@ def _wordings(entries: Sequence[Entry], data: Dataset) -> Iterator[Finding]:
 def _cut(ranker: Ranker, data: Dataset) -> Iterator[Finding]:
     """Texts that are longer than the model reads."""
     most = ranker.tokenizer.max_tokens
-    (_, cut) = ranker.tokenizer.encode([answer.text for answer in data.answers])
+    (_, cut) = ranker.tokenizer.encode(data.answer_texts)
     if cut:
         yield Finding(
             f"{cut:,} of {len(data.answers):,} texts are longer than the {most} tokens that are read.",

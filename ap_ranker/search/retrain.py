@@ -134,7 +134,7 @@ def _questions(setup: SearchSetup) -> Dataset:
 def _set_aside(data: Dataset, live: Ranker) -> tuple[Dataset, Dataset]:
     """The questions to compare on, and those to learn from, none of which is near one of the former."""
     assert live.config is not None
-    texts = [each.text for each in data.questions]
+    texts = data.question_texts
     dev = Path(live.source) / DEV
     seen = live.near_training(texts)
     if seen is None and live.config.training.get("epochs") != 0:

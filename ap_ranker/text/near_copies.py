@@ -68,8 +68,8 @@ def near_groups(texts: Sequence[str]) -> NDArray[np.int64]:
     order = np.argsort(table.exchanges, kind="stable")
     is_same = table.exchanges[order][1:] == table.exchanges[order][:-1]
     rows = table.exchange_rows[order]
-    for one, other in zip(rows[:-1][is_same].tolist(), rows[1:][is_same].tolist(), strict=True):
-        groups.join(one, other)
+    for row, copy in zip(rows[:-1][is_same].tolist(), rows[1:][is_same].tolist(), strict=True):
+        groups.join(row, copy)
     return np.array([groups.number(row) for row in range(len(texts))], dtype=np.int64)
 
 
@@ -89,8 +89,8 @@ def near_earlier(texts: Sequence[str]) -> dict[int, int]:
 
 def near_any(texts: Collection[str], others: Collection[str]) -> set[str]:
     """The texts that are near copies of one of the others, or equal to one."""
-    known = KnownForms.of(others)
-    return {text for text in texts if known.has(text)}
+    forms = KnownForms.of(others)
+    return {text for text in texts if forms.has(text)}
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class KnownForms:
         """Whether a question is a near copy of a known one."""
         forms = forms_of(text)
         pairs = (self.own, forms.variants), (self.variants, forms.own), (self.exchanges, forms.exchanges)
-        return any(_has_any(known, hashes) for known, hashes in pairs)
+        return any(_has_any(sorted_hashes, hashes) for sorted_hashes, hashes in pairs)
 
     def joined(self, other: KnownForms) -> KnownForms:
         """These and others."""
@@ -120,12 +120,16 @@ class KnownForms:
 
     def short(self) -> KnownForms:
         """With 32 bits of each hash, as a file has them: they tell a copy, but give no question away."""
-        return KnownForms(*(np.unique(each.astype(np.uint32)) for each in (self.own, self.variants, self.exchanges)))
+        return KnownForms(
+            np.unique(self.own.astype(np.uint32)),
+            np.unique(self.variants.astype(np.uint32)),
+            np.unique(self.exchanges.astype(np.uint32)),
+        )
 
 
-def _has_any(known: Hashes, hashes: Collection[int]) -> bool:
-    wanted = np.fromiter(hashes, dtype=np.uint64, count=len(hashes)).astype(known.dtype)
-    return bool(len(_find(wanted, known)[0]))
+def _has_any(sorted_hashes: Hashes, hashes: Collection[int]) -> bool:
+    wanted = np.fromiter(hashes, dtype=np.uint64, count=len(hashes)).astype(sorted_hashes.dtype)
+    return bool(len(_find(wanted, sorted_hashes)[0]))
 
 
 def _find(hashes: Hashes, distinct: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -278,7 +282,7 @@ class _Ring:
                 yield self._changed(place, 1, [])
         if self.size >= DROP_TWO and len(self.words) <= MOST_FOR_TWO:
             for left_out in combinations(self.free, 2):
-                yield _sum_of_pairs([each for place, each in enumerate(self.hashes) if place not in left_out])
+                yield _sum_of_pairs([word_hash for place, word_hash in enumerate(self.hashes) if place not in left_out])
 
     def exchanges(self) -> Iterator[int]:
         """With any word in the place of one, but the last, which most often is what is asked about."""

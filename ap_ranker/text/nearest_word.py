@@ -60,11 +60,11 @@ class NearestWords:
 
     def _find(self, word: str) -> tuple[str, ...]:
         folded = _folded(word)
-        if known := self._by_folded.get(folded):
-            return (known,)
+        if nearest := self._by_folded.get(folded):
+            return (nearest,)
         beginnings = (word[:end] for end in range(len(word) - 1, max(LETTERS, len(word) - ENDING) - 1, -1))
-        if known := next(filter(self._words.__contains__, beginnings), None):
-            return (known,)
+        if nearest := next(filter(self._words.__contains__, beginnings), None):
+            return (nearest,)
         changes = 1 if len(word) < LONG else 2
         alike = self._by_letter.get(folded[:1], [])
         if near := process.extractOne(folded, alike, scorer=OSA.distance, score_cutoff=changes):  # the first of equals

@@ -105,21 +105,29 @@ def _languages() -> list[dict[str, Any]]:
 @cache
 def _same() -> dict[str, str]:
     """Another way to write a word -> the word."""
-    return {short: word for language in _languages() for short, word in language.get("same", {}).items()}
+    same: dict[str, str] = {}
+    for language in _languages():
+        same.update(language.get("same", {}))
+    return same
 
 
 @cache
 def _spellings() -> list[tuple[regex.Pattern[str], str]]:
     """Endings that are written in two ways, and the one of these that is compared."""
-    pairs = [pair for language in _languages() for pair in language.get("spellings", [])]
-    return [(regex.compile(pattern), spelling) for pattern, spelling in pairs]
+    spellings: list[tuple[regex.Pattern[str], str]] = []
+    for language in _languages():
+        for pattern, spelling in language.get("spellings", []):
+            spellings.append((regex.compile(pattern), spelling))
+    return spellings
 
 
 @cache
 def _lists() -> _Lists:
     def read(name: str) -> list[Words]:
-        texts = [text for language in _languages() for text in language[name]]
-        return [words for words in map(_split, texts) if words]
+        phrases: list[Words] = []
+        for language in _languages():
+            phrases += filter(None, map(_split, language[name]))
+        return phrases
 
     def last_words(name: str) -> frozenset[str]:
         return frozenset(words[-1] for words in read(name))
@@ -146,7 +154,15 @@ def is_character(word: str) -> bool:
 
 def size(words: Sequence[str]) -> float:
     """How much words say, in words of a script with spaces: one character of another says less."""
-    return sum(1.0 if not is_character(word) else 0.5 if _HAN.match(word) else 0.3 for word in words)
+    total = 0.0
+    for word in words:
+        if not is_character(word):
+            total += 1.0
+        elif _HAN.match(word):
+            total += 0.5
+        else:
+            total += 0.3
+    return total
 
 
 def question_words(text: str) -> list[Words]:
@@ -174,9 +190,12 @@ def _asked_by(text: str) -> Words:
     """The words of a text without those that ask nothing; of a text of nothing else, none."""
     lists = _lists()
     text = _NAME_BELOW.sub("", _LINE_BELOW.sub("", text.strip()))
-    clauses = [words for clause in _CLAUSE.split(_NUMBER.sub("", plain(text))) if (words := list(_split(clause)))]
+    clauses = [list(_split(clause)) for clause in _CLAUSE.split(_NUMBER.sub("", plain(text)))]
+    clauses = [words for words in clauses if words]
     clauses = _without_signature(_without_greeting(clauses))
-    asked = [word for clause in clauses for word in _without_polite(clause) if word not in lists.light]
+    asked: list[str] = []
+    for clause in clauses:
+        asked += [word for word in _without_polite(clause) if word not in lists.light]
     return tuple(asked)
 
 
@@ -227,7 +246,10 @@ def _without_polite(clause: list[str]) -> list[str]:
 
 def _split(text: str) -> Words:
     """The words of a clause: in lower case, without accents, apostrophes and what is short for "is"."""
-    return tuple(word for token in _TOKEN.findall(lower(plain(text))) for word in _words_of(token))
+    words: list[str] = []
+    for token in _TOKEN.findall(lower(plain(text))):
+        words += _words_of(token)
+    return tuple(words)
 
 
 def _words_of(token: str) -> Words:
@@ -243,8 +265,9 @@ def _kept_words(token: str) -> Words:
         word = shortened[1]
     article, apostrophe, rest = word.partition("'")
     words = [article, rest] if apostrophe and len(article) <= LONGEST_ARTICLE else [word]
+    words = [part.replace("'", "") for part in words]
     same = _same()
-    return tuple(same.get(each, each) for part in words if (each := part.replace("'", "")))
+    return tuple(same.get(part, part) for part in words if part)
 
 
 def _spelled(word: str) -> str:

@@ -34,7 +34,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain
 
 import regex
 
@@ -243,13 +242,11 @@ def _joint(hyphen: regex.Match[str]) -> str:
 
 def surface_words(text: str) -> list[str]:
     """The words of a text in lower case, as they are written; in scripts without spaces, its characters."""
-    return [
-        part
-        for token in _TOKEN.findall(lower(softly_plain(text)))
-        for run in _RUN.finditer(token)
-        for part in (CHARACTER.findall(run[0]) if run["unspaced"] else _JOINT.split(run[0]))
-        if part
-    ]
+    words: list[str] = []
+    for token in _TOKEN.findall(lower(softly_plain(text))):
+        for run in _RUN.finditer(token):
+            words += CHARACTER.findall(run[0]) if run["unspaced"] else _JOINT.split(run[0])
+    return [word for word in words if word]
 
 
 def joined_words(text: str) -> list[str]:
@@ -276,14 +273,19 @@ def _spaced(token: str, language: str | None) -> Word:
     """The forms of a word of a script with spaces. Signs are a part of "c++", and may be one of "ID#"."""
     letters = token.rstrip("+#")
     valued = _THOUSANDS.sub(_without_grouping, letters)  # 1,000-2,000 is 1000-2000
-    ways = [way for written in dict.fromkeys((letters, valued)) for way in _ways(written)]
+    ways = [*_ways(letters)]
+    if valued != letters:
+        ways += _ways(valued)
     parts = ways[0]
     if len(parts) == 3:
         ways += [[parts[0] + parts[1], parts[2]], [parts[0], parts[1] + parts[2]]]
     if joined := _joined(valued):
         ways.append(joined)
-    spelled = ([_spellings(lower(part, language), language) for part in _without_letter(way)] for way in ways)
-    forms = tuple(dict.fromkeys(chain.from_iterable(zip(*parts, strict=True) for parts in spelled)))
+    forms_of: dict[tuple[str, ...], None] = {}
+    for way in ways:
+        spelled = [_spellings(lower(part, language), language) for part in _without_letter(way)]
+        forms_of.update(dict.fromkeys(zip(*spelled, strict=True)))
+    forms = tuple(forms_of)
     if letters == token or len(letters) > 2 or not letters.isalpha():
         return forms
     signed = (lower(token, language),)
@@ -314,11 +316,15 @@ def _without_grouping(number: regex.Match[str]) -> str:
 
 def _ways(letters: str) -> Iterator[list[str]]:
     """The parts of a word, and what they consist of: letters and digits, words with capitals inside."""
-    yield (parts := [part for part in _JOINT.split(letters) if part])
+    parts = [part for part in _JOINT.split(letters) if part]
+    yield parts
     for boundary in (_LETTERS_AND_DIGITS, _CAPITALS_INSIDE):
-        pieces = [piece for part in parts for piece in boundary.split(part)]
+        pieces: list[str] = []
+        for part in parts:
+            pieces += boundary.split(part)
         if len(parts) < len(pieces) <= MOST_PIECES:
-            yield (parts := pieces)
+            parts = pieces
+            yield parts
 
 
 def _joined(token: str) -> list[str] | None:
@@ -406,16 +412,19 @@ def question_keys(text: str) -> tuple[str, ...]:
         words = [*dict.fromkeys(_CAPITAL_I.findall(text))]
     if not words:
         return (question_key(text),)
-    some = (
-        [[word for place, word in enumerate(words) if number >> place & 1] for number in range(2 ** len(words))]
-        if len(words) <= MOST_CAPITALS
-        else [[], words]
-    )
-    return tuple(dict.fromkeys(question_key(_in_turkish(text, frozenset(each))) for each in some))
+    turkish: list[list[str]] = [[], words]
+    if len(words) <= MOST_CAPITALS:  # each of the words may be Turkish or not
+        turkish = [[]]
+        for word in words:
+            turkish += [[*others, word] for others in turkish]
+    return tuple(dict.fromkeys(question_key(_in_turkish(text, frozenset(chosen))) for chosen in turkish))
 
 
 def _in_turkish(text: str, words: frozenset[str]) -> str:
-    return _CAPITAL_I.sub(lambda word: word[0].replace("I", "ı") if word[0] in words else word[0], text)
+    def written(match: regex.Match[str]) -> str:
+        return match[0].replace("I", "ı") if match[0] in words else match[0]
+
+    return _CAPITAL_I.sub(written, text)
 
 
 def _dotted(word: regex.Match[str]) -> str:

@@ -99,7 +99,7 @@ def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:
         for key, searched in _pairs(text, language, f"{path}, line {number}"):
             others.setdefault(key, {}).update(dict.fromkeys(searched))
     lengths = tuple(sorted({len(key) for key in others}, reverse=True))
-    return Synonyms({key: tuple(each) for key, each in others.items()}, lengths, language)
+    return Synonyms({key: tuple(synonyms) for key, synonyms in others.items()}, lengths, language)
 
 
 def _read(text: str, language: str | None, known: Container[str] | None = None) -> list[str]:

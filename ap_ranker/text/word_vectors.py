@@ -81,7 +81,9 @@ def read_vectors(source: str | Path) -> WordVectors:
     if not lines:
         raise InputError(f"{path}: expected lines of a word and its numbers, found an empty file.")
     with told_at(path):
-        return WordVectors([word for word, _ in lines], np.stack([vector for _, vector in lines]), str(path))
+        words = [word for word, _ in lines]
+        vectors = [vector for _, vector in lines]
+        return WordVectors(words, np.stack(vectors), str(path))
 
 
 def _read_text(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -36,7 +37,8 @@ def with_answer_sentences(data: Dataset) -> Dataset:
     """Add a question for each sentence of the right answers that have several sentences."""
     existing = {question.text.casefold() for question in data.questions}
     added = []
-    for row in dict.fromkeys(row for question in data.questions for row in question.positives):
+    right_rows = dict.fromkeys(chain.from_iterable(question.positives for question in data.questions))
+    for row in right_rows:
         sentences = [part.strip() for part in _SENTENCE_END.split(data.answers[row].text) if part.strip()]
         if len(sentences) > 1:
             named = [Question(f"sentence-{row}-{i}", sentence, (row,)) for i, sentence in enumerate(sentences)]
@@ -51,7 +53,7 @@ def with_answer_sentences(data: Dataset) -> Dataset:
 def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequence[str]], seed: int) -> list[str]:
     """`count` texts made of the data's questions, fewer where some are equal; `neighbours` may take a word's place."""
     rng = np.random.default_rng(seed)
-    texts = [words for question in data.questions if (words := split_words(question.text))]
+    texts = list(filter(None, map(split_words, data.question_texts)))
     made: dict[str, None] = {}
     for i in range(count if texts else 0):
         words = texts[i % len(texts)]
@@ -72,8 +74,8 @@ def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequ
 
 def find_neighbours(data: Dataset, vectors: PretrainedVectors, most: int) -> dict[str, list[str]]:
     """The nearest words of each word of the data, by cosine, among these and the vectors' `most` first ones."""
-    texts = [*(question.text for question in data.questions), *(answer.text for answer in data.answers)]
-    own = [word for word in dict.fromkeys(word for text in texts for word in split_words(text)) if word.isalpha()]
+    texts = [*data.question_texts, *data.answer_texts]
+    own = list(filter(str.isalpha, dict.fromkeys(chain.from_iterable(map(split_words, texts)))))
     words = list(dict.fromkeys([*own, *(word.lower() for word in vectors.words[:most] if word.isalpha())]))
     table = vectors.table(["[PAD]", "[UNK]", *words], np.random.default_rng(0))[2:]
     table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)

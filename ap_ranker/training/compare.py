@@ -162,8 +162,7 @@ def compare(
         training_seconds = ranker.config.training["seconds"]
         for label, row in _rows_of(contender, ranker).items():
             add(label, seed, evaluation_set.report(row), training_seconds, count_parameters(row.model))
-    options = (complete_options(each.model, each.options) for each in contenders)
-    encoder = next((str(each["encoder"]) for each in options if "encoder" in each), DEFAULT_ENCODER)
+    encoder = _encoder_of_peers(contenders)
     place = resolve_device(device)
     for name, seed in product(peers, seeds):
         if is_ready_peer(name):
@@ -177,18 +176,17 @@ def compare(
             add(label, seed, report, training_seconds, sum(weights.numel() for weights in peer.model.parameters()))
     bm25 = replace(evaluation_set.report_of_bm25(), near=near)
     rows = bm25.rows_of[bm25.headline]
-    each = {
-        label: np.mean([report.model_each[MEASURE][rows] for report, *_ in row], axis=0) for label, row in runs.items()
-    }
-    names = [
-        *(contender.label + POOLED for contender in contenders),
-        *(label for label in runs if label.startswith(tuple(peers))),
-    ]
-    baselines = {"BM25": bm25.bm25_each[MEASURE][rows]} | {name: each[name] for name in names if name in each}
+    reciprocal_ranks: dict[str, np.ndarray] = {}
+    for label, own in runs.items():
+        reciprocal_ranks[label] = np.mean([report.model_each[MEASURE][rows] for report, *_ in own], axis=0)
+    named = [contender.label + POOLED for contender in contenders]
+    named += [label for label in runs if label.startswith(tuple(peers))]
+    baselines = {"BM25": bm25.bm25_each[MEASURE][rows]}
+    baselines |= {label: reciprocal_ranks[label] for label in named if label in reciprocal_ranks}
     p_values: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for baseline, values in baselines.items():
         rivals = [label for label in runs if label != baseline]
-        corrected = holm([randomisation_test(each[label], values) for label in rivals])
+        corrected = holm([randomisation_test(reciprocal_ranks[label], values) for label in rivals])
         for label, p_value in zip(rivals, corrected, strict=True):
             p_values[label][baseline] = p_value
     results = []
@@ -218,11 +216,20 @@ def compare(
 
 def _near_copies(evaluation_set: EvaluationSet, data: Dataset) -> np.ndarray:
     """(Q,) whether each question is a near copy of one that the contenders learn from, or of a known wording."""
-    seen = {question.text for question in data.questions}
-    seen |= {text for answer in evaluation_set.dataset.answers for text in answer.wordings}
-    texts = [question.text for question in evaluation_set.questions]
+    seen = set(data.question_texts)
+    seen |= evaluation_set.dataset.wordings
+    texts = evaluation_set.question_texts
     near = near_any(set(texts), seen)
     return np.array([text in near for text in texts])
+
+
+def _encoder_of_peers(contenders: Sequence[Contender]) -> str:
+    """The encoder of the first contender that has one."""
+    for contender in contenders:
+        options = complete_options(contender.model, contender.options)
+        if "encoder" in options:
+            return str(options["encoder"])
+    return DEFAULT_ENCODER
 
 
 def _measures(reports: Sequence[EvaluationReport], kind: str) -> dict[str, list[float]]:

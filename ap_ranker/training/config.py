@@ -132,9 +132,9 @@ class TrainingConfig:
         complete_options(self.model, self.options)
         check_language(self.language)
         # Those of the untrained baselines go with their models, and those that need a teacher with `ap-ranker distill`.
-        known = [name for name, spec in OBJECTIVES.items() if spec.needs_gradient and not spec.needs_teacher]
+        names = [name for name, spec in OBJECTIVES.items() if spec.needs_gradient and not spec.needs_teacher]
         if self.objective is not None:
-            check_known("objective", self.objective, known)
+            check_known("objective", self.objective, names)
         if (last := self.model_options.get("trained_layers")) and not self.model_options["frozen"]:
             raise InputError(f"Expected frozen: true beside trained_layers: {last}, found false: all layers learn.")
         if not model_spec(self.model).pretrained and (self.epochs == 0 or self.effort in ("quick", "best")):
@@ -173,13 +173,17 @@ class TrainingConfig:
         elif not usual.needs_gradient:
             name = usual.name
         else:
-            name = self.objective or (spec.recipe.objective if theirs else "listwise" if judged else usual.name)
+            by_default = "listwise" if judged else usual.name
+            name = self.objective or (spec.recipe.objective if theirs else by_default)
         objective = objective_spec(name)
         grouped = self.group_answers
         if grouped is None:
             grouped = not theirs and spec.pretrained and questions_per_answer >= 2
         grouped = grouped and not objective.own_candidates
-        long = self.effort == "best" or self.model_options.get("frozen")
+        epochs = 20
+        if spec.pretrained:
+            is_long = self.effort == "best" or self.model_options.get("frozen")
+            epochs = 8 if is_long else 4
         ours = Recipe(
             name,
             learning_rate=spec.recipe.learning_rate if spec.pretrained else 2e-3,
@@ -187,13 +191,13 @@ class TrainingConfig:
             batch_size=128 if grouped else objective.batch_size,
             margin=spec.recipe.margin,
             encoder_learning_rate=1e-4 if grouped else 5e-5,
-            epochs=20 if not spec.pretrained else 8 if long else 4,
+            epochs=epochs,
             max_grad_norm=5.0,  # gradients of biLSTMs sometimes explode
         )
         explicit = {f.name: getattr(self, f.name, None) for f in fields(Recipe)}
         explicit |= {"objective": name, "group_answers": grouped, "dropout": self.model_options.get("dropout")}
-        given = {setting: value for setting, value in explicit.items() if value is not None}
-        return replace(spec.recipe if theirs else ours, **given)
+        settings = {setting: value for setting, value in explicit.items() if value is not None}
+        return replace(spec.recipe if theirs else ours, **settings)
 
     def learns_from_sentences(self, pairs: int) -> bool:
         """Whether answer sentences are used, given the number of question-answer pairs."""
@@ -218,11 +222,11 @@ def read_training_config(path: Path | None, overrides: Mapping[str, Any]) -> Tra
 
     InputError if the file cannot be read, a name is unknown or a value invalid.
     """
-    given = {name: value for name, value in overrides.items() if value is not None}
-    config = TrainingConfig(**given)  # first, so that no file is blamed for what the command line says
+    settings = {name: value for name, value in overrides.items() if value is not None}
+    config = TrainingConfig(**settings)  # first, so that no file is blamed for what the command line says
     if path is None:
         return config
-    return read_fields(TrainingConfig, {**read_settings(path), **given}, path)
+    return read_fields(TrainingConfig, {**read_settings(path), **settings}, path)
 
 
 def read_settings(path: Path) -> dict[str, Any]:

@@ -87,5 +87,5 @@ def _check_student(config: TrainingConfig) -> None:
         model = build_model(config.model, Inputs(["[PAD]", "[UNK]"], 2, 2), config.model_options)
         learns = any(parameter.requires_grad for parameter in model.parameters())
     if not learns or config.epochs == 0:
-        found = f"{config.model} with epochs: {config.epochs}"
-        raise InputError(f"Expected a student that can learn, such as ap-cnn, in epochs above 0, found {found}.")
+        student = f"{config.model} with epochs: {config.epochs}"
+        raise InputError(f"Expected a student that can learn, such as ap-cnn, in epochs above 0, found {student}.")

@@ -175,10 +175,10 @@ class EncoderVectors:
             return self._read(words)
         key = self.key, list(self.words)
         own = computed_once("word-vectors", key, lambda: self._read(self.words).astype(np.float16))
-        known = dict(zip(self.words, own.astype(np.float32), strict=True))
-        new = [word for word in words if word not in known]
-        known |= dict(zip(new, self._read(new), strict=True))
-        return np.stack([known[word] for word in words])
+        vector_of = dict(zip(self.words, own.astype(np.float32), strict=True))
+        new = [word for word in words if word not in vector_of]
+        vector_of |= dict(zip(new, self._read(new), strict=True))
+        return np.stack([vector_of[word] for word in words])
 
     def _read(self, texts: Sequence[str]) -> np.ndarray:
         parts = [np.zeros((0, 1), dtype=np.float32)] if not texts else []

@@ -104,14 +104,14 @@ def distillation(batch: ScoredBatch) -> Tensor:
     adds only its first term.
     """
     assert batch.teacher is not None
-    known = ~batch.teacher.isnan()
+    is_taught = ~batch.teacher.isnan()
     softness = batch.teacher_temperature
     weight = batch.teacher_weight
-    wanted = batch.teacher.masked_fill(~known, float("-inf")) / softness
-    found = (batch.scores / batch.temperature / softness).masked_fill(~known, float("-inf"))
+    wanted = batch.teacher.masked_fill(~is_taught, float("-inf")) / softness
+    logits = (batch.scores / batch.temperature / softness).masked_fill(~is_taught, float("-inf"))
     p = wanted.softmax(dim=1)
     log_p = wanted.log_softmax(dim=1)
-    terms = p * (log_p - found.log_softmax(dim=1)).masked_fill(~known, 0.0)
+    terms = p * (log_p - logits.log_softmax(dim=1)).masked_fill(~is_taught, 0.0)
     divergence = terms.sum(dim=1).mean() * softness**2
     if weight == 1.0:
         return divergence

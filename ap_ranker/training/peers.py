@@ -68,7 +68,9 @@ class BiEncoder:
         from sentence_transformers.base.sampler import BatchSamplers
         from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
-        pairs = [(question.text, data.answers[row].text) for question in data.answerable for row in question.positives]
+        pairs: list[tuple[str, str]] = []
+        for question in data.answerable:
+            pairs += [(question.text, data.answers[row].text) for row in question.positives]
         table = _table(("question", "answer"), pairs)
         loss = MultipleNegativesRankingLoss(self.model)
         settings = _arguments(SentenceTransformerTrainingArguments, *where, batch_sampler=BatchSamplers.NO_DUPLICATES)
@@ -78,25 +80,26 @@ class BiEncoder:
         """The candidates' scores; with `wordings` by an entry's best text, its answer or one of these, but not the
         question's own."""
         answers = asked.dataset.answers
-        rows = range(len(asked.dataset.answers))
-        known = []
-        if wordings:
-            known = [(row, text) for row in rows for text in answers[row].wordings]
-        keys = np.array([question_key(text) for _, text in known])
-        entries = np.array([row for row, _ in known], int)
+        wording_rows: list[int] = []
+        wording_texts: list[str] = []
+        for row, answer in enumerate(answers if wordings else ()):
+            wording_rows += [row] * len(answer.wordings)
+            wording_texts += answer.wordings
+        keys = np.array([question_key(text) for text in wording_texts])
+        entries = np.array(wording_rows, int)
         started = time.perf_counter()
-        vectors = self.answers([answer.text for answer in answers])
-        others = self.questions([text for _, text in known]) if known else vectors[:0]
+        vectors = self.answers(asked.dataset.answer_texts)
+        others = self.questions(wording_texts) if wording_texts else vectors[:0]
         encoded = time.perf_counter()
         scores = []
         for question, pool in zip(asked.questions, asked.pools, strict=True):
             vector = self.questions([question.text])[0]
             best = vectors[list(pool)] @ vector
-            if known:
+            if wording_texts:
                 new = keys != question_key(question.text)
-                found = np.full(len(vectors), -1.0, best.dtype)
-                np.maximum.at(found, entries[new], others[new] @ vector)
-                best = np.maximum(best, found[list(pool)])
+                best_of_wordings = np.full(len(vectors), -1.0, best.dtype)
+                np.maximum.at(best_of_wordings, entries[new], others[new] @ vector)
+                best = np.maximum(best, best_of_wordings[list(pool)])
             scores.append(best)
         seconds = time.perf_counter() - encoded
         n_bytes = (vectors.nbytes + others.nbytes) / len(vectors)
@@ -136,8 +139,8 @@ class CrossEncoder:
         self.model = Library(str(folder), device=str(device), **own, **_options(folder))
         # The library gives random weights to what a model of texts lacks.
         is_none = ready and str(self.model.config.architectures).endswith(("Model']", "ForMaskedLM']"))
-        if (found := "none" if is_none else self.model.num_labels) != 1:
-            raise InputError(f"{folder}: expected a cross-encoder with one score for each pair, found {found}.")
+        if (n_scores := "none" if is_none else self.model.num_labels) != 1:
+            raise InputError(f"{folder}: expected a cross-encoder with one score for each pair, found {n_scores}.")
 
     def fine_tune(self, data: Dataset, *where: Any) -> None:
         from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
@@ -151,7 +154,7 @@ class CrossEncoder:
     def _labelled(self, data: Dataset) -> list[tuple[str, str, float]]:
         """Each right answer, and the wrong ones that the untrained bi-encoder ranks highest for the question."""
         untrained = BiEncoder(self.untrained, self.device)
-        texts = [answer.text for answer in data.answers]
+        texts = data.answer_texts
         answers = untrained.answers(texts)
         questions = untrained.questions([q.text for q in data.answerable])
         rows: list[tuple[str, str, float]] = []
@@ -163,15 +166,19 @@ class CrossEncoder:
         return rows
 
     def score(self, asked: EvaluationSet) -> CandidateScores:
-        texts = [answer.text for answer in asked.dataset.answers]
+        texts = asked.dataset.answer_texts
         started = time.perf_counter()
-        pairs = ([(q.text, texts[row]) for row in rows] for q, rows in zip(asked.questions, asked.pools, strict=True))
-        scores = [np.asarray(self.model.predict(each, show_progress_bar=False)) for each in pairs]
+        scores: list[np.ndarray] = []
+        for question, rows in zip(asked.questions, asked.pools, strict=True):
+            pairs = [(question.text, texts[row]) for row in rows]
+            scores.append(np.asarray(self.model.predict(pairs, show_progress_bar=False)))
         return CandidateScores(scores, 0.0, time.perf_counter() - started, 0)
 
     def logits(self, questions: Sequence[str], answers: Sequence[str], pools: Sequence[Sequence[int]]) -> np.ndarray:
         """The scores of each question with each answer of its pool, one after the other, before any sigmoid."""
-        pairs = [(text, answers[row]) for text, rows in zip(questions, pools, strict=True) for row in rows]
+        pairs: list[tuple[str, str]] = []
+        for text, rows in zip(questions, pools, strict=True):
+            pairs += [(text, answers[row]) for row in rows]
         return np.asarray(self.model.predict(pairs, show_progress_bar=False, activation_fn=torch.nn.Identity()))
 
 
@@ -220,14 +227,18 @@ def _options(folder: Path) -> dict[str, Any]:
     list(modules_of(folder))  # which are all in the folder
     for path in folder.rglob("tokenizer.json"):
         read_tokenizer(path)
-    for path in (path for name in ("config", "tokenizer_config", "modules") for path in folder.rglob(f"{name}.json")):
+    settings: list[Path] = []
+    for name in ("config", "tokenizer_config", "modules"):
+        settings += folder.rglob(f"{name}.json")
+    for path in settings:
         content = read_json_file(path)
         refuse_code(content, path)
         if path.name == "config.json":
             check_numbers(content, stored_shapes(path.parent), path)
         if isinstance(content, dict) and "fast_tokenizer_files" in content:
             raise InputError(f"{path}: expected a tokenizer in tokenizer.json, found 'fast_tokenizer_files'.")
-        for kind in (str(module.get("type")) for module in content if isinstance(content, list)):
+        for module in content if isinstance(content, list) else ():
+            kind = str(module.get("type"))
             if not kind.startswith("sentence_transformers."):
                 raise InputError(f"{path}: expected modules of sentence_transformers, found {kind!r}, code to be run.")
     for path in folder.rglob("pytorch_model*.bin"):

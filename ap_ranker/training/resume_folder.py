@@ -40,8 +40,8 @@ def check_same(kept: Mapping[str, Any], run: Mapping[str, Any], at: Path, advice
     """
     compared = {name: value for name, value in run.items() if f"{name}{DIGEST}" not in kept}
     if different := [name.removesuffix(DIGEST) for name, value in compared.items() if kept.get(name, value) != value]:
-        found = ", ".join(different)
-        raise InputError(f"{at}: expected a run with the same settings and data, found another {found}. {advice}")
+        differences = ", ".join(different)
+        raise InputError(f"{at}: expected a run with the same settings and data, found another {differences}. {advice}")
 
 
 class ResumeFolder(TrainerCallback):

@@ -176,8 +176,12 @@ def train(
         ranker = Ranker(model, tokenizer, place, cache=EncodingCache(0))  # evaluates states as they are stored
 
         # 2. Train, and evaluate the best epoch beside BM25.
-        known = with_wordings(with_wordings(dev, data), dev)  # as in a search; no question meets its own text
-        dev_set = EvaluationSet(sample_questions(known, config.dev_questions, config.seed), language=config.language)
+        dev_with_wordings = with_wordings(
+            with_wordings(dev, data), dev
+        )  # as in a search; no question meets its own text
+        dev_set = EvaluationSet(
+            sample_questions(dev_with_wordings, config.dev_questions, config.seed), language=config.language
+        )
         with model.cache_frozen_states(outlives=not data.has_feedback):
             # Also in a resumed run, which may keep the untrained model in the end.
             if start is None or not objective.needs_gradient:  # a trained model's weights are better than fitted ones
@@ -212,14 +216,16 @@ def train(
             bm25_language=config.language,
             wording_weight=choice.weights.wording,
             encoder=inputs.encoder,
-            faq=FAQSketch.with_language([answer.text for answer in data.answers]),
+            faq=FAQSketch.with_language(data.answer_texts),
         )
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if process_number() == 0:
-            ranker.config = _judged(choice, ranker, known, data, config, before=before or start, device=device)
+            ranker.config = _judged(
+                choice, ranker, dev_with_wordings, data, config, before=before or start, device=device
+            )
             files = _question_files(data, dev, learnt, start)
             card = model_card(ranker.config, report, _machine(place), batches, about)
-            calibrated = partial(_calibrate, dev=known, ranker=ranker, device=device)
+            calibrated = partial(_calibrate, dev=dev_with_wordings, ranker=ranker, device=device)
             save_checkpoint(output, ranker.config, model, tokenizer, card, files, finish=calibrated)
             ranker.config = read_checkpoint_config(output)
             states.remove()
@@ -297,12 +303,19 @@ def _record(
     config: TrainingConfig, recipe: Recipe, data: Dataset, dev: Dataset, start: Ranker | None, teacher: Teacher | None
 ) -> dict[str, Any]:
     """All that a run is made of: its settings, and the names and hashes of what it reads, as JSON has them."""
-    names = {"data": data.name, "start": start.source if start else None}
-    names |= {"teacher": teacher.source if teacher else None}
-    digests = {"data": data.digest, "dev": dev.digest, "encoder": _weights_read(config, start)}
-    digests |= {"teacher": teacher.digest if teacher else None}
-    found = asdict(config) | asdict(recipe) | names | {f"{name}{DIGEST}": each for name, each in digests.items()}
-    return json.loads(json.dumps(found))
+    names = {
+        "data": data.name,
+        "start": start.source if start else None,
+        "teacher": teacher.source if teacher else None,
+    }
+    digests = {
+        "data": data.digest,
+        "dev": dev.digest,
+        "encoder": _weights_read(config, start),
+        "teacher": teacher.digest if teacher else None,
+    }
+    record = asdict(config) | asdict(recipe) | names | {f"{name}{DIGEST}": digest for name, digest in digests.items()}
+    return json.loads(json.dumps(record))
 
 
 def _question_files(data: Dataset, dev: Dataset, learnt: Dataset, start: Ranker | None) -> dict[str, str | bytes]:
@@ -311,12 +324,14 @@ def _question_files(data: Dataset, dev: Dataset, learnt: Dataset, start: Ranker 
     The user has no file of dev questions that were set aside, so they are there, too.
     """
     before = find_checkpoint(start.source) if start else None
-    return {
-        TRAINED_QUESTIONS: trained_lines((question.text for question in learnt.questions), before),
-        TRAINED_FORMS: trained_forms((question.text for question in data.questions), before),
-        DEV_QUESTIONS: trained_lines(question.text for question in dev.questions),
-        **({DEV: question_lines(dev)} if data.withheld else {}),
+    files: dict[str, str | bytes] = {
+        TRAINED_QUESTIONS: trained_lines(learnt.question_texts, before),
+        TRAINED_FORMS: trained_forms(data.question_texts, before),
+        DEV_QUESTIONS: trained_lines(dev.question_texts),
     }
+    if data.withheld:
+        files[DEV] = question_lines(dev)
+    return files
 
 
 def _judged(
@@ -347,9 +362,9 @@ def _dev_report(choice: DevChoice, data: Dataset) -> EvaluationReport:
 
     Those that are near to each other are not: while one is asked, the others are known.
     """
-    seen = {question.text for question in data.questions}
-    seen |= {text for answer in data.answers for text in answer.wordings}
-    texts = [question.text for question in choice.best.evaluation_set.questions]
+    seen = set(data.question_texts)
+    seen |= data.wordings
+    texts = choice.best.evaluation_set.question_texts
     near = near_any(set(texts), seen)
     groups = near_groups(texts)
     is_repeated = (np.bincount(groups)[groups] > 1) & (not data.judged)
@@ -392,7 +407,9 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
     before: list[Epoch] = []
     with quiet("transformers"), writing(folder), _freed_memory_kept():  # its log is about its own model classes
         if model_spec(trainer.config.model).pretrained:  # training must not make its encoder worse
-            untrained = {name: each.detach().clone() for name, each in model.named_parameters() if each.requires_grad}
+            untrained = {
+                name: weights.detach().clone() for name, weights in model.named_parameters() if weights.requires_grad
+            }
             before = [_epoch(0, trainer.dev, trainer.ranker, on_progress)]
         if last and trainer.accelerator.scaler is None:  # a GPU in half precision began this run
             (last / SCALER_NAME).unlink(missing_ok=True)

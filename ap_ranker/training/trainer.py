@@ -64,13 +64,14 @@ class Scorer(nn.Module):
         asked, rows = question_rows[own].unique(return_inverse=True)  # each question is encoded once
         questions = model.encode_questions(TokenBatch(question_ids[asked], question_mask[asked]))[rows]
         encoded = model.encode_answers(TokenBatch(answer_ids[others], answer_mask[others]))  # of equal width everywhere
-        answers = encoded.map(lambda value: gather(value, N), lambda value: gather(value, N))
+        all_answers = partial(gather, n=N)
+        answers = encoded.map(all_answers, all_answers)
         return gather(model.training_scores(questions, answers, mask[own], classes), B)
 
     def state_dict(self, *args: Any, **settings: Any) -> Any:
         """Without weights that do not learn: a large vocabulary would be most of what is kept of an epoch."""
         frozen = {name for name, weight in self.named_parameters() if not weight.requires_grad}
-        return {name: each for name, each in super().state_dict(*args, **settings).items() if name not in frozen}
+        return {name: weights for name, weights in super().state_dict(*args, **settings).items() if name not in frozen}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **settings: Any) -> Any:
         return super().load_state_dict({**super().state_dict(), **state_dict}, *args, **settings)

@@ -89,7 +89,7 @@ def tune(
     is_fixed = not {"embeddings", "embedding_size"} & space.keys()
     vectors = find_vectors(base.embeddings, base.embedding_size) if is_fixed else None  # once for all trials
     bm25 = EvaluationSet(sample_questions(dev, base.dev_questions, base.seed), language=base.language).bm25
-    values = {name: json.loads(distribution_to_json(each)) for name, each in space.items()}
+    values = {name: json.loads(distribution_to_json(distribution)) for name, distribution in space.items()}
     hashes = {"training questions": data.digest, "dev questions": dev.digest}
     definition = json.loads(json.dumps({"space": values, "setting": asdict(base), "data": hashes}))
     run = partial(train, data, dev, vectors=vectors, device=device, about=about)
@@ -188,12 +188,13 @@ def _open(output: Path, definition: Mapping[str, Mapping[str, Any]]) -> optuna.S
             pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=3),  # slow learners lag at first
         )
         earlier = study.user_attrs.get(DEFINITION, {} if study.trials else definition)
-        if different := [
-            f"{part} {name}"
-            for part, entries in definition.items()
-            for name in sorted(entries.keys() | earlier.get(part, {}).keys())
-            if entries.get(name) != earlier.get(part, {}).get(name)
-        ]:
+        different: list[str] = []
+        for part, entries in definition.items():
+            earlier_entries = earlier.get(part, {})
+            for name in sorted(entries.keys() | earlier_entries.keys()):
+                if entries.get(name) != earlier_entries.get(name):
+                    different.append(f"{part} {name}")
+        if different:
             raise InputError(
                 f"{output}: expected to continue the search in this folder, found another {', '.join(different)}. "
                 "Name another folder with --output, or remove this one."

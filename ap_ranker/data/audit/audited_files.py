@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 def firsts(items: Iterable[T], key: Callable[[T], str]) -> list[T]:
     """The first item of each key that is not empty."""
-    found: dict[str, T] = {}
+    first_of: dict[str, T] = {}
     for item in items:
-        found.setdefault(key(item), item)
-    return [item for name, item in found.items() if name]
+        first_of.setdefault(key(item), item)
+    return [item for name, item in first_of.items() if name]
 
 
 class Text(NamedTuple):
@@ -73,17 +73,17 @@ class QuestionFile:
 
     def asked(self) -> Iterable[Asked]:
         """Its questions."""
-        found: dict[str, Asked] = {}
+        questions: dict[str, Asked] = {}
         judged = self.layout == Layout.judged
         by_id = self.layout == Layout.by_id
         rows = [(row, best) for row, _, best in self.judgements] if judged else [(row, True) for row in self.table.rows]
         for row, best in rows:
             if (question := row.get("question")) and (by_id or row.get("answer")):
                 key = (row.get("qid") or question) if judged else row.place
-                asked = found.setdefault(key, Asked(self.split, question, row.place, self.layout))
+                asked = questions.setdefault(key, Asked(self.split, question, row.place, self.layout))
                 answers = right_ids(row) if by_id else [normalized(row.get("answer"))]
                 (asked.right if best else asked.wrong).update(answers)
-        return found.values()
+        return questions.values()
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,9 @@ from ap_ranker.text.tokenizer import split_words
 
 _KINDS = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text(encoding="utf-8"))
 
-CHECKS = {kind: Finding(kind, severity, 0, **told) for severity in Severity for kind, told in _KINDS[severity].items()}
+CHECKS = {
+    kind: Finding(kind, severity, 0, **texts) for severity in Severity for kind, texts in _KINDS[severity].items()
+}
 """Kind of fault -> what it means, in the order of the report, without any found."""
 
 _NOTHING = re.compile(
@@ -59,9 +61,9 @@ def where(other: str, place: str) -> str:
 
 def repeats(items: Iterable[T], key: Callable[[T], str]) -> Iterator[tuple[T, T]]:
     """Each item whose key an earlier one has: the first of those, and the item; empty keys are none."""
-    found: dict[str, T] = {}
+    first_of: dict[str, T] = {}
     for item in items:
-        if (name := key(item)) and (first := found.setdefault(name, item)) is not item:
+        if (name := key(item)) and (first := first_of.setdefault(name, item)) is not item:
             yield first, item
 
 
@@ -135,17 +137,17 @@ def _repeated_ids(table: Table, name: str, *, judged: bool) -> Iterator[Fault]:
     def question(row: Row) -> str:
         return normalized(row.get("question"))
 
-    column = next((each for each in table.columns if each.strip().casefold() == name), "")
+    column = next((header for header in table.columns if header.strip().casefold() == name), "")
     shared = judged and all(first.get(column) == row.get(column) for first, row in repeats(table.rows, question))
     for first, row in repeats(table.rows, lambda row: row.get(column)):
         if not shared or question(first) != question(row):
-            found = f"{column.strip()} {row.get(column)!r}, first at {where(first.place, row.place)}"
-            yield "repeated-id", row.place, found
+            details = f"{column.strip()} {row.get(column)!r}, first at {where(first.place, row.place)}"
+            yield "repeated-id", row.place, details
 
 
 def _answers_by_id(data: Data) -> Iterator[Fault]:
     """Missing and unknown ids, pools without a right answer, and answers that are superfluous."""
-    known = {row.get("aid") for row in data.stored_rows}
+    answer_ids = {row.get("aid") for row in data.stored_rows}
     for file in data.files:
         if file.layout != Layout.by_id:
             continue
@@ -155,15 +157,15 @@ def _answers_by_id(data: Data) -> Iterator[Fault]:
         for row in file.table.rows:
             qid = row.get("qid")
             right = list(dict.fromkeys(right_ids(row)))
-            yield from (("unknown-id", row.place, f"answer_ids: {name!r}") for name in right if name not in known)
+            yield from (("unknown-id", row.place, f"answer_ids: {name!r}") for name in right if name not in answer_ids)
             if not row.get("answer_ids") and row.get("answerable").lower() not in UNANSWERABLE:
                 yield "missing-answer-ids", row.place, quote(row.get("question"))
             if file.pools and qid not in pools:
                 yield "missing-pool", row.place, f"qid {qid!r} is not in {file.pools.path}"
-            if outside := [name for name in right if name in known and name not in pools.get(qid, known)]:
+            if outside := [name for name in right if name in answer_ids and name not in pools.get(qid, answer_ids)]:
                 yield "right-answer-outside-pool", row.place, f"{outside[0]!r} is not in the pool of {qid!r}"
         for row in file.pools.rows if file.pools else ():
-            unknown = sorted(set(row.get("candidate_ids").split()) - known)
+            unknown = sorted(set(row.get("candidate_ids").split()) - answer_ids)
             yield from (("unknown-id", row.place, f"candidate_ids: {name!r}") for name in unknown)
     for first, row in repeats(data.stored_rows, lambda row: normalized(row.get("answer"))):
         if first.get("aid") != row.get("aid"):
@@ -177,19 +179,19 @@ def _answers_by_id(data: Data) -> Iterator[Fault]:
 def _labels(data: Data) -> Iterator[Fault]:
     """Unknown and contradictory labels, and questions of no use for training."""
     for file in data.files:
-        known = {row.place for row, _, _ in file.judgements}
+        judged_places = {row.place for row, _, _ in file.judgements}
         for row in file.table.rows if file.layout == Layout.judged else ():
-            if row.place not in known:
+            if row.place not in judged_places:
                 yield "bad-label", row.place, quote(row.get("label"))
         keyed = [
             (f"{normalized(row.get('question'))}\n{normalized(row.get('answer'))}", row, label)
             for row, label, _ in file.judgements
             if row.get("question") and row.get("answer")
         ]
-        differing = [pair for pair in repeats(keyed, lambda one: one[0]) if pair[0][2] != pair[1][2]]
+        differing = [pair for pair in repeats(keyed, lambda judgement: judgement[0]) if pair[0][2] != pair[1][2]]
         for (_, first, _), (_, row, _) in firsts(differing, lambda pair: pair[0][0]):
-            found = f"otherwise at {where(first.place, row.place)}: {quote(row.get('answer'))}"
-            yield "judged-both-ways", row.place, found
+            details = f"otherwise at {where(first.place, row.place)}: {quote(row.get('answer'))}"
+            yield "judged-both-ways", row.place, details
     for asked in data.asked:
         if asked.layout == Layout.judged and not asked.right:
             yield "no-right-answer", asked.place, quote(asked.text)
@@ -234,7 +236,7 @@ def _near_answers(data: Data) -> Iterator[Fault]:
             near[texts[i]].add(texts[j])
         for judged in candidates.values():
             for text, (first, label) in judged.items():
-                for row, other in (judged[each] for each in sorted(near[text] & judged.keys())):
+                for row, other in (judged[near_text] for near_text in sorted(near[text] & judged.keys())):
                     kind = "near-answer" if label == other else "near-answer-judged-differently"
                     yield kind, row.place, f"{quote(row.get('answer'))}, as {where(first.place, row.place)}"
 
@@ -271,5 +273,5 @@ def _leaks(data: Data) -> Iterator[Fault]:
         source = earliest[earlier]
         later = earliest[place]
         if source.split != later.split:  # the first near one is of the earliest split
-            found = f"{quote(later.text)}, {source.split}: {quote(source.text)} ({source.place})"
-            yield "near-leaked-question", later.place, found
+            details = f"{quote(later.text)}, {source.split}: {quote(source.text)} ({source.place})"
+            yield "near-leaked-question", later.place, details

@@ -29,7 +29,9 @@ _INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
 
 
 def _decoded(match: re.Match[str]) -> str:
-    content = b"".join(bytes([ord(each)]) if ord(each) < 0x100 else each.encode("cp1252") for each in match[0])
+    content = b"".join(
+        bytes([ord(character)]) if ord(character) < 0x100 else character.encode("cp1252") for character in match[0]
+    )
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:

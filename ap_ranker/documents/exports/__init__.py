@@ -87,13 +87,13 @@ def _system(records: Iterator[Record] | list[Record]) -> dict[str, Any] | None:
     """The system that a record is of; articles that have no marks of any are known by their HTML."""
     files = sorted(Path(__file__).parent.glob("*.toml"))
     systems = [tomllib.loads(file.read_text(encoding="utf-8")) for file in files]
-    known = list(records)
+    parsed = list(records)
     marked = [system for system in systems if "marks" in system]
     of_any = [system for system in systems if "marks" not in system]
     for some in (marked, of_any):
-        pairs = ((each, system) for each, _ in known for system in some)
-        if found := next((system for each, system in pairs if _is_article(each, system, "title", "body")), None):
-            return found
+        pairs = ((record, system) for record, _ in parsed for system in some)
+        if matching := next((system for record, system in pairs if _is_article(record, system, "title", "body")), None):
+            return matching
     return None
 
 
@@ -142,23 +142,23 @@ def _records(value: Any) -> Iterator[Record]:
     """All objects in a value, in order."""
     rest: list[tuple[Any, tuple[str, ...]]] = [([value], ())]
     while rest:
-        each, around = rest.pop()
-        if isinstance(each, dict):
-            yield each, around
-            name = each.get("name")
+        container, around = rest.pop()
+        if isinstance(container, dict):
+            yield container, around
+            name = container.get("name")
             around = (*around, name)[-MOST_NAMES:] if isinstance(name, str) and name else around
-            each = list(each.values())
-        rest += [(inner, around) for inner in reversed(each) if isinstance(inner, (dict, list))]
+            container = list(container.values())
+        rest += [(inner, around) for inner in reversed(container) if isinstance(inner, (dict, list))]
 
 
 def _categories(record: Mapping[str, Any], system: Mapping[str, Any], names: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of what an article belongs to, and of what these belong to, the widest first."""
-    found: list[str] = []
+    categories: list[str] = []
     rest = [record]
-    for each in rest:
-        for value in map(each.get, system["parents"]):
+    for node in rest:
+        for value in map(node.get, system["parents"]):
             parent = names.get(str(value[0] if isinstance(value, list) and value else value))
-            if parent is not None and parent["name"] not in found and len(found) < MOST_NAMES:
-                found.append(parent["name"])
+            if parent is not None and parent["name"] not in categories and len(categories) < MOST_NAMES:
+                categories.append(parent["name"])
                 rest.append(parent)
-    return tuple(reversed(found))
+    return tuple(reversed(categories))
