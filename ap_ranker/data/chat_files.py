@@ -51,14 +51,11 @@ def turns(messages: list[Any]) -> Iterator[dict[str, Any]]:
 def is_corpus(value: dict[str, Any]) -> bool:
     """Whether an object holds conversations as lists of texts, as the corpus of ChatterBot does."""
     spoken = value.get("conversations")
-    return (
-        isinstance(spoken, list)
-        and bool(spoken)
-        and all(
-            isinstance(exchange, list) and exchange and all(isinstance(text, str) for text in exchange)
-            for exchange in spoken
-        )
-    )
+    return isinstance(spoken, list) and bool(spoken) and all(map(_is_exchange, spoken))
+
+
+def _is_exchange(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
 
 
 def corpus_pairs(value: dict[str, Any]) -> Iterator[dict[str, Any]]:

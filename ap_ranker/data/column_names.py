@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 from ap_ranker.text.language_detection import LANGUAGES
@@ -28,17 +29,21 @@ def _kept_plain(name: str) -> str:
 
 _NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
-PAIRS: list[list[list[str]]] = [[[*map(plain, words)] for words in pair] for pair in _NAMES["pairs"]]
+PAIRS: list[list[list[str]]] = []
+for _questions, _answers in _NAMES["pairs"]:
+    PAIRS.append([[*map(plain, _questions)], [*map(plain, _answers)]])
 """Names of the columns of questions and answers; a table has one of each side, as a name alone may mean anything."""
 
 
 def find_pair(names: Iterable[str]) -> list[int]:
     """The places of a column of questions and of one of answers, by their names; empty if there are none."""
     plain_names = [*map(plain, names)]
-    places = (
-        [next((i for i, name in enumerate(plain_names) if name in words), -1) for words in pair] for pair in PAIRS
-    )
-    return next((pair for pair in places if min(pair) >= 0), [])
+    for questions, answers in PAIRS:
+        asked = [place for place, name in enumerate(plain_names) if name in questions]
+        answered = [place for place, name in enumerate(plain_names) if name in answers]
+        if asked and answered:
+            return [asked[0], answered[0]]
+    return []
 
 
 ALONE = frozenset(name for questions, answers in PAIRS for name in (*questions[:2], *answers))
@@ -96,7 +101,7 @@ def base_name(name: str) -> str:
     return split_language(name)[0]
 
 
-_ROLES = frozenset(name for pair in PAIRS for names in pair for name in names) | CATEGORIES
+_ROLES = CATEGORIES.union(*chain.from_iterable(PAIRS))
 _WORDINGS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
 
 
@@ -118,4 +123,5 @@ def named_pair(names: Sequence[str], columns: tuple[str, str], *, some: bool = F
     """Whether both of `columns`, or `some` of them, are among names, but for case and marks around them."""
     plain_names = {*map(plain, names)}
     wanted = [{plain(column), plain(base_name(column))} for column in columns]
-    return (any if some else all)(plain_names & side for side in wanted)
+    is_there = [not plain_names.isdisjoint(forms) for forms in wanted]
+    return any(is_there) if some else all(is_there)

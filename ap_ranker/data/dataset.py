@@ -119,7 +119,10 @@ class Dataset:
     @property
     def questions_per_answer(self) -> float:
         """Mean number of questions of an answer, over the answers that are right for any; 0 without questions."""
-        return self.pairs / max(1, len({row for question in self.questions for row in question.positives}))
+        right_rows: set[int] = set()
+        for question in self.questions:
+            right_rows.update(question.positives)
+        return self.pairs / max(1, len(right_rows))
 
     def require_shared_answers(self, advice: str) -> None:
         """Refuse (InputError) candidates that were judged for each question: other answers are unknown, not wrong."""
@@ -161,10 +164,14 @@ def leave_one_out(data: Dataset) -> Dataset:
     """
     import numpy as np  # the command line imports this module before it knows what to do
 
-    stored = {text for answer in data.answers for text in answer.wordings[:1]}
-    further = dict.fromkeys(text for answer in data.answers for text in answer.wordings[1:])
+    stored: set[str] = set()
+    further: dict[str, None] = {}
+    for answer in data.answers:
+        stored.update(answer.wordings[:1])
+        further.update(dict.fromkeys(answer.wordings[1:]))
     askable = [text for text in further if text not in stored]
-    drawn = [askable[place] for place in np.sort(np.random.default_rng(0).permutation(len(askable))[:MOST_QUESTIONS])]
+    places = np.random.default_rng(0).permutation(len(askable))[:MOST_QUESTIONS]
+    drawn = [askable[place] for place in np.sort(places)]
     rows: dict[str, list[int]] = {text: [] for text in drawn}
     for row, answer in enumerate(data.answers):
         for text in rows.keys() & set(answer.wordings):

@@ -58,7 +58,8 @@ def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
     other_kind = found_instead(content, path) or "a damaged one, or one with a password"
     with library_errors(f"{path}: expected a spreadsheet without a password, found {other_kind}"):
         book = CalamineWorkbook.from_filelike(io.BytesIO(content))
-        visible = [each.name for each in book.sheets_metadata if each.visible == SheetVisibleEnum.Visible]
+        sheets = book.sheets_metadata
+        visible = [metadata.name for metadata in sheets if metadata.visible == SheetVisibleEnum.Visible]
         cells = {}
         for name in visible:
             sheet = book.get_sheet_by_name(name)
@@ -66,8 +67,11 @@ def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
             for (top, left), (bottom, _) in sheet.merged_cell_ranges or ():
                 for row in filter(texts, rows[top + 1 : bottom + 1]):  # a text beside several rows is that of each
                     row[left : left + 1] = rows[top][left : left + 1]
-    check_growth(path, sum(len(row) for rows in cells.values() for row in rows), len(content))
-    return [(name, [list(map(_shown, row)) for row in rows]) for name, rows in cells.items()]
+    check_growth(path, sum(map(len, chain.from_iterable(cells.values()))), len(content))
+    shown_cells: list[tuple[str, list[list[Any]]]] = []
+    for name, rows in cells.items():
+        shown_cells.append((name, [list(map(_shown, row)) for row in rows]))
+    return shown_cells
 
 
 def _shown(cell: Any) -> Any:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 
 from ap_ranker.data.html_cells import as_cell, shown_text
@@ -52,8 +53,11 @@ class Entry:
     def of(cls, row: Row) -> Entry:
         """The entry of a row, which must have an answer."""
         other = {name: value for name, value in row.fields.items() if name not in ("question", "answer")}
-        cells = [other.pop(name) for name in list(other) if WORDING_COLUMNS.fullmatch(name)]
-        wordings = dict.fromkeys(shown_text(stripped(line)) for cell in cells for line in cell.splitlines())
+        wordings: dict[str, None] = {}
+        for name in list(other):
+            if WORDING_COLUMNS.fullmatch(name):
+                lines = other.pop(name).splitlines()
+                wordings.update(dict.fromkeys(shown_text(stripped(line)) for line in lines))
         return cls(
             shown_text(row.get("question")),
             shown_text(row.need("answer")),
@@ -132,7 +136,7 @@ writes a short file anew sees all of it."""
 
 def gone_entries(before: Sequence[Entry], after: Sequence[Entry]) -> list[Entry]:
     """The entries of a file of which a new version has neither the question nor the answer, if these are too many."""
-    questions = {question_key(text) for entry in after for text in entry.questions} - {""}
+    questions = set(map(question_key, chain.from_iterable(entry.questions for entry in after))) - {""}
     answers = {normalized(entry.answer) for entry in after}
     gone = [
         entry
@@ -171,7 +175,7 @@ def write_entries(entries: Sequence[Entry], path: Path, *, private: bool = False
 
     Only its user can read a `private` one: wordings may be what visitors said.
     """
-    others = list(dict.fromkeys(name for entry in entries for name in entry.other))
+    others = list(dict.fromkeys(chain.from_iterable(entry.other for entry in entries)))
     rows = []
     for entry in entries:
         lines = (" ".join(wording.split()) for wording in entry.wordings)  # no other sign ends a line

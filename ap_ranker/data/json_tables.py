@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +74,15 @@ def rows_in_record(record: Fields, columns: Columns) -> list[Fields]:
 def _rows_in(value: Any, path: Path, columns: Columns) -> Iterator[Row]:
     with told_at(path):
         records = list(_Walk(columns).rows(value, {})) or list(_objects(value, {}))
-    names = dict.fromkeys(name for record in records for name in record)
+    names = dict.fromkeys(chain.from_iterable(records))
     for i, record in enumerate(records, start=1):
         check_columns(list(record), f"{path}, entry {i}")
-    values = ({name: record.get(name) for name in names} for record in records)
-    yield from rows_of(((f"{path}, entry {i}", entry) for i, entry in enumerate(values, start=1)), path)
+
+    def complete_entries() -> Iterator[tuple[str, Fields]]:
+        for i, record in enumerate(records, start=1):
+            yield f"{path}, entry {i}", {name: record.get(name) for name in names}
+
+    yield from rows_of(complete_entries(), path)
 
 
 def _is_lines(text: str) -> bool:
@@ -177,7 +182,7 @@ class _Walk:
         names = list(fields)
         if self._columns is not None:
             return self._columns
-        return tuple(names[place] for place in find_pair([base_name(name) for name in names]))
+        return tuple(names[place] for place in find_pair(map(base_name, names)))
 
 
 def _is_flat(value: Any) -> bool:
@@ -204,11 +209,16 @@ def _flat(record: Fields) -> Fields:
 def _objects(value: Any, around: Fields) -> Iterator[Fields]:
     """The innermost objects of a value without questions and answers that are known; each has those around it."""
     if isinstance(value, dict):
-        value = {name: _as_text(name, each) for name, each in value.items() if each != {}}
-        inner = [each for each in value.values() if isinstance(each, dict) or _is_table(each)]
-        around = around | {
-            name: each for name, each in value.items() if not any(each is innermost for innermost in inner)
-        }
+        inner: list[Any] = []
+        around = dict(around)
+        for name, field in value.items():
+            if field == {}:
+                continue
+            text = _as_text(name, field)
+            if isinstance(text, dict) or _is_table(text):
+                inner.append(text)
+            else:
+                around[name] = text
         if not inner:
             yield around
             return

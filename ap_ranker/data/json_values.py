@@ -69,11 +69,15 @@ def _wrapped_text(value: dict[str, Any]) -> Any:
 def _list_of_texts(values: list[Any]) -> list[Any] | None:
     if any(isinstance(entry, list) for entry in values):
         return None
-    texts = [texts_of(entry) for entry in values]
-    texts = [entry[0] if isinstance(entry, list) and len(entry) == 1 else entry for entry in texts]
-    if all(is_single(entry) and entry is not None for entry in texts):
-        return texts
-    return None
+    texts: list[Any] = []
+    for value in values:
+        text = texts_of(value)
+        if isinstance(text, list) and len(text) == 1:
+            text = text[0]
+        if text is None or not is_single(text):
+            return None
+        texts.append(text)
+    return texts
 
 
 def rich_text(value: Any) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +31,18 @@ def read_parquet(content: bytes, path: Path, columns: Columns = None) -> Iterato
         check_columns(names := file.schema_arrow.names, path)
         groups = range(file.metadata.num_row_groups)
         check_growth(path, sum(file.metadata.row_group(group).total_byte_size for group in groups))
-        batches = ({name: _values(batch[name], name, path) for name in names} for batch in file.iter_batches(_AT_ONCE))
-        rows = enumerate(chain.from_iterable(zip(*batch.values(), strict=True) for batch in batches), start=1)
-        records = ((f"{path}, row {i}", dict(zip(names, values, strict=True))) for i, values in rows)
-        yield from rows_of(((place, row) for place, record in records for row in _flat(record, place, columns)), path)
+
+        def flat_rows() -> Iterator[tuple[str, dict[str, Any]]]:
+            number = 0
+            for batch in file.iter_batches(_AT_ONCE):
+                values_of_columns = [_values(batch[name], name, path) for name in names]
+                for values in zip(*values_of_columns, strict=True):
+                    number += 1
+                    place = f"{path}, row {number}"
+                    for row in _flat(dict(zip(names, values, strict=True)), place, columns):
+                        yield place, row
+
+        yield from rows_of(flat_rows(), path)
 
 
 def _flat(record: dict[str, Any], place: str, columns: Columns) -> list[dict[str, Any]]:

@@ -135,15 +135,16 @@ def find_split(folder: Path, split: str) -> Path | None:
 
 def _first_table(folder: Path, *patterns: str) -> Path | None:
     """The table whose name fits the first of these patterns that any fits; of several, that with the shortest name."""
-    tables = (
-        sorted(filter(is_table, folder.glob(pattern)), key=lambda file: (len(file.name), file)) for pattern in patterns
-    )
-    return next(chain.from_iterable(tables), None)
+    for pattern in patterns:
+        tables = list(filter(is_table, folder.glob(pattern)))
+        if tables:
+            return min(tables, key=lambda file: (len(file.name), file))
+    return None
 
 
 def missing_split(folder: Path, *splits: str) -> InputError:
     """What to raise where a folder has a file of questions for none of these splits."""
-    names = ", ".join(f"{name}.*" for split in splits for name in SPLITS[split])
+    names = ", ".join(f"{name}.*" for name in chain.from_iterable(SPLITS[split] for split in splits))
     present = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
     return InputError(f"{folder}: expected a file {names} with questions, found {present}.")
 
@@ -179,7 +180,7 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
     wordings are compared.
     """
     entries = _read(faq, columns)
-    asked = {question_key(question) for row in table.rows for question in _asked(row)}
+    asked = set(map(question_key, chain.from_iterable(map(_asked, table.rows))))
     entries_of: defaultdict[str, list[int]] = defaultdict(list)
     for i, entry in enumerate(entries):
         for form in {normalized(text) for text in (entry.answer, entry.text(Match.both), entry.text(match))}:
@@ -320,7 +321,9 @@ def _positions(row: Row, column: str, position: dict[str, int]) -> tuple[int, ..
 
 def _with_stored_questions(data: Dataset) -> Dataset:
     """Add the stored question of each answer, and its further wordings, to learn from."""
-    texts = [(i, text) for i, answer in enumerate(data.answers) for text in answer.wordings]
-    stored = [Question(f"stored-{number}", text, (i,), stored=True) for number, (i, text) in enumerate(texts)]
+    stored: list[Question] = []
+    for row, answer in enumerate(data.answers):
+        for text in answer.wordings:
+            stored.append(Question(f"stored-{len(stored)}", text, (row,), stored=True))
     notes = data.notes + Counter({"stored questions added to learn from": len(stored)})
     return replace(data, questions=[*data.questions, *stored], notes=notes)

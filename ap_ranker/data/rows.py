@@ -153,7 +153,9 @@ def named_rows(
     nameless = [i for i in range(right) if i not in columns]
     filled = [i for i in nameless if any(texts(values[i : i + 1]) for _, values in below)]
     checked = columns if is_pair else [i for i in range(left, right) if i in columns or i in filled]
-    check_columns([*([] if is_pair else (f" {i}" for i in range(left))), *(names[i] for i in checked)], place)
+    # Columns before the first name keep their place, of which a message has the number.
+    before = [] if is_pair else [f" {i}" for i in range(left)]
+    check_columns([*before, *(names[i] for i in checked)], place)
     column_list = one_line(", ".join(names[i] for i in columns))
     if n_titles:
         logger.info("%s: the names of the columns are in %s %d; what stands above is left out.", file, unit, first)
@@ -212,8 +214,8 @@ def _other_tables(below: Sequence[Record], nameless: set[int], after_blank: set[
     if not starts:
         return {}
     others: dict[int, str] = {}
-    used = {at for at in nameless for _, values in below[: starts[0]] if texts(values[at : at + 1])}
-    beside = sorted(nameless - used)
+    above = [values for _, values in below[: starts[0]]]
+    beside = [at for at in sorted(nameless) if not any(texts(values[at : at + 1]) for values in above)]
     for start, end in zip(starts, [*starts[1:], len(below)], strict=True):
         block = below[start:end]
         has_title = len(block) > 1 and len(texts(block[0][1])) == 1

@@ -108,7 +108,10 @@ def write_parts(parts: Mapping[str, Dataset], answers: Sequence[Answer], folder:
     """Write data sets that share their answers: `answers.csv`, and the questions of each as `NAME.csv`."""
     files = {"answers": csv_text(("aid", "answer"), ((answer.id, as_cell(answer.text)) for answer in answers))}
     for name, part in parts.items():
-        rows = ((q.id, as_cell(q.text), " ".join(answers[row].id for row in q.positives)) for q in part.questions)
+        rows = []
+        for question in part.questions:
+            right_ids = " ".join(answers[row].id for row in question.positives)
+            rows.append((question.id, as_cell(question.text), right_ids))
         files[name] = csv_text(("qid", "question", "answer_ids"), rows)
     with atomic_directory(folder) as draft:
         for name, text in files.items():

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -65,15 +66,11 @@ class Table:
             return self
         new_names = {new: f"other {new}" for new in changed.values() if new not in names} | changed
         written = {new: old for old, new in new_names.items()}
-        rows = [
-            replace(
-                row,
-                fields={new_names.get(name, name): text for name, text in row.fields.items()},
-                written=written,
-                lists={new_names.get(name, name): texts for name, texts in row.lists.items()},
-            )
-            for row in self.rows
-        ]
+        rows: list[Row] = []
+        for row in self.rows:
+            fields = {new_names.get(name, name): text for name, text in row.fields.items()}
+            lists = {new_names.get(name, name): texts for name, texts in row.lists.items()}
+            rows.append(replace(row, fields=fields, written=written, lists=lists))
         return Table(self.path, tuple(new_names.get(column, column) for column in self.columns), rows, written)
 
     def require(self, *columns: str) -> None:
@@ -142,13 +139,17 @@ _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical ba
 
 def _delimiter(text: str, path: Path) -> str:
     """What separates the names of the columns; raises `InputError` if several of `_DELIMITERS` do."""
-    readers = {
-        delimiter: csv.reader(io.StringIO(text[: 2**17], newline=""), delimiter=delimiter) for delimiter in _DELIMITERS
-    }
-    tops = {delimiter: next(below_titles(enumerate(reader))[1], (0, []))[1] for delimiter, reader in readers.items()}
-    delimiters = [delimiter for delimiter, top in tops.items() if find_pair(top)] or [
-        delimiter for delimiter in tops if len(tops[delimiter]) > 1
-    ]
+    of_pairs: list[str] = []
+    of_several: list[str] = []
+    for delimiter in _DELIMITERS:
+        reader = csv.reader(io.StringIO(text[: 2**17], newline=""), delimiter=delimiter)
+        _, below = below_titles(enumerate(reader))
+        _, names = next(below, (0, []))
+        if find_pair(names):
+            of_pairs.append(delimiter)
+        if len(names) > 1:
+            of_several.append(delimiter)
+    delimiters = of_pairs or of_several
     if len(delimiters) > 1:
         kinds = " and ".join(_DELIMITERS[character] for character in delimiters)
         raise InputError(
@@ -239,24 +240,38 @@ def name_columns(table: Table, columns: Columns = None, *, guess: bool = True) -
             fault = f"found no {columns[named.index('')]!r} in {table.header}"
             raise InputError(f"{table.path}: expected the columns {_listed(columns)} that --columns names, {fault}.")
         return _finished(table.renamed(dict(zip(named, PAIR, strict=True))))
-    all_columns = dict.fromkeys(
-        name for row in table.rows for name in row.fields
-    )  # later records of JSON may have more
-    if rows := entries_by_language([*all_columns], table.rows):
-        table = Table(table.path, tuple(dict.fromkeys(name for row in rows for name in row.fields)), rows)
+    # Later records of JSON may have more columns.
+    if rows := entries_by_language(_columns_of(table.rows), table.rows):
+        table = Table(table.path, tuple(_columns_of(rows)), rows)
     written = {name: column for name in KNOWN if (column := _find(table, name))}
     if not set(PAIR) <= written.keys():
-        in_other_words = ([_find(table, *names) for names in pair] for pair in PAIRS)
-        pair = next(filter(all, in_other_words), None) or _titles_that_ask(table)
+        pair = _in_other_words(table) or _titles_that_ask(table)
         pair = pair or _only_two(table, written, guess=guess)
         written |= dict(zip(PAIR, pair, strict=True)) if pair else {}
     others = {plain(column): column for column in table.columns if column not in written.values()}
-    for words in PAIRS if {*PAIR} <= written.keys() else ():  # in another language, perhaps
-        if all(other := [next((others[name] for name in names if name in others), "") for names in words]):
-            advice = f"--columns {one_line(','.join(other))} takes those instead"
+    for questions, answers in PAIRS if {*PAIR} <= written.keys() else ():  # in another language, perhaps
+        asked = [others[name] for name in questions if name in others]
+        answered = [others[name] for name in answers if name in others]
+        if asked and answered:
+            advice = f"--columns {one_line(f'{asked[0]},{answered[0]}')} takes those instead"
             logger.info("%s: %s are read; %s.", table.path, _listed(written[name] for name in PAIR), advice)
     names = {column: name for name, column in written.items()}
     return _finished(table.renamed(names | _further_wordings(table, written)))
+
+
+def _columns_of(rows: Iterable[Row]) -> list[str]:
+    """The names of the fields of all rows, in order."""
+    return list(dict.fromkeys(chain.from_iterable(row.fields for row in rows)))
+
+
+def _in_other_words(table: Table) -> tuple[str, str] | None:
+    """The columns of questions and of answers by other names that these have."""
+    for questions, answers in PAIRS:
+        asked = _find(table, *questions)
+        answered = _find(table, *answers)
+        if asked and answered:
+            return asked, answered
+    return None
 
 
 def _further_wordings(table: Table, written: Mapping[str, str]) -> dict[str, str]:
@@ -270,18 +285,25 @@ def _further_wordings(table: Table, written: Mapping[str, str]) -> dict[str, str
         for column in others
         if plain(column) in FURTHER_WORDINGS or re.fullmatch(rf"{question}[ _-]?\d+", plain(column))
     ]
-    free = (name for name in (f"wording {i}" for i in itertools.count(2)) if name not in table.columns)
-    return dict(zip(further, free, strict=False))
+    names: dict[str, str] = {}
+    number = 2
+    for column in further:
+        while f"wording {number}" in table.columns:
+            number += 1
+        names[column] = f"wording {number}"
+        number += 1
+    return names
 
 
 def _titles_that_ask(table: Table) -> tuple[str, str] | None:
     """The columns of titles and their texts, if most titles are questions."""
     for title, text in itertools.product(TITLES, THEIR_TEXTS):
-        names = [next((column for column in table.columns if plain(column) == name), "") for name in (title, text)]
-        if all(names):
-            asked = sum(row.get(names[0]).endswith(QUESTION_MARKS) for row in table.rows)
+        titles = [column for column in table.columns if plain(column) == title]
+        texts = [column for column in table.columns if plain(column) == text]
+        if titles and texts:
+            asked = sum(row.get(titles[0]).endswith(QUESTION_MARKS) for row in table.rows)
             if 2 * asked > len(table.rows):
-                return names[0], names[1]
+                return titles[0], texts[0]
     return None
 
 
@@ -289,7 +311,7 @@ def _finished(table: Table) -> Table:
     """The table with lists of questions as wordings, if it holds pairs, and with questions."""
     if {*PAIR} <= {*table.columns} and any(row.lists for row in table.rows):
         rows = with_lists(table.rows, table.written.get("answer", "answer"), str(table.path))
-        columns = dict.fromkeys((*table.columns, *(name for row in rows for name in row.fields)))
+        columns = dict.fromkeys((*table.columns, *_columns_of(rows)))
         table = Table(table.path, tuple(columns), rows, table.written)
     return _with_questions(table)
 

@@ -42,7 +42,7 @@ class Wordings:
         if wordings is None:
             keys = dict.fromkeys(map(normalized, answer[1:] if self.by_text else ()))
             parts = [self.by_id.get(answer[0], ()), *(self.by_text.get(key, ()) for key in keys)]
-            wordings = tuple(dict.fromkeys(text for part in parts for text in part))
+            wordings = tuple(dict.fromkeys(chain.from_iterable(parts)))
             if len(self._found) < MOST_ANSWERS:
                 self._found[answer] = wordings
         return wordings
@@ -98,7 +98,11 @@ def _grouped(keyed: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
 
 
 def _merged(parts: Iterable[Mapping[str, Sequence[str]]]) -> Mapping[str, Sequence[str]]:
-    return _grouped((key, text) for part in parts for key, texts in part.items() for text in texts)
+    keyed: list[tuple[str, str]] = []
+    for part in parts:
+        for key, texts in part.items():
+            keyed += [(key, text) for text in texts]
+    return _grouped(keyed)
 
 
 @lru_cache(maxsize=16)
@@ -124,7 +128,8 @@ class WordingFiles:
         files = [self._files[path].now() for path in paths]
         versions, merged = self._latest
         if len(files) != len(versions) or any(map(is_not, files, versions)):
-            merged = Wordings(_merged(file.by_id for file in files), _merged(file.by_text for file in files))
+            by_id = _merged([file.by_id for file in files])
+            merged = Wordings(by_id, _merged([file.by_text for file in files]))
             self._latest = files, merged
         return merged
 
@@ -177,9 +182,9 @@ def with_wordings(dataset: Dataset, training: Dataset) -> Dataset:
     if dataset.judged or training.judged:
         return dataset
     answers = training.answers
-    pairs = (
-        (normalized(answers[row].text), question.text) for question in training.questions for row in question.positives
-    )
+    pairs: list[tuple[str, str]] = []
+    for question in training.questions:
+        pairs += [(normalized(answers[row].text), question.text) for row in question.positives]
     wordings = Wordings(by_text=_grouped(pairs))
     return _with(dataset, lambda answer: wordings.of("", answer.text))
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from ap_ranker.child_process import ChildProcess
@@ -43,7 +44,7 @@ class Reading:
     @property
     def entries(self) -> list[Entry]:
         """Passages of documents, and entries and rows of tables."""
-        return [entry for file in self.by_file.values() for entry in file.entries]
+        return list(chain.from_iterable(file.entries for file in self.by_file.values()))
 
     @property
     def files(self) -> int:
@@ -53,8 +54,8 @@ class Reading:
     @property
     def left_out(self) -> list[LeftOut]:
         """What could not be read, and why."""
-        rows = (left for file in self.by_file.values() for left in file.left_out)
-        return sorted([*self.skipped, *rows], key=lambda left: left.place)
+        of_files = chain.from_iterable(file.left_out for file in self.by_file.values())
+        return sorted([*self.skipped, *of_files], key=lambda left: left.place)
 
 
 def read_entries(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from html import escape
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -198,18 +198,16 @@ def _docx(content: bytes, path: Path) -> Converted:
     relations = [
         relation for relation in document.part.rels.values() if relation.reltype.endswith(("/footnotes", "/endnotes"))
     ]
-    notes = [note for reference in relations for note in parse_xml(reference.target_part.blob)]
+    notes = chain.from_iterable(parse_xml(relation.target_part.blob) for relation in relations)
     texts = {(f"{note.tag}Reference", note.get(qn("w:id"))): text_of(note) for note in notes}
     for reference in document.element.body.iter(*references):
         reference.text = f" ({texts.get((reference.tag, reference.get(qn('w:id'))), '…')})"
-    for reference in document.element.body.xpath(
-        "//w:moveFrom | //*[local-name() = 'Fallback']"
-    ):  # stands elsewhere, too
-        reference.getparent().remove(reference)
+    for repeated in document.element.body.xpath("//w:moveFrom | //*[local-name() = 'Fallback']"):
+        repeated.getparent().remove(repeated)
     bases = {style.style_id: style.element.basedOn_val for style in document.styles}
     styles = {style.style_id: _HEADING.fullmatch(style.name or "") for style in document.styles}
     for _ in range(3):
-        styles = {reference: own or styles.get(bases[reference]) for reference, own in styles.items()}
+        styles = {style_id: own or styles.get(bases[style_id]) for style_id, own in styles.items()}
     for element in document.element.body.xpath("(.//w:p | .//w:tbl[w:tr])[not(ancestor::w:p or ancestor::w:tbl)]"):
         if element.tag == qn("w:tbl"):
             rows = [[html_of(cell._tc) for cell in row.cells] for row in Table(element, document).rows]

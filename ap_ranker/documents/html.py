@@ -11,7 +11,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.dataset import QUESTION_MARKS
@@ -193,10 +192,10 @@ def _to_text(tag: Tag) -> str:
             strings[i] = type(string)(_LONG_SPACE.sub(shorter, string))
             string.replace_with(strings[i])
     for string in filter(str.strip, strings):
-        full.update(
-            id(element)
-            for element in takewhile(lambda element: element is not tag and id(element) not in full, string.parents)
-        )
+        for parent in string.parents:
+            if parent is tag or id(parent) in full:
+                break
+            full.add(id(parent))
     for element in tag([*HEADINGS, *_BLOCKS]):
         if id(element) not in full:  # else nothing is left of it between two words
             element.replace_with(" ")

@@ -51,11 +51,13 @@ def set_anchors(soup: BeautifulSoup, slug: Callable[[str], str] | None = None) -
 
 def _own_anchor(tag: Tag) -> str:
     """The id of an element, or of the first one in it that has one; such as `<h2><a id="refund"></a>Refund</h2>`."""
-    ids = (
-        element.get("id") or (element.get("name") if element.name == "a" else None)
-        for element in (tag, *tag.find_all(True))
-    )
-    return next(filter(None, map(_text_of, ids)), "")
+    for element in (tag, *tag.find_all(True)):
+        anchor = element.get("id")
+        if not anchor and element.name == "a":
+            anchor = element.get("name")
+        if text := _text_of(anchor):
+            return text
+    return ""
 
 
 def _text_of(value: Any) -> str:
@@ -100,10 +102,13 @@ MAX_TOPICS = 8
 
 
 def _title(tag: Tag) -> str:
-    parts: Iterator[Any] = tag.descendants
-    texts = (
-        " " if piece.name in _APART else piece if type(piece).__name__ == "NavigableString" else "" for piece in parts
-    )
+    texts: list[str] = []
+    pieces: Iterator[Any] = tag.descendants
+    for piece in pieces:
+        if piece.name in _APART:
+            texts.append(" ")
+        elif type(piece).__name__ == "NavigableString":  # no comment, and no script
+            texts.append(piece)
     return " ".join("".join(texts).split())
 
 
@@ -122,8 +127,8 @@ def _take_details(details: Tag, to_text: Callable[[Tag], str]) -> Iterator[Marku
         return
     own = _text_of(details.get("id")) or _own_anchor(summary)
     rest = copy(details)
-    for each in rest.find_all("summary", recursive=False):
-        each.decompose()
+    for title in rest.find_all("summary", recursive=False):
+        title.decompose()
     answer = to_text(rest)
     if answer:
         yield MarkupQuestion(question, answer, DETAILS, anchor=own)
@@ -154,8 +159,11 @@ def _take_rows(table: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQues
     rows = [(row, row.find_all(["th", "td"], recursive=False)) for row in table("tr")]
     pair = find_pair(map(_title, rows[0][1])) if rows else []
     for row, cells in rows[1:] if pair else ():
-        asked, answer = (cells[i] for i in pair) if len(cells) == len(rows[0][1]) else (row, row)
-        if asked is not answer and (question := _title(asked)) and (text := to_text(copy(answer))):
+        if len(cells) != len(rows[0][1]):
+            continue
+        question = _title(cells[pair[0]])
+        text = to_text(copy(cells[pair[1]])) if question and pair[0] != pair[1] else ""
+        if question and text:
             yield MarkupQuestion(question, text, TABLE, anchor=_own_anchor(row))
             if len(cells) == len(pair):  # else what its other columns say stays in the page
                 row.decompose()
@@ -247,14 +255,16 @@ def _without_fault(match: re.Match[str]) -> str:
 
 def _json_ld_entry(value: dict[str, Any], to_text: Callable[[str], str]) -> Iterator[MarkupQuestion]:
     kinds = value.get("@type")
-    if not any(str(kind).endswith("Question") for kind in (kinds if isinstance(kinds, list) else [kinds])):
+    if not isinstance(kinds, list):
+        kinds = [kinds]
+    if not any(str(kind).endswith("Question") for kind in kinds):
         return
     names = (value.get("name"), value.get("text"))
     question = next((text for name in names if isinstance(name, str) and (text := to_text(name))), "")
     accepted = value.get("acceptedAnswer")
     answers = accepted if isinstance(accepted, list) else [accepted]
-    texts = [each.get("text") for each in answers if isinstance(each, dict)]
-    answer = "\n\n".join(text for each in texts if isinstance(each, str) and (text := to_text(each)))
+    texts = [to_text(own["text"]) for own in answers if isinstance(own, dict) and isinstance(own.get("text"), str)]
+    answer = "\n\n".join(filter(None, texts))
     if question and answer:
         address = value.get("url") or value.get("@id")
         anchor = address.partition("#")[2] if isinstance(address, str) else ""

@@ -50,29 +50,32 @@ def passages_of(
         source = {"file_path": file}
         anchor = fields.pop("anchor")
         titles = [*titles]
-        headings = map(letters, (fields["question"], *titles))
-        if url := next(
-            (converted.articles[heading] for heading in headings if heading in converted.articles), converted.url
-        ):
+        url = converted.url
+        for heading in map(letters, reversed((fields["question"], *titles))):  # the question's own, if it has one
+            url = converted.articles.get(heading, url)
+        if url:
             source["url"] = f"{url.partition('#')[0]}#{anchor}" if anchor else url
         if page:
             source["page_number"] = str(page)
-        lines = (" ".join(marked_up.split()) for marked_up in titles if marked_up)
-        title = " > ".join(line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…" for line in lines)
+        path: list[str] = []
+        for heading in filter(None, titles):
+            line = " ".join(heading.split())
+            path.append(line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…")
+        title = " > ".join(path)
         title = title or re.sub(r"[-_\s]+", " ", Path(file).stem).strip()
         return [Entry(answer=piece, other=source, place=place or file, title=title, **fields) for piece in pieces(text)]
 
-    passages = [
-        pieces_of(part.above, part.text, part.page, question=part.question, anchor=part.anchor) for part in parts
-    ]
+    passages: list[Entry] = []
+    for part in parts:
+        passages += pieces_of(part.above, part.text, part.page, question=part.question, anchor=part.anchor)
     for question in questions:
         fields: dict[str, Any] = {
             "question": question.question,
             "anchor": question.anchor,
             "wordings": question.wordings,
         }
-        passages.append(pieces_of((converted.title, *question.headings), question.answer, None, **fields))
-    return [entry for of_part in passages for entry in of_part]
+        passages += pieces_of((converted.title, *question.headings), question.answer, None, **fields)
+    return passages
 
 
 def pieces(text: str) -> list[str]:

@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.documents.html import Converted, letters
@@ -46,7 +47,8 @@ def sections(converted: Converted) -> list[Section]:
     for place, (heading, _) in enumerate(converted.anchors):
         places[letters(heading)].append(place)
     next_place = 0
-    above_questions = {letters(heading) for each in converted.markup_questions for heading in each.headings}
+    headings_of_questions = chain.from_iterable(question.headings for question in converted.markup_questions)
+    above_questions = set(map(letters, headings_of_questions))
     sections_so_far: list[Section] = []
     text = re.sub(r"\r\n?", "\n", _UNUSABLE.sub("", converted.text))
     pages = text.split("\f") if converted.by == "pages" else [text]
@@ -67,7 +69,8 @@ def sections(converted: Converted) -> list[Section]:
         above, question = (path[:-1], path[-1]) if is_asked else (path, "")
         titles = (converted.title, *above) if converted.title else above
         if not path and not sections_so_far and converted.by == "headings" and asks(converted.title):
-            question, titles = converted.title, above  # a page whose title asks what its text answers
+            question = converted.title  # a page whose title asks what its text answers
+            titles = above
         if question and not is_article:
             question = without_label(question)
             text = without_answer_label(text)
@@ -79,18 +82,20 @@ def sections(converted: Converted) -> list[Section]:
 def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """What stands below each heading; one without text that is not above the next text is a part of that."""
     headings = list(_headings(text))
-    ends = [*(each.start() for each in headings), len(text)]
+    ends = [*(heading.start() for heading in headings), len(text)]
     yield (), text[: ends[0]]
     above: dict[int, str] = {}
     waiting: list[str] = []
     for heading, end in zip(headings, ends[1:], strict=True):
         level = len(heading["level"])
         title = heading["title"].strip()
-        above = {at: each for at, each in above.items() if at < level} | {level: title}
+        above = {upper: name for upper, name in above.items() if upper < level}
+        above[level] = title
         waiting.append(title)
         if (part := text[heading.end() : end]).strip():
             path = tuple(filter(None, above.values()))
-            yield path, "\n".join([*(each for each in waiting if each not in path), re.sub(r"\A\s*\n", "", part)])
+            without_text = [name for name in waiting if name not in path]
+            yield path, "\n".join([*without_text, re.sub(r"\A\s*\n", "", part)])
             waiting = []
     yield (), "\n".join(waiting)
 

@@ -76,7 +76,9 @@ class QuestionFile:
         questions: dict[str, Asked] = {}
         judged = self.layout == Layout.judged
         by_id = self.layout == Layout.by_id
-        rows = [(row, best) for row, _, best in self.judgements] if judged else [(row, True) for row in self.table.rows]
+        rows = [(row, True) for row in self.table.rows]
+        if judged:
+            rows = [(row, best) for row, _, best in self.judgements]
         for row, best in rows:
             if (question := row.get("question")) and (by_id or row.get("answer")):
                 key = (row.get("qid") or question) if judged else row.place
@@ -102,29 +104,43 @@ class Data:
     @cached_property
     def questions(self) -> list[Text]:
         """The distinct question texts of each file, stored questions included, with their first place."""
-        files = [*(file.table.rows for file in self.files), self.stored_rows]
-        distinct = [row for rows in files for row in firsts(rows, lambda row: row.get("question"))]
-        return [Text(row.get("question"), row.place, row.get("question")) for row in distinct]
+        texts: list[Text] = []
+        for rows in [*(file.table.rows for file in self.files), self.stored_rows]:
+            for row in firsts(rows, _question_of):
+                texts.append(Text(row.get("question"), row.place, row.get("question")))
+        return texts
 
     @cached_property
     def answers(self) -> list[Text]:
         """The distinct answer texts of each file, with their first place."""
-        files = [file.table.rows for file in self.files if file.layout != Layout.by_id]
-        distinct = [row for rows in files for row in firsts(rows, lambda row: row.get("answer"))]
-        stored = firsts(self.stored_rows, lambda row: row.get("answer"))
-        return [Text(row.get("answer"), row.place, row.get("answer")) for row in distinct] + [
-            Text(row.get("answer"), row.place, Entry.of(row).text(DEFAULT_MATCH)) for row in stored
-        ]
+        texts: list[Text] = []
+        for file in self.files:
+            if file.layout != Layout.by_id:
+                for row in firsts(file.table.rows, _answer_of):
+                    texts.append(Text(row.get("answer"), row.place, row.get("answer")))
+        for row in firsts(self.stored_rows, _answer_of):
+            texts.append(Text(row.get("answer"), row.place, Entry.of(row).text(DEFAULT_MATCH)))
+        return texts
 
     @cached_property
     def asked(self) -> list[Asked]:
         """The questions of all splits; stored questions belong to train, as in training."""
-        trained = any(file.split == "train" for file in self.files)
-        return [question for file in self.files for question in file.asked()] + [
-            Asked("train", row.get("question"), row.place, Layout.by_id, {row.get("aid")})
-            for row in self.stored_rows
-            if trained and row.get("question")
-        ]
+        asked: list[Asked] = []
+        for file in self.files:
+            asked += file.asked()
+        if any(file.split == "train" for file in self.files):
+            for row in self.stored_rows:
+                if row.get("question"):
+                    asked.append(Asked("train", row.get("question"), row.place, Layout.by_id, {row.get("aid")}))
+        return asked
+
+
+def _question_of(row: Row) -> str:
+    return row.get("question")
+
+
+def _answer_of(row: Row) -> str:
+    return row.get("answer")
 
 
 def read_data(

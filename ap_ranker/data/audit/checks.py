@@ -23,9 +23,10 @@ from ap_ranker.text.tokenizer import split_words
 
 _KINDS = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text(encoding="utf-8"))
 
-CHECKS = {
-    kind: Finding(kind, severity, 0, **texts) for severity in Severity for kind, texts in _KINDS[severity].items()
-}
+CHECKS: dict[str, Finding] = {}
+for _severity in Severity:
+    for _kind, _explanation in _KINDS[_severity].items():
+        CHECKS[_kind] = Finding(_kind, _severity, 0, **_explanation)
 """Kind of fault -> what it means, in the order of the report, without any found."""
 
 _NOTHING = re.compile(
@@ -99,8 +100,11 @@ def _texts(data: Data) -> Iterator[Fault]:
 
 def _rows(data: Data) -> Iterator[Fault]:
     """Rows with an empty text, or with an answer that repeats the question."""
-    rows = [(row, file.layout) for file in data.files for row in file.table.rows]
-    for row, layout in [*rows, *((row, None) for row in data.stored_rows)]:
+    rows: list[tuple[Row, Layout | None]] = []
+    for file in data.files:
+        rows += [(row, file.layout) for row in file.table.rows]
+    rows += [(row, None) for row in data.stored_rows]
+    for row, layout in rows:
         question = row.get("question")
         answer = row.get("answer")
         if not question and layout:
@@ -170,7 +174,7 @@ def _answers_by_id(data: Data) -> Iterator[Fault]:
     for first, row in repeats(data.stored_rows, lambda row: normalized(row.get("answer"))):
         if first.get("aid") != row.get("aid"):
             yield "repeated-answer", row.place, f"as {first.get('aid')}, {where(first.place, row.place)}"
-    named = {name for asked in data.asked for name in asked.right}
+    named = set(chain.from_iterable(asked.right for asked in data.asked))
     for row in data.stored_rows:
         if row.get("aid") not in named and row.get("answer"):
             yield "answer-never-right", row.place, f"{row.get('aid')}: {quote(row.get('answer'))}"
@@ -188,7 +192,8 @@ def _labels(data: Data) -> Iterator[Fault]:
             for row, label, _ in file.judgements
             if row.get("question") and row.get("answer")
         ]
-        differing = [pair for pair in repeats(keyed, lambda judgement: judgement[0]) if pair[0][2] != pair[1][2]]
+        repeated = repeats(keyed, lambda judgement: judgement[0])
+        differing = [(before, after) for before, after in repeated if before[2] != after[2]]
         for (_, first, _), (_, row, _) in firsts(differing, lambda pair: pair[0][0]):
             details = f"otherwise at {where(first.place, row.place)}: {quote(row.get('answer'))}"
             yield "judged-both-ways", row.place, details
@@ -210,8 +215,9 @@ def _copies(data: Data) -> Iterator[Fault]:
         rows = [row for row in file.table.rows if row.get("question") and row.get("answer")]
         for first, row in repeats(rows, row_key) if file.layout != Layout.by_id else ():
             yield "repeated-row", row.place, f"as {where(first.place, row.place)}: {quote(row.get('question'))}"
-    pairs = [one for one in data.asked if one.layout == Layout.pairs]
-    copies = {id(copy) for _, copy in repeats(pairs, lambda one: f"{one.split} {one.text}\0{one.right}")}
+    pairs = [asked for asked in data.asked if asked.layout == Layout.pairs]
+    repeated_pairs = repeats(pairs, lambda asked: f"{asked.split} {asked.text}\0{asked.right}")
+    copies = {id(copy) for _, copy in repeated_pairs}
     for before, asked in repeats(data.asked, lambda asked: f"{asked.split} {normalized(asked.text)}"):
         differ = before.right != asked.right
         if differ or id(asked) not in copies:
@@ -258,16 +264,16 @@ def _leaks(data: Data) -> Iterator[Fault]:
     """Questions that are also, exactly or nearly, in an earlier split."""
     order = list(SPLITS)
     by_text: defaultdict[str, dict[str, Asked]] = defaultdict(dict)
-    for asked in sorted(data.asked, key=lambda one: order.index(one.split)):
+    for asked in sorted(data.asked, key=lambda asked: order.index(asked.split)):
         by_text[normalized(asked.text)].setdefault(asked.split, asked)
     earliest = []  # in the order of the splits
-    for first, *others in (list(by_split.values()) for by_split in by_text.values()):
+    for by_split in by_text.values():
+        first, *others = by_split.values()
         earliest.append(first)
         for asked in others:
             yield "leaked-question", asked.place, f"{quote(asked.text)}, {first.split}: {first.place}"
-    several = len({one.split for one in earliest}) > 1
     near = {}
-    if several:
+    if len({asked.split for asked in earliest}) > 1:
         near = near_earlier([asked.text for asked in earliest])
     for place, earlier in near.items():
         source = earliest[earlier]

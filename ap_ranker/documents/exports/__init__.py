@@ -42,12 +42,17 @@ def convert_export(content: bytes, path: Path) -> Converted:
     records = list(_records(json.loads(decode(content, path))))
     if (system := _system(records)) is None:
         raise InputError(f"{path}: expected articles of a help centre, found none.")
-    names = {str(each["id"]): each for each, _ in records if "id" in each and isinstance(each.get("name"), str)}
+    names: dict[str, Any] = {}
+    for record, _ in records:
+        if "id" in record and isinstance(record.get("name"), str):
+            names[str(record["id"])] = record
     left_out = Counter[str]()
     parts = list[str]()
     addresses = dict[str, str]()
     seen = set[tuple[str, str]]()
-    for record, around in filter(lambda each: _is_article(each[0], system, "body"), records):
+    for record, around in records:
+        if not _is_article(record, system, "body"):
+            continue
         title = " ".join(_text(record, system["title"]).split())
         body = _text(record, system["body"])
         is_hidden = any(str(record.get(name)).casefold() in values for name, values in system["hidden"].items())
@@ -91,9 +96,10 @@ def _system(records: Iterator[Record] | list[Record]) -> dict[str, Any] | None:
     marked = [system for system in systems if "marks" in system]
     of_any = [system for system in systems if "marks" not in system]
     for some in (marked, of_any):
-        pairs = ((record, system) for record, _ in parsed for system in some)
-        if matching := next((system for record, system in pairs if _is_article(record, system, "title", "body")), None):
-            return matching
+        for record, _ in parsed:
+            for system in some:
+                if _is_article(record, system, "title", "body"):
+                    return system
     return None
 
 
