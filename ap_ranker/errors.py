@@ -22,9 +22,9 @@ def one_line(value: object, limit: int = 300) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str:
+def did_you_mean(name: object, names: Iterable[str]) -> str:
     """The known name that is most like this one, whatever its case, as a question after a sentence; or nothing."""
-    folded = {each.casefold(): each for each in known}
+    folded = {candidate.casefold(): candidate for candidate in names}
     similar = get_close_matches(str(name).casefold(), folded, n=1)
     return f" Did you mean {folded[similar[0]]!r}?" if similar else ""
 

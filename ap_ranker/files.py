@@ -280,7 +280,8 @@ def html_text(template: str, values: Mapping[str, Any]) -> str:
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
     """The content of a CSV file with these columns, without formulas; `read_table` gives the texts back as they are."""
     text = io.StringIO()
-    for row in ([guarded(str(value)) for value in each] for each in (columns, *rows)):
+    for values in (columns, *rows):
+        row = [guarded(str(value)) for value in values]
         # Python 3.11 quotes no carriage return by itself, and would read it as the end of the row.
         returns = any("\r" in value for value in row)
         quotes: Literal[0, 1] = csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL

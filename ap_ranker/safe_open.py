@@ -94,7 +94,7 @@ def require_file(path: Path) -> None:
     """Refuse (InputError) anything but a regular file: a pipe or a device may never end."""
     kind = what_is_at(path)
     if kind == "nothing":
-        advice = did_you_mean(path.name, [each.name for each in path.parent.glob("*")]) or " Check the path."
+        advice = did_you_mean(path.name, [neighbour.name for neighbour in path.parent.glob("*")]) or " Check the path."
         if re.match(r"(?i)(https?|ftp|file):|www\.|docs\.google\.", str(path)):
             advice = " That is an address: download what is there, and name the file."
         elif str(path).startswith("~"):
@@ -192,10 +192,10 @@ def check_zip(content: bytes, path: Path, expected: str) -> None:
     instead = found_instead(content, path) or (f"text: name it {path.stem}.csv or .txt" if is_text else "")
     if instead and (not content.startswith(b"PK") or zipfile.is_zipfile(io.BytesIO(content))):
         raise InputError(f"{path}: expected {expected}, found {instead}.")
-    found = f"{path}: expected {expected}, found another or a damaged file"
+    problem = f"{path}: expected {expected}, found another or a damaged file"
     kinds = (zipfile.BadZipFile, ValueError, struct.error, NotImplementedError)
     with (
-        library_errors(found, kinds, advice=" Save it again in its program."),
+        library_errors(problem, kinds, advice=" Save it again in its program."),
         zipfile.ZipFile(io.BytesIO(content)) as archive,
     ):
         size = sum(part.file_size for part in archive.infolist())  # zipfile reads no more than is declared
@@ -218,12 +218,12 @@ def decode(content: bytes, path: Path) -> str:
         word = next((f", such as {word!r}" for word in text.split() if not word.isascii()), "")
         logger.info("%s: read as %s, not UTF-8%s. Is it wrong? Save it as UTF-8.", path, encoding, one_line(word, 40))
         return text
-    found = "a NUL character"
+    character = "a NUL character"
     if content[position] != 0:
-        found = f"the byte 0x{content[position]:02x}"
+        character = f"the byte 0x{content[position]:02x}"
     excel = " (in Excel: CSV UTF-8)" if path.suffix.lower() == ".csv" else ""
     where = f"{path}, line {content.count(bytes([10]), 0, position) + 1}"
-    raise InputError(f"{where}: expected UTF-8 text, found {found}. Save the file as UTF-8{excel} and try again.")
+    raise InputError(f"{where}: expected UTF-8 text, found {character}. Save the file as UTF-8{excel} and try again.")
 
 
 _MARKS = (

@@ -126,7 +126,9 @@ def _rows_of(report: EvaluationReport, name: str, served: PipelineReport | None,
     }
     if served is not None:
         measured |= {f"as served ({served.pipeline})": served.means_of(kind)}
-    rows: list[list[str] | None] = [cells(title + end, each.values()) for title, each in measured.items() if each]
+    rows: list[list[str] | None] = [
+        cells(title + end, measures.values()) for title, measures in measured.items() if measures
+    ]
     gains = (model[measure] - value for measure, value in bm25.items())
     return [*rows, cells(f"difference to BM25{end}", gains, "+.3f")]
 

@@ -72,5 +72,5 @@ def delete(
 
     who = {"visit": visit, "address": address, "identity": identity, "sentence": sentence}
     deleted = delete_traces(open_existing(database), **who)
-    found = ", ".join(f"{count:,} {what}" for what, count in deleted.items() if count)
-    console.say(f"Deleted: {found or 'nothing'}.")
+    counts = ", ".join(f"{count:,} {what}" for what, count in deleted.items() if count)
+    console.say(f"Deleted: {counts or 'nothing'}.")

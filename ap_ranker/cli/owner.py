@@ -51,27 +51,27 @@ def gaps(
     with searched.set_up(overlay=owners_changes(place)) as setup, errors.status("Grouping the questions ..."):
         search, _ = setup.load()
         entries = setup.documents.entries if setup.documents else None
-        remaining, known = open_questions(unanswered, entries, setup.match, setup.wordings)
-        *_, found = GapFinder(search).find(remaining, known)
+        remaining, answered = open_questions(unanswered, entries, setup.match, setup.wordings)
+        *_, groups = GapFinder(search).find(remaining, answered)
     known_by_now = f"{len(unanswered) - len(remaining):,} of them in the FAQ by now"
     console.say(f"{len(unanswered):,} different questions without an answer that helped, {known_by_now}.")
     if not unanswered:
         console.say("Questions are logged by serve's --log-questions.")
     if output is not None:
-        write_gaps(found, output)
+        write_gaps(groups, output)
     rows: list[list[str | Text]] = []
-    for gap in found[:SHOWN]:
+    for gap in groups[:SHOWN]:
         further = ""
         if len(gap.questions) > 1:
             further = f"\n+ {len(gap.questions) - 1} other wordings"
         score = "-" if gap.first.score is None else f"{gap.first.score:.3f}"
         rows.append([str(gap.asked), Text.assemble(gap.first.text, (further, "dim")), gap.first.nearest[:80], score])
-    if found:
+    if groups:
         console.table(["asked", "question", "nearest entry", "its score"], rows)
-    if len(found) > SHOWN:
-        console.say(f"{len(found) - SHOWN:,} smaller groups not shown.")
+    if len(groups) > SHOWN:
+        console.say(f"{len(groups) - SHOWN:,} smaller groups not shown.")
     if output is not None:
-        console.say(f"Wrote {len(found):,} groups into {output}. Fill in answers, and add these rows to the FAQ.")
+        console.say(f"Wrote {len(groups):,} groups into {output}. Fill in answers, and add these rows to the FAQ.")
 
 
 def changes(
@@ -101,12 +101,12 @@ def changes(
     if clear:
         console.say(f"Deleted {clear_changes(website, entries):,} changes, which {faq} has.")
         return
-    known = read_changes(website)
-    changed = apply_changes(entries, known)
+    recorded = read_changes(website)
+    changed = apply_changes(entries, recorded)
     states = dict.fromkeys(changed.undone, "undone") | dict.fromkeys(changed.lapsed, "no longer applies")
     rows = [
         [minute(in_utc(change.time)), change.owner, change.action, _described(change), states.get(change.id, "")]
-        for change in known
+        for change in recorded
         if change.action != Action.undo
     ]
     console.table(["time, UTC", "owner", "change", "entry", ""], rows)

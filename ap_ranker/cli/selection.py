@@ -73,7 +73,10 @@ def tune(
     )
     _print_search(result)
     files = {"--dev": dev, "--answers": answers, "--config": output / BEST, "--output": output / "trained"}
-    named = [part for name, value in files.items() if value is not None for part in (name, str(value))]
+    named: list[str] = []
+    for name, value in files.items():
+        if value is not None:
+            named += [name, str(value)]
     console.say(f"The best trial's checkpoint: {output / CHECKPOINT}. To train it again:")
     console.say(shlex.join(["ap-ranker", "train", str(data), *named]))
 
@@ -92,8 +95,10 @@ def _report_trial(trial: FrozenTrial, best: bool) -> None:
 
 def _cells(trial: FrozenTrial) -> list[str]:
     """Its number, counted from 1, its MRR, of a pruned one that of the last epoch, its settings and its time."""
-    values = {name: f"{each:.4g}" if isinstance(each, float) else each for name, each in trial.params.items()}
-    settings = ", ".join(f"{name} {value}" for name, value in values.items())
+    values: list[str] = []
+    for name, value in trial.params.items():
+        values.append(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}")
+    settings = ", ".join(values)
     seconds = trial.duration.total_seconds() if trial.duration else 0.0
     return [f"{trial.number + 1}", f"{trial.value or 0.0:.3f}", settings, f"{seconds:.0f} s"]
 

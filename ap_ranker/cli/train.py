@@ -65,7 +65,11 @@ def train(
 
     if quick and best:
         raise InputError("Expected --quick or --best, found both.")
-    effort = "quick" if quick else "best" if best else None
+    effort = None
+    if quick:
+        effort = "quick"
+    elif best:
+        effort = "best"
     if start is not None and model is None and run.config is None:
         model = read_checkpoint_config(find_checkpoint(start)).model
     about = About(command_line(), licence)

@@ -141,8 +141,8 @@ def answerable(dataset: Dataset) -> list[Question]:
     advice = "as none names an answer. Name right ones in answer_ids, without answerable: no."
     if dataset.judged:
         advice = f"as no label is {best}. Label the right answers {best}, or check which column holds the labels."
-    without_answers = f"found none among {len(dataset.questions):,}, {advice}"
-    raise InputError(f"{dataset.name}: expected questions with a right answer, {without_answers}")
+    total = f"{len(dataset.questions):,}"
+    raise InputError(f"{dataset.name}: expected questions with a right answer, found none among {total}, {advice}")
 
 
 def sample_questions(dataset: Dataset, size: int, seed: int) -> Dataset:

@@ -237,8 +237,9 @@ def name_columns(table: Table, columns: Columns = None, *, guess: bool = True) -
     if columns is not None:
         named = [_find(table, name) for name in columns]
         if not all(named):
-            fault = f"found no {columns[named.index('')]!r} in {table.header}"
-            raise InputError(f"{table.path}: expected the columns {_listed(columns)} that --columns names, {fault}.")
+            missing = f"{columns[named.index('')]!r} in {table.header}"
+            expected = f"expected the columns {_listed(columns)} that --columns names"
+            raise InputError(f"{table.path}: {expected}, found no {missing}.")
         return _finished(table.renamed(dict(zip(named, PAIR, strict=True))))
     # Later records of JSON may have more columns.
     if rows := entries_by_language(_columns_of(table.rows), table.rows):

@@ -244,8 +244,8 @@ def _loops_agree(model: AttentivePooling, stored: Mapping[str, Tensor]) -> bool:
     mask = torch.arange(max(_LENGTHS)) < lengths.unsqueeze(1)
     answers = States(mask, {name: pad_sequence(widened.split(_LENGTHS), batch_first=True)})
     question = model.eval().encode_questions(TokenBatch.from_lists([list(range(1, 8))]))
-    found = model.match_stored(question, StoredStates(lengths.numpy(), stored, {}))
-    return torch.allclose(found, model.match(question, answers)[0], rtol=0, atol=TOLERANCE)
+    scores = model.match_stored(question, StoredStates(lengths.numpy(), stored, {}))
+    return torch.allclose(scores, model.match(question, answers)[0], rtol=0, atol=TOLERANCE)
 
 
 _SHARPNESS = Option(

@@ -49,16 +49,16 @@ def framed_words(
     index = np.zeros(offsets[-1], np.int32)
     row = np.full(vocabulary, -1, np.int32)
     words = np.zeros(min(vocabulary, len(index) + 1), np.int64)
-    row[0], found = 0, 1
+    row[0], n_words = 0, 1
     for n in range(len(starts)):
         first = offsets[n] + (window - 1) // 2
         for t in range(lengths[n]):
             word = ids[starts[n] + t]
             if row[word] < 0:
-                row[word], words[found] = found, word
-                found += 1
+                row[word], words[n_words] = n_words, word
+                n_words += 1
             index[first + t] = row[word]
-    return words[:found], index, offsets
+    return words[:n_words], index, offsets
 
 
 def token_rows(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

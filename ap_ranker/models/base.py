@@ -58,7 +58,10 @@ class States:
         return len(self.mask)
 
     def __getitem__(self, rows: slice | Tensor | Sequence[int]) -> States:
-        return self.map(lambda value: value[rows], lambda value: value[rows])
+        def of_rows(value: Tensor) -> Tensor:
+            return value[rows]
+
+        return self.map(of_rows, of_rows)
 
     def split(self) -> list[States]:
         """One `States` per text, without its padding."""

@@ -117,8 +117,8 @@ class MetzlerBendersky(CountingModel):
         mu = self.options.mu
         window = self.options.window
         idf = self.statistics.idf(q)  # (B, M)
-        known = q > UNKNOWN
-        same = ((q[:, None, :, None] == a[:, None, :]) & known[:, None, :, None]).to(idf.dtype)  # (B, N, M, L)
+        is_known = q > UNKNOWN
+        same = ((q[:, None, :, None] == a[:, None, :]) & is_known[:, None, :, None]).to(idf.dtype)  # (B, N, M, L)
         x = same[:, :, :-1]
         y = same[:, :, 1:]
         position = torch.arange(a.shape[1], device=a.device)
@@ -130,7 +130,7 @@ class MetzlerBendersky(CountingModel):
         probability = (frequency[q] + 1) / (frequency.sum() + 1)
         pair = probability[:, :-1] * probability[:, 1:]
         pair_idf = idf[:, :-1] + idf[:, 1:]
-        both_known = known[:, :-1] & known[:, 1:]
+        both_known = is_known[:, :-1] & is_known[:, 1:]
 
         def feature_sums(tf: Tensor, probability: Tensor, importance: Tensor, exists: Tensor) -> Tensor:
             """Σ_i g f of one kind of concept: (B, N, I), and (B, I) thrice -> (B, N, 2)."""
@@ -138,7 +138,7 @@ class MetzlerBendersky(CountingModel):
             g = torch.stack([torch.ones_like(importance), importance], dim=2) * exists.unsqueeze(2)
             return f @ g
 
-        words = feature_sums(same.sum(dim=3), probability, idf, known)
+        words = feature_sums(same.sum(dim=3), probability, idf, is_known)
         ordered = feature_sums((x[..., :-1] * y[..., 1:]).sum(dim=3), pair, pair_idf, both_known)
         unordered = feature_sums((x @ near * y).sum(dim=3), 2 * (window - 1) * pair, pair_idf, both_known)
         return torch.cat([words, ordered, unordered], dim=2)
@@ -190,9 +190,9 @@ def coordinate_ascent(features: Sequence[np.ndarray], relevant: Sequence[np.ndar
         for j in range(len(weights)):
             moved = weights.copy()
             moved[j] = _best_value(questions, weights, j)
-            if (found := _map(questions, moved)) > best + LEAST_GAIN:
+            if (moved_map := _map(questions, moved)) > best + LEAST_GAIN:
                 weights = moved
-                best = found
+                best = moved_map
         if best == before:
             break
     return weights * np.abs(start).sum() / (np.abs(weights).sum() or 1.0)

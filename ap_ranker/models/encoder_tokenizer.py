@@ -81,8 +81,8 @@ def _checked_settings(settings: Any, place: Path) -> Any:
         if isinstance(value, str):
             characters += len(value)
         elif len(value) > MAX_ADDED_TOKENS:
-            found = f"{len(value):,}. {ADVICE}"
-            raise InputError(f"{place}: expected up to {MAX_ADDED_TOKENS:,} values in one list, found {found}")
+            length = f"{len(value):,}. {ADVICE}"
+            raise InputError(f"{place}: expected up to {MAX_ADDED_TOKENS:,} values in one list, found {length}")
     if characters > MAX_CHARACTERS:
         raise InputError(f"{place}: expected up to {MAX_CHARACTERS:,} characters, found {characters:,}. {ADVICE}")
     return kept

@@ -167,11 +167,11 @@ def _packed_layer(
 
     def forward(chunks: Sequence[Tensor], texts: _Texts) -> Sequence[Tensor]:
         attended = texts.attend(torch.cat([project(chunk) for chunk in chunks]), heads)
-        found = []
+        outputs = []
         for chunk, part in zip(chunks, attended.split(len(chunks[0])), strict=True):
             states = attention_norm(join(part, other=chunk))
-            found.append(norm(narrow(widen(states), other=states)))
-        return found
+            outputs.append(norm(narrow(widen(states), other=states)))
+        return outputs
 
     return forward
 
@@ -211,22 +211,22 @@ class _Texts:
     def attend(self, projected: Tensor, heads: int) -> Tensor:
         """(rows, H) what the tokens of each text find in it, of (rows, 3 H) queries, keys and values."""
         parts = _resized(projected, self._tokens).split([tokens for _, tokens, _ in self._groups])
-        found = []
+        outputs = []
         for part, (width, _, added) in zip(parts, self._groups, strict=True):
             query, key, value = part.view(-1, width, 3, heads, part.shape[1] // heads // 3).permute(2, 0, 3, 1, 4)
             attended = F.scaled_dot_product_attention(query, key, value, attn_mask=added)
-            found.append(attended.transpose(1, 2).reshape(len(part), -1))
-        found.append(part.new_zeros(max(0, len(projected) - self._tokens), found[0].shape[1]))
-        return torch.cat(found)[: len(projected)]
+            outputs.append(attended.transpose(1, 2).reshape(len(part), -1))
+        outputs.append(part.new_zeros(max(0, len(projected) - self._tokens), outputs[0].shape[1]))
+        return torch.cat(outputs)[: len(projected)]
 
     def padded(self, states: Tensor) -> Tensor:
         """(rows, H) -> (N, T, H), zero on padding."""
         if self._is_alone:
             return _resized(states, self._mask.shape[1]) * self._mask.unsqueeze(2)
-        found = states.new_zeros(*self._mask.shape, states.shape[1])
+        padded = states.new_zeros(*self._mask.shape, states.shape[1])
         present = F.pad(self._mask, (0, self._padding))[self._inside]
-        found[self._mask] = states[: self._tokens][present]
-        return found
+        padded[self._mask] = states[: self._tokens][present]
+        return padded
 
 
 def _added(present: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:

@@ -81,7 +81,7 @@ class FrozenStates:
 
     def add(self, states: Mapping[bytes, Tensor]) -> None:
         """Keep the (T, H) `rounded` states of texts: on disk, or on a full one in memory."""
-        kept = {_key(text): each.cpu().contiguous() for text, each in states.items()}
+        kept = {_key(text): of_text.cpu().contiguous() for text, of_text in states.items()}
         path = self._added_to / f"{uuid.uuid4().hex}.safetensors"
         try:
             make_folder(cache_folder(KIND), private=True)
@@ -126,7 +126,7 @@ class LastLayers:
     def __init__(self, backbone: Any, count: int) -> None:
         total = backbone.config.num_hidden_layers
         lists = (module for module in backbone.modules() if isinstance(module, nn.ModuleList))
-        layers = next((each for each in lists if len(each) == total >= count), None)
+        layers = next((candidates for candidates in lists if len(candidates) == total >= count), None)
         if layers is None:
             raise InputError(f"Expected trained_layers up to the {total} layers of the encoder, found {count}.")
         self._backbone = backbone
@@ -136,7 +136,10 @@ class LastLayers:
 
     def parameters(self) -> list[nn.Parameter]:
         """Those of the last layers."""
-        return [weight for layer in self._layers[self._below :] for weight in layer.parameters()]
+        weights: list[Any] = []
+        for layer in self._layers[self._below :]:
+            weights += layer.parameters()
+        return weights
 
     @torch.no_grad()
     def check(self) -> None:

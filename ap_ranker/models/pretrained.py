@@ -95,11 +95,16 @@ def read_encoder_config(folder: Path) -> dict[str, Any]:
         (Path(copy) / CONFIG).write_text(json.dumps(checked), encoding="utf-8")
         from transformers import AutoConfig
 
-        known = AutoConfig.from_pretrained(copy, trust_remote_code=False)
-        config: dict[str, Any] = json.loads(json.dumps(known.to_dict()))
-    for key, found in ("is_encoder_decoder", "both in one, as T5"), ("quantization_config", "weights of few bits"):
+        library_config = AutoConfig.from_pretrained(copy, trust_remote_code=False)
+        config: dict[str, Any] = json.loads(json.dumps(library_config.to_dict()))
+    for key, architecture in (
+        ("is_encoder_decoder", "both in one, as T5"),
+        ("quantization_config", "weights of few bits"),
+    ):
         if config.get(key):
-            raise InputError(f"{folder}: expected encoder or decoder in floating point, found {found}. Choose another.")
+            raise InputError(
+                f"{folder}: expected encoder or decoder in floating point, found {architecture}. Choose another."
+            )
     return {name: value for name, value in config.items() if name not in LEFT_OUT}
 
 
@@ -120,7 +125,7 @@ def check_numbers(config: Any, shapes: Shapes, path: Path) -> None:
         if isinstance(value, Mapping):
             waiting += value.items()
         elif isinstance(value, list):
-            waiting += [(name, each) for each in value]
+            waiting += [(name, inner) for inner in value]
         elif type(value) is int:
             what, limit = ("layers", most_layers) if "layer" in name else ("numbers", most)
             if abs(value) > limit:
@@ -139,7 +144,10 @@ def weight_files(folder: Path) -> list[Path]:
 def stored_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     """The shapes of an encoder's stored weights by name; InputError for a damaged file."""
     with library_errors(f"{folder}: expected an encoder's weights in safetensors"):
-        return {name: shape for path in weight_files(folder) for name, shape in read_shapes(path).items()}
+        shapes: dict[str, tuple[int, ...]] = {}
+        for path in weight_files(folder):
+            shapes |= read_shapes(path)
+        return shapes
 
 
 def check_size(config: Mapping[str, Any], folder: Path) -> None:
@@ -268,9 +276,9 @@ def read_encoder(
         logger.warning("%s: its files compare vectors by %s, here their cosine counts.", name, files.compared)
     largest = tokenizer.largest_id
     own = (architecture.get("vocab_size") or largest + 1) - 1
-    for what, found, most in ("max_tokens", max_tokens, positions), ("a tokenizer's ids", largest, own):
-        if found > most:
-            raise InputError(f"{name}: expected {what} up to {most}, as the encoder has them, found {found}.")
+    for what, largest_found, most in ("max_tokens", max_tokens, positions), ("a tokenizer's ids", largest, own):
+        if largest_found > most:
+            raise InputError(f"{name}: expected {what} up to {most}, as the encoder has them, found {largest_found}.")
     sentence = files.with_ids(tokenizer)
     length -= max(len(sentence.question_prompt), len(sentence.answer_prompt))
     tokenizer = tokenizer.after_prompts(length, sentence.question_gap, sentence.answer_gap)

@@ -47,7 +47,7 @@ class Layer:
 
 def _layers(stored: Any) -> Any:
     if isinstance(stored, list):
-        return tuple(read_fields(Layer, each, "a layer") for each in stored)
+        return tuple(read_fields(Layer, layer, "a layer") for layer in stored)
     return stored
 
 
@@ -72,12 +72,12 @@ class SentenceSettings:
     @classmethod
     def of(cls, encoder: Mapping[str, Any]) -> SentenceSettings:
         """Read them from a checkpoint's encoder configuration; InputError if they are damaged."""
-        found = read_fields(cls, encoder.get(KEY, {}), f"encoder.{KEY}")
+        settings = read_fields(cls, encoder.get(KEY, {}), f"encoder.{KEY}")
         size = encoder.get("vocab_size")
-        largest = max(found.question_prompt + found.answer_prompt, default=-1)
+        largest = max(settings.question_prompt + settings.answer_prompt, default=-1)
         if isinstance(size, int) and largest >= size:
             raise InputError(f"encoder.{KEY}: expected token ids below {size}, found {largest}.")
-        return found
+        return settings
 
     def config(self) -> dict[str, Any]:
         """What the encoder configuration keeps of them: nothing if all are the usual ones."""
@@ -248,11 +248,13 @@ def _first(prompts: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 def _transformer_settings(folder: Path, ignored: tuple[str, ...]) -> dict[str, Any]:
     files = sorted(folder.glob("sentence_*_config.json"), key=lambda path: "_bert_" not in path.name)  # its older names
-    found: dict[str, Any] = read_json(next(iter(files), folder), {})
-    if unread := [name for name, said in found.items() if said and said not in USUAL and name not in (*READ, *ignored)]:
+    settings: dict[str, Any] = read_json(next(iter(files), folder), {})
+    if unread := [
+        name for name, said in settings.items() if said and said not in USUAL and name not in (*READ, *ignored)
+    ]:
         advice = "Choose another encoder, or remove what it says there."
         raise InputError(f"expected {READ[0]} and {READ[1]} in {files[0].name}, found {unread[0]}. {advice}")
-    return found
+    return settings
 
 
 def _stored_layers(modules: Sequence[tuple[str, Path]], usual: str) -> Iterator[tuple[Layer, Path, bool]]:
@@ -292,4 +294,4 @@ def _pooling(config: Mapping[str, Any]) -> Any:
 def prompts_by_name(name: str) -> tuple[str, str]:
     """The prompts of an encoder of this name or folder, of questions and of answers; empty for an unknown one."""
     last = Path(name).name.lower()
-    return next((found for part, found in PROMPTS_BY_NAME.items() if re.search(part, last)), ("", ""))
+    return next((prompts for part, prompts in PROMPTS_BY_NAME.items() if re.search(part, last)), ("", ""))

@@ -216,15 +216,15 @@ class TransformerEncoder(nn.Module):
         hidden = self._weights[0].new_zeros(*batch.ids.shape, self.hidden_size)
         new = []
         for row, text in enumerate(texts):
-            if (known := store.find(text)) is None:
+            if (stored := store.find(text)) is None:
                 new.append(row)
             else:
-                hidden[row, : lengths[row]] = known.to(hidden)
+                hidden[row, : lengths[row]] = stored.to(hidden)
         if new:
             with torch.no_grad():  # rounded already, as the next time: a second run learns the same
                 read = rounded(self._read(TokenBatch(batch.ids[new], whole[new]), stored=False))
             hidden[new] = read.to(hidden)
-            store.add({texts[row]: each[: lengths[row]] for row, each in zip(new, read, strict=True)})
+            store.add({texts[row]: states[: lengths[row]] for row, states in zip(new, read, strict=True)})
         if self._last is None:
             return hidden
         return self._read(batch, stored=False, below=hidden)

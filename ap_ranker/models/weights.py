@@ -99,9 +99,9 @@ def check_kinds(path: Path, weights: Mapping[str, Tensor], expected: Mapping[str
     """Raise InputError if whole or complex numbers are stored for fractions: nothing good would be made of them."""
     for name, value in weights.items():
         if name in expected and expected[name].is_floating_point() and not value.is_floating_point():
-            found = f"in {one_line(name)} found {str(value.dtype).removeprefix('torch.')}"
+            reason = f"in {one_line(name)} found {str(value.dtype).removeprefix('torch.')}"
             raise InputError(
-                f"{path}: expected numbers in floating point, {found}. Take the weights as they were saved."
+                f"{path}: expected numbers in floating point, {reason}. Take the weights as they were saved."
             )
 
 

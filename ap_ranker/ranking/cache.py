@@ -59,12 +59,12 @@ class EncodingCache:
     def find(self, texts: Sequence[str]) -> dict[int, QuantizedStates]:
         """The states of those of the texts that are in the cache, each alone, by their indices."""
         with self._lock:
-            found = {index: self._entries[text] for index, text in enumerate(texts) if text in self._entries}
-            for index in found:
+            cached = {index: self._entries[text] for index, text in enumerate(texts) if text in self._entries}
+            for index in cached:
                 self._entries.move_to_end(texts[index])
-            self._hits += len(found)
-            self._misses += len(texts) - len(found)
-        return found
+            self._hits += len(cached)
+            self._misses += len(texts) - len(cached)
+        return cached
 
     def put(self, texts: Sequence[str], states: QuantizedStates) -> None:
         """Add the states of these texts, and evict others if there is no room."""

@@ -207,16 +207,16 @@ def _linked_encoder(config: CheckpointConfig, path: Path) -> Path | None:
     if config.encoder_hash is None:
         return None
     name = str(config.options.get("encoder"))
-    found = "another version"
+    other_encoder = "another version"
     try:
         folder = find_encoder(name)
         if encoder_hash(folder) == config.encoder_hash:
             return folder
     except (ValueError, LookupError, TypeError, OSError) as error:  # of damaged files, too
-        found = f"none ({one_line(error, 80)})"
+        other_encoder = f"none ({one_line(error, 80)})"
     raise InputError(
-        f"{path}: expected the encoder {name} as it was when this checkpoint was written, found {found}. Bring it back "
-        "there, or write the checkpoint anew: without --link-encoder, it has a copy."
+        f"{path}: expected the encoder {name} as it was when this checkpoint was written, found {other_encoder}. Bring "
+        "it back there, or write the checkpoint anew: without --link-encoder, it has a copy."
     )
 
 
@@ -360,16 +360,16 @@ def trained_lines(questions: Iterable[str], before: Path | None = None) -> str:
 
     A hash a line, sorted so that their order is unknown.
     """
-    known = _trained(before) if before else None
-    return "".join(f"{each}\n" for each in sorted((known or set()).union(map(_hash, questions))))
+    earlier_hashes = _trained(before) if before else None
+    return "".join(f"{line}\n" for line in sorted((earlier_hashes or set()).union(map(_hash, questions))))
 
 
 def find_trained(folder: Path, questions: Sequence[str], name: str = TRAINED_QUESTIONS) -> list[bool] | None:
     """Whether a checkpoint has learnt from each question, or by another file of hashes; `None` without such a file."""
-    known = _trained(folder, name)
-    if known is None:
+    hashes = _trained(folder, name)
+    if hashes is None:
         return None
-    return [_hash(question) in known for question in questions]
+    return [_hash(question) in hashes for question in questions]
 
 
 def trained_forms(questions: Iterable[str], before: Path | None = None) -> bytes:

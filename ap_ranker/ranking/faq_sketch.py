@@ -58,7 +58,7 @@ class FAQSketch:
 
     def overlap(self, other: FAQSketch) -> float:
         """The share of the smaller FAQ's texts that both have, from 0 to 1 (Szymkiewicz-Simpson), an estimate."""
-        samples = [np.frombuffer(bytes.fromhex(each.hashes), "<u4") for each in (self, other)]
+        samples = [np.frombuffer(bytes.fromhex(sketch.hashes), "<u4") for sketch in (self, other)]
         # Beyond the last number of a full sample, nothing is known of its FAQ.
         end = min((sample[-1] for sample in samples if len(sample) >= KEPT), default=np.uint32(0xFFFFFFFF))
         ours = samples[0][samples[0] <= end]

@@ -81,10 +81,10 @@ class LoadedCheckpoint:
 
         InputError if another checkpoint has taken its place by then.
         """
-        found = known_fingerprint(self.folder) if _keeping else fingerprint(self.folder)
+        present = known_fingerprint(self.folder) if _keeping else fingerprint(self.folder)
         if checkpoint_version(self.folder)[1:] != self.version[1:]:  # but its calibration may have changed
             raise InputError(f"{self.folder}: expected the checkpoint that was loaded, found another. Load it again.")
-        return found
+        return present
 
 
 _loaded: WeakValueDictionary[tuple[object, ...], LoadedCheckpoint] = WeakValueDictionary()

@@ -66,14 +66,12 @@ class QuantizedStates(StoredStates):
     def split(self) -> list[QuantizedStates]:
         """Each text alone, in memory of its own."""
         per_token = {name: value.split(self.lengths.tolist()) for name, value in self.per_token.items()}
-        return [
-            QuantizedStates(
-                self.lengths[row : row + 1],
-                {name: values[row].clone() for name, values in per_token.items()},
-                {name: value[row : row + 1].clone() for name, value in self.per_text.items()},
-            )
-            for row in range(len(self.lengths))
-        ]
+        rows: list[QuantizedStates] = []
+        for row in range(len(self.lengths)):
+            own_tokens = {name: values[row].clone() for name, values in per_token.items()}
+            own_text = {name: value[row : row + 1].clone() for name, value in self.per_text.items()}
+            rows.append(QuantizedStates(self.lengths[row : row + 1], own_tokens, own_text))
+        return rows
 
     def __getitem__(self, rows: Sequence[int]) -> QuantizedStates:
         texts = self.split()
@@ -82,7 +80,7 @@ class QuantizedStates(StoredStates):
     @cached_property
     def nbytes(self) -> int:
         """Bytes of the numbers."""
-        return sum(value.nbytes for tensors in (self.per_token, self.per_text) for value in tensors.values())
+        return sum(value.nbytes for value in (*self.per_token.values(), *self.per_text.values()))
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors, as `token.NAME` and `text.NAME`."""

@@ -273,12 +273,16 @@ class Ranker(TextEncoder):
         if bm25 is not None and (bm25.shape != (len(answers),) or not np.isfinite(bm25).all()):
             raise ValueError(f"BM25's scores must be {len(answers)} finite numbers, but got {bm25_scores}")
         check_number("batch_size", batch_size, 1)
-        known = [tuple(each) for each in wordings or [()] * len(answers)]
+        wordings_of_rows = [tuple(own_wordings) for own_wordings in wordings or [()] * len(answers)]
         signals = Signals(
             np.empty(0),
             bm25=bm25,
-            exact=np.array(is_exact_match(question, known), dtype=bool),
-            answers=parts or [(text, without_question(text, each)) for text, each in zip(answers, known, strict=True)],
+            exact=np.array(is_exact_match(question, wordings_of_rows), dtype=bool),
+            answers=parts
+            or [
+                (text, without_question(text, own_wordings))
+                for text, own_wordings in zip(answers, wordings_of_rows, strict=True)
+            ],
         )
         if not answers:
             return signals
@@ -307,11 +311,11 @@ class Ranker(TextEncoder):
             signals,
             model=scores,
             matched=[None] * len(answers),
-            background=lambda row: self.background(answers[row], known[row] if compared else None),
+            background=lambda row: self.background(answers[row], wordings_of_rows[row] if compared else None),
         )
         if vector is None:
             return signals
-        best, texts = self.wording_vectors.best(vector[0].float().cpu().numpy(), known, self.embed_wordings)
+        best, texts = self.wording_vectors.best(vector[0].float().cpu().numpy(), wordings_of_rows, self.embed_wordings)
         theirs = best.astype(np.float64)
         matched = [text if better else None for text, better in zip(texts, (theirs > cosines).tolist(), strict=True)]
         return replace(signals, cosines=cosines, wordings=theirs, matched=matched)
@@ -321,13 +325,13 @@ class Ranker(TextEncoder):
 
         It is computed when a question has the entry as its best one for the first time, and kept.
         """
-        known = None if wordings is None else tuple(wordings)
-        key = answer, known, self.decider().weights.wording
+        own_wordings = None if wordings is None else tuple(wordings)
+        key = answer, own_wordings, self.decider().weights.wording
         kept = self._backgrounds.get(key)
         if kept is None:
             if len(self._backgrounds) >= MOST_BACKGROUNDS:
                 self._backgrounds.clear()
-            scores = self.scores_of_random_questions([answer], None if known is None else [known])
+            scores = self.scores_of_random_questions([answer], None if own_wordings is None else [own_wordings])
             kept = self._backgrounds[key] = float(scores.mean())
         return kept
 
@@ -373,7 +377,7 @@ class Ranker(TextEncoder):
         """The tokens of both texts with their weights, as in `explain`, without the score."""
         self._stop_training()
         tokens = self.tokenize_questions([question]), self.tokenize([answer])
-        attention = self.model.attention_weights(*(TokenBatch.from_lists(each, self.device) for each in tokens))
+        attention = self.model.attention_weights(*(TokenBatch.from_lists(ids, self.device) for ids in tokens))
         if attention is None:
             attentive = ", ".join(spec.name for spec in MODELS.values() if spec.attention_over)
             raise InputError(f"Expected a model with attention weights ({attentive}), found {self.name}.")
@@ -423,6 +427,6 @@ def resolve_device(device: torch.device | str | None) -> torch.device:
             resolved = torch.device("cuda", current)
         torch.empty(0, device=resolved)
     except (RuntimeError, AssertionError) as error:
-        found = f"{str(device)!r} ({one_line(error, 150)})"
-        raise InputError(f"Expected a device such as auto, cpu or cuda:0, found {found}. Try auto.") from error
+        named_device = f"{str(device)!r} ({one_line(error, 150)})"
+        raise InputError(f"Expected a device such as auto, cpu or cuda:0, found {named_device}. Try auto.") from error
     return resolved

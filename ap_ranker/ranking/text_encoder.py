@@ -111,9 +111,9 @@ class TextEncoder:
     ) -> Iterator[tuple[list[int], QuantizedStates]]:
         """As `answer_states`, in the dtype in which they are stored."""
         missing = list(range(len(answers)))
-        if self.cache is not None and (found := self.cache.find(answers)):
-            missing = [row for row in missing if row not in found]
-            yield from self._joined(found, batch_size)
+        if self.cache is not None and (cached := self.cache.find(answers)):
+            missing = [row for row in missing if row not in cached]
+            yield from self._joined(cached, batch_size)
             if not missing:
                 return
         for source in (self.encodings, None if self.cache is None else self._kept_answers()):
@@ -142,18 +142,18 @@ class TextEncoder:
                 repeated = [i for i, equal_texts in enumerate(row_lists) for _ in equal_texts]
                 yield rows, encoded if len(rows) == len(indices) else encoded[repeated]
 
-    def _joined(self, found: Mapping[int, QuantizedStates], batch_size: int) -> _Batches:
+    def _joined(self, cached: Mapping[int, QuantizedStates], batch_size: int) -> _Batches:
         """Cached states in batches; those of the question before if it had the same candidates, as in a small FAQ."""
-        rows = [*found]
-        parts = [*found.values()]
+        rows = [*cached]
+        parts = [*cached.values()]
         known_rows, known_parts, size, batches = self._last
         if size != batch_size or known_rows != rows or not all(map(is_, known_parts, parts)):
             # What is made for inference cannot be used where gradients are.
             is_kept = torch.is_inference_mode_enabled() and sum(part.nbytes for part in parts) <= MOST_TOGETHER
             together = STORED_AT_ONCE if self._reads(parts[0]) else batch_size
-            by_length = _by_length({row: int(text.lengths[0]) for row, text in found.items()}, together)
+            by_length = _by_length({row: int(text.lengths[0]) for row, text in cached.items()}, together)
             kind = RestoredOnce if is_kept else QuantizedStates
-            batches = [(some, kind.joined([found[row] for row in some])) for some in by_length]
+            batches = [(some, kind.joined([cached[row] for row in some])) for some in by_length]
             self._last = (rows, parts, batch_size, batches) if is_kept else _NOTHING
         return batches
 
@@ -252,16 +252,16 @@ class TextEncoder:
         lengths = kept.lengths(texts)
         new = [row for row, length in enumerate(lengths) if length <= 0]
         old = [row for row, length in enumerate(lengths) if length > 0]
-        known = kept.states([texts[row] for row in old]) if old else None
-        if known is None:
+        kept_states = kept.states([texts[row] for row in old]) if old else None
+        if kept_states is None:
             new = list(range(len(texts)))
             old = []
         vectors = embed([texts[row] for row in new])
         if new:
             states = QuantizedStates(np.ones(len(new), int), {}, {"vector": vectors.contiguous()})
             kept.add([texts[row] for row in new], states)
-        if known is not None:
-            vectors = torch.cat([vectors, known.per_text["vector"]])
+        if kept_states is not None:
+            vectors = torch.cat([vectors, kept_states.per_text["vector"]])
         return vectors[_inverse([*new, *old])]
 
     def _vectors(self, parts: Sequence[States]) -> Tensor:
@@ -295,17 +295,17 @@ class TextEncoder:
     def tokenize_questions(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of B questions; one that repeats itself is read once (`without_repetition`), typing errors are
         mended (`WordsOfTexts`)."""
-        known = self._words
+        words = self._words
         asked = [without_repetition(text) for text in texts]
-        return self.tokenize(asked if known is None else [known.mend(text) for text in asked], questions=True)
+        return self.tokenize(asked if words is None else [words.mend(text) for text in asked], questions=True)
 
     def question_spans(self, text: str) -> list[Span]:
         """The spans, in a question, of the tokens that `tokenize_questions` returns."""
-        known = self._words
+        words = self._words
         asked = without_repetition(text)
-        if known is None:
+        if words is None:
             return self.tokenizer.spans(asked, questions=True)
-        return known.unmended(asked, self.tokenizer.spans(known.mend(asked), questions=True))
+        return words.unmended(asked, self.tokenizer.spans(words.mend(asked), questions=True))
 
     @cached_property
     def _words(self) -> WordsOfTexts | None:

@@ -161,8 +161,8 @@ class WordingVectors:
     ) -> tuple[NDArray[np.float32], list[str | None]]:
         """(N,) the soft maximum (`rule.py`) of the cosines of a question (C,) with each entry's wordings, -1 without
         any; and the best wording."""
-        known, together = self._last  # often those of the question before: a small FAQ is compared as a whole
-        if len(known) != len(wordings) or not all(map(is_, known, wordings)):
+        compared, together = self._last  # often those of the question before: a small FAQ is compared as a whole
+        if len(compared) != len(wordings) or not all(map(is_, compared, wordings)):
             together = self._joined(wordings, encode)
             self._last = wordings, together
         cosines = np.full(len(wordings), -1.0, dtype=np.float32)
@@ -193,10 +193,11 @@ class WordingVectors:
     def _joined(self, wordings: Sequence[tuple[str, ...]], encode: Encode) -> tuple[NDArray[Any], ...] | None:
         """Of P wordings of E entries that have any: (P, C) vectors, (P,) scales, (E,) the entries, (E,) where those of
         each begin, (P,) the place among these of each one's entry."""
-        entries = [entry for entry, each in enumerate(wordings) if each]
+        entries = [entry for entry, texts in enumerate(wordings) if texts]
         if not entries:
             return None
-        table, rows = self.find([text for entry in entries for text in wordings[entry]], encode)
+        texts = list(chain.from_iterable(wordings[entry] for entry in entries))
+        table, rows = self.find(texts, encode)
         sizes = np.array([len(wordings[entry]) for entry in entries])
         vectors = table.matrix[rows].astype(np.float32)
         scales = table.scales[rows]
@@ -239,9 +240,9 @@ class WordingIndex:
     starts: NDArray[np.int64]
 
     @classmethod
-    def of(cls, known: Iterable[tuple[int, str]], vectors: WordingVectors, encode: Encode) -> Self:
+    def of(cls, rows_and_texts: Iterable[tuple[int, str]], vectors: WordingVectors, encode: Encode) -> Self:
         """Index pairs of an entry's number and a wording of it, in any order."""
-        pairs = sorted(known, key=lambda pair: pair[0])
+        pairs = sorted(rows_and_texts, key=lambda pair: pair[0])
         table, wordings = vectors.find([text for _, text in pairs], encode)
         rows, starts = np.unique(np.array([row for row, _ in pairs], np.int64), return_index=True)
         return cls(rows, table, wordings, starts)
@@ -281,9 +282,11 @@ class Leg:
         if not len(self.rows):
             return [self.nothing] * len(rows)
         places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        known = self.rows[places] == rows
+        is_scored = self.rows[places] == rows
         scores = self.scores[places].tolist()
-        return [score if found else self.nothing for score, found in zip(scores, known.tolist(), strict=True)]
+        return [
+            score if has_score else self.nothing for score, has_score in zip(scores, is_scored.tolist(), strict=True)
+        ]
 
 
 class KnownWordings:
@@ -316,26 +319,28 @@ class KnownWordings:
         """The index of all wordings, by the vectors of a model."""
 
         def make(pairs: Pairs) -> WordingIndex:
-            known = ((row, self.prefix + text + self.suffix) for row, text in pairs)
-            return WordingIndex.of(known, vectors, encode)
+            rows_and_texts = ((row, self.prefix + text + self.suffix) for row, text in pairs)
+            return WordingIndex.of(rows_and_texts, vectors, encode)
 
         return self._latest("index", rows, make, vectors)
 
     def exact_match(self, rows: WordingRows, question: str) -> Leg | None:
         """The documents of which a question, without prefix and suffix, is a known wording, word for word."""
         by_key = self._latest("rows", rows, _by_key)
-        found = {row for key in question_keys(question) for row in by_key.get(key, ())}
-        if not found:
+        matching_rows: set[int] = set()
+        for key in question_keys(question):
+            matching_rows.update(by_key.get(key, ()))
+        if not matching_rows:
             return None
-        return Leg(np.array(sorted(found), np.int64), np.ones(len(found), np.float32))
+        return Leg(np.array(sorted(matching_rows), np.int64), np.ones(len(matching_rows), np.float32))
 
     def _latest(self, name: str, rows: WordingRows, make: Callable[[Pairs], Any], *more: object) -> Any:
         """What was made of the rows of documents with their wordings; made anew if any of its sources is another."""
         with self._lock:
             files = self._files.now(self.paths) if self.paths else NO_WORDINGS
             sources = [rows, files, *more]
-            known, made = self._made.get(name, ([], None))
-            if not known or any(map(is_not, known, sources)):
+            earlier_sources, made = self._made.get(name, ([], None))
+            if not earlier_sources or any(map(is_not, earlier_sources, sources)):
                 made = make(rows.pairs(files))
                 self._made[name] = sources, made
             return made

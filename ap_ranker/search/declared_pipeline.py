@@ -99,8 +99,8 @@ class DeclaredPipeline:
         takes = _sockets(pipeline.inputs(True))
         gives = _sockets(pipeline.outputs(True))
         last, _, socket = str(documents).partition(".")
-        known = query and takes.issuperset(map(str, query)) and str(documents) in gives
-        if not known or socket != "documents":
+        is_complete = query and takes.issuperset(map(str, query)) and str(documents) in gives
+        if not is_complete or socket != "documents":
             raise InputError(
                 f"{path}: expected 'inputs: query: component.socket' (or a list) and 'outputs: documents: component."
                 f"documents' of the pipeline, found {safe_line(str(inputs))} and {safe_line(str(outputs))}."
@@ -217,7 +217,9 @@ class DeclaredPipeline:
             on_progress(start, len(documents))
             batch = documents[start : start + BATCH]
             # A ranker that adds BM25's score expects one.
-            scored = [with_query_data(one, query_key(QUESTION), {BM25_SCORE: 0.0}, one.score) for one in batch]
+            scored = [
+                with_query_data(document, query_key(QUESTION), {BM25_SCORE: 0.0}, document.score) for document in batch
+            ]
             precision = limits.get("precision")
             threshold = limits.get("score_threshold")
             ranker.run(query=QUESTION, documents=scored, precision=precision, score_threshold=threshold)
@@ -298,10 +300,10 @@ class DeclaredPipeline:
             component, socket = target.split(".", 1)
             data.setdefault(component, {})[socket] = question
         if search := self._search():
-            found: Mapping[str, Any] = search.run(**data[self.last])
+            outputs: Mapping[str, Any] = search.run(**data[self.last])
         else:
-            found = self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {})
-        documents = found.get("documents")
+            outputs = self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {})
+        documents = outputs.get("documents")
         if not isinstance(documents, list):
             raise InputError(
                 f"{self.path}: expected documents from {self.last!r}, found none. Does each component that needs the "
@@ -370,10 +372,13 @@ _ORIGINS = {
 def _effective(limits: Limits, ranker: AnswerRanker) -> dict[str, float]:
     """The limits of a search; without any, those of its ranker."""
     own = {"precision": ranker.precision, "score_threshold": ranker.score_threshold}
-    given = {name: value for name, value in limits.items() if value is not None}
-    return given or {name: value for name, value in own.items() if value is not None}
+    named = {name: value for name, value in limits.items() if value is not None}
+    return named or {name: value for name, value in own.items() if value is not None}
 
 
 def _sockets(described: Mapping[str, Mapping[str, Any]]) -> set[str]:
     """The inputs or outputs of a pipeline's components, as "component.socket"."""
-    return {f"{name}.{socket}" for name, sockets in described.items() for socket in sockets}
+    names: set[str] = set()
+    for name, sockets in described.items():
+        names.update(f"{name}.{socket}" for socket in sockets)
+    return names

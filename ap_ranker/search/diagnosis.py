@@ -83,7 +83,7 @@ def diagnose(setup: SearchSetup) -> list[Finding]:
     findings += [*_training(ranker, data, train), *_wordings(entries, data), *_cut(ranker, data), *_calibration(ranker)]
     findings += _same_in_other_words(ranker, entries)
     # Those with advice first; their own order is that of importance.
-    return [*sorted(findings, key=lambda each: not each.advice), *_measured(ranker, data)]
+    return [*sorted(findings, key=lambda finding: not finding.advice), *_measured(ranker, data)]
 
 
 def _texts(entries: Sequence[Entry]) -> Iterator[Finding]:
@@ -92,7 +92,7 @@ def _texts(entries: Sequence[Entry]) -> Iterator[Finding]:
     for entry in entries:
         for name in {question_key(text) for text in entry.questions} - {""}:
             asked[name].append(entry)
-    torn = [each for each in asked.values() if len({entry.answer for entry in each}) > 1]
+    torn = [same for same in asked.values() if len({entry.answer for entry in same}) > 1]
     if torn:
         places = " and ".join(entry.place for entry in torn[0][:2])
         yield Finding(
@@ -104,7 +104,7 @@ def _texts(entries: Sequence[Entry]) -> Iterator[Finding]:
     groups: defaultdict[int, dict[str, Entry]] = defaultdict(dict)
     for entry, group in zip(entries, nearly_equal_groups([entry.answer for entry in entries]).tolist(), strict=True):
         groups[group].setdefault(normalized(entry.answer), entry)  # other rows with equal answers are wordings
-    copies = [[*each.values()] for each in groups.values() if len(each) > 1]
+    copies = [[*same.values()] for same in groups.values() if len(same) > 1]
     if copies and have_questions(entries):  # documents repeat themselves: their copies are shown once
         places = " and ".join(entry.place for entry in copies[0][:2])
         yield Finding(
@@ -148,9 +148,9 @@ def _checkpoint(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
     texts = data.answer_texts
     language = main_language(texts)
     encoder = str(ranker.config.options.get("encoder", ""))
-    known = languages_read_by(encoder)
-    if language is not None and known and language not in known:
-        names = " and ".join(LANGUAGES[each] for each in known)
+    languages = languages_read_by(encoder)
+    if language is not None and languages and language not in languages:
+        names = " and ".join(LANGUAGES[code] for code in languages)
         yield Finding(
             f"The texts are in {LANGUAGES[language]}; the encoder {encoder} has read {names}.",
             f"Use an encoder that has: {init_command(language, data.name)}; "
@@ -202,10 +202,12 @@ def _refused(folder: Path) -> CheckpointConfig | None:
 def _wordings(entries: Sequence[Entry], data: Dataset) -> Iterator[Finding]:
     """How many entries users' own words are known for."""
     total = len(entries)
-    known = defaultdict[str, set[str]](set)
+    wordings_of = defaultdict[str, set[str]](set)
     for answer, entry in zip(data.answers, entries, strict=True):
-        known[normalized(entry.answer)].update(answer.wordings)  # another row with the same answer is a wording, too
-    further = [len(known[normalized(entry.answer)]) - bool(entry.question) for entry in entries]
+        wordings_of[normalized(entry.answer)].update(
+            answer.wordings
+        )  # another row with the same answer is a wording, too
+    further = [len(wordings_of[normalized(entry.answer)]) - bool(entry.question) for entry in entries]
     without = [entry for entry, count in zip(entries, further, strict=True) if count < 1]
     advice = ""
     if len(without) > MANY * total:
@@ -254,11 +256,11 @@ def _measured(ranker: Ranker, data: Dataset) -> Iterator[Finding]:
     if len(data.answers) > LARGEST or not (asked := leave_one_out(data)).questions:
         return
     report = EvaluationSet(asked, language=ranker.bm25_language).report(ranker)
-    found = report.fusion or report.model
+    measures = report.fusion or report.model
     words = report.bm25
     yield Finding(
-        f"Asked as if unknown, {found['P@1']:.0%} of {len(asked.questions):,} known wordings find their entry first "
-        f"(MRR {found['MRR']:.3f}; by words alone, with BM25, {words['P@1']:.0%} and {words['MRR']:.3f})."
+        f"Asked as if unknown, {measures['P@1']:.0%} of {len(asked.questions):,} known wordings find their entry first "
+        f"(MRR {measures['MRR']:.3f}; by words alone, with BM25, {words['P@1']:.0%} and {words['MRR']:.3f})."
     )
 
 

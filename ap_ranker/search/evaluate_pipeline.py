@@ -128,8 +128,8 @@ def _means_of(values: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, f
 
 def _levels(documents: Sequence[Document], exact: Sequence[bool]) -> np.ndarray:
     """(N,) levels of documents in order: those with equal scores share one, word-for-word answers are above others."""
-    keys = [(document.score, known) for document, known in zip(documents, exact, strict=True)]
-    falls = [one != other or one[0] is None for one, other in pairwise(keys)]
+    keys = [(document.score, is_exact) for document, is_exact in zip(documents, exact, strict=True)]
+    falls = [key != next_key or key[0] is None for key, next_key in pairwise(keys)]
     return np.cumsum([0, *falls])[: len(keys)]
 
 

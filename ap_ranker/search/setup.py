@@ -97,8 +97,8 @@ class SearchSetup:
             raise InputError("Expected a FAQ or documents to read, found a store. Name them.")
         entries = self.documents.entries
         texts = [entry.text(self.match) for entry in entries]
-        known = wordings_of(entries, texts, list(map(read_wordings, self.wordings)))
-        rows = zip(entries, texts, known, strict=True)
+        wordings = wordings_of(entries, texts, list(map(read_wordings, self.wordings)))
+        rows = zip(entries, texts, wordings, strict=True)
         answers = [Answer(str(row), text, asked, entry.answer) for row, (entry, text, asked) in enumerate(rows)]
         return Dataset(str(self.documents.path), answers, [], answers_file=str(self.documents.path))
 
@@ -216,13 +216,13 @@ def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None =
             for document in documents if decision.outcome is not Outcome.NONE else ():
                 meta = document.meta
                 source = source_of(document)
-                found = query_data(document, query_key(question))
+                of_question = query_data(document, query_key(question))
                 answer = {
                     "score": document.score,
                     "question": None if meta.get("question") is None else str(meta["question"]),
                     "answer": str(meta.get("answer") or document.content or ""),
                 }
-                answer |= {MATCHED: found[MATCHED]} if MATCHED in found else {}
+                answer |= {MATCHED: of_question[MATCHED]} if MATCHED in of_question else {}
                 answers.append(answer | ({} if source is None else {"source": asdict(source)}))
             results.append({"question": question, **decision.as_json(), "answers": answers})
     flush_encodings()  # now: nobody else may hold the checkpoint of a pipeline that a file declares

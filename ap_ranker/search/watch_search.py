@@ -63,8 +63,11 @@ class _OwnersChanges:
 
     def add(self, before: Sequence[Entry], now: Sequence[Entry], match: Match) -> None:
         """Let these changes contain those of one more step."""
-        had = {document.id for document in (to_document(entry, match) for entry in before)}
-        has = {document.id: document for document in (to_document(entry, match) for entry in now)}
+        had = {to_document(entry, match).id for entry in before}
+        has: dict[str, Document] = {}
+        for entry in now:
+            document = to_document(entry, match)
+            has[document.id] = document
         for document_id in had - has.keys():
             self.new.pop(document_id, None)
             self.gone.add(document_id)
@@ -109,16 +112,16 @@ class SearchWatcher:
         pause = PAUSE
         while not self._closed.wait(pause):
             started = time.thread_time()
-            now = [each.documents.look() for each in self.documents], self._setup.look(self._search)
+            now = [watched.documents.look() for watched in self.documents], self._setup.look(self._search)
             pause = max(PAUSE, TIMES * (time.thread_time() - started))
             if now == seen:
-                for each, version in zip(self.documents, now[0], strict=True):
-                    if version != each.documents.version:
-                        before = each.documents.version
+                for watched, version in zip(self.documents, now[0], strict=True):
+                    if version != watched.documents.version:
+                        before = watched.documents.version
                         self._waits = False
-                        self._try(partial(self._update, each), each.documents.path)
+                        self._try(partial(self._update, watched), watched.documents.path)
                         if self._waits:  # for another run of `ap-ranker index`, or for the cluster
-                            each.documents.version = before
+                            watched.documents.version = before
                             pause = max(pause, INDEX_SECONDS)
                 if now[1] != self._checkpoint:
                     self._checkpoint = now[1]  # even if it cannot be used, so that the same error is not met again
@@ -148,7 +151,7 @@ class SearchWatcher:
     def _switch(self) -> None:
         """Let another pipeline that has the checkpoint of now take the place of this one, unless it changes again."""
         new, documents = self._setup.load()
-        names = [_names_in_memory(each) for each in (self._search, new)]
+        names = [_names_in_memory(pipeline) for pipeline in (self._search, new)]
         if None in names[0] or names[0] & names[1]:
             expected = "expected documents in memory, which each of two pipelines has for itself"
             raise InputError(
@@ -227,6 +230,6 @@ def _watched_documents(search: DeclaredPipeline, setup: SearchSetup) -> list[_Wa
         return []
     named = [(store, Path(store.documents)) for store in in_memory if store.documents is not None]
     watched = [_WatchedDocuments(WatchedFolder(path), Match(store.match), [store]) for store, path in named]
-    for each in watched:
-        each.documents.version = each.documents.look()  # the store has read them
+    for documents in watched:
+        documents.documents.version = documents.documents.look()  # the store has read them
     return watched

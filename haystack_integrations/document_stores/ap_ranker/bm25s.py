@@ -214,10 +214,10 @@ class BM25SDocumentStore(StoredDocuments):
         """The query, and with the synonyms of its words."""
         if self.synonyms is None:
             return [SearchedForm(query)]
-        known = self._synonyms
-        if known is None or (known.path, known.now().language) != (Path(self.synonyms), self.language):
-            known = self._synonyms = Watched(self.synonyms, partial(read_synonyms, language=self.language))
-        return known.now().searched(query)
+        watched = self._synonyms
+        if watched is None or (watched.path, watched.now().language) != (Path(self.synonyms), self.language):
+            watched = self._synonyms = Watched(self.synonyms, partial(read_synonyms, language=self.language))
+        return watched.now().searched(query)
 
     def bm25_retrieval(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int = 10, scale_score: bool = False

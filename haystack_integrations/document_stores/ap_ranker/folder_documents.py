@@ -145,11 +145,12 @@ class FolderDocuments(Documents):
             try:
                 if not self._one(_COUNT_TABLES):
                     self._create()
-                found = self._one("PRAGMA application_id"), self._one("PRAGMA user_version")
-                if found != (_APPLICATION, FORMAT_VERSION):
+                application = self._one("PRAGMA application_id")
+                version = self._one("PRAGMA user_version")
+                if (application, version) != (_APPLICATION, FORMAT_VERSION):
                     raise InputError(
                         f"{self.place}: expected a document store in format {FORMAT_VERSION}, found another database "
-                        f"(application {found[0]}, format {found[1]}). Update ap-ranker, or choose another path."
+                        f"(application {application}, format {version}). Update ap-ranker, or choose another path."
                     )
             except BaseException:
                 self.close()
@@ -162,8 +163,10 @@ class FolderDocuments(Documents):
         make_folder(self.folder)
         names = sorted(path.name for path in self.folder.iterdir())
         if names and DATABASE not in names:
-            found = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-            raise InputError(f"{self.folder}: expected {DATABASE}, or nothing yet, found {found}. Choose another path.")
+            others = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            raise InputError(
+                f"{self.folder}: expected {DATABASE}, or nothing yet, found {others}. Choose another path."
+            )
 
     def _create(self) -> None:
         """Create the tables unless another process has just done the same."""

@@ -33,9 +33,9 @@ def _as_haystack(name: str) -> Any:
     def tell(self: StoredDocuments, *args: Any, **kwargs: Any) -> Any:
         store = InMemoryDocumentStore(shared=False)
         store.write_documents(self.filter_documents())
-        given = signature(method).bind(store, *args, **kwargs).arguments
-        given |= {"filters": with_meta_prefix(given["filters"] or {})} if "filters" in given else {}
-        return method(**given)
+        arguments = signature(method).bind(store, *args, **kwargs).arguments
+        arguments |= {"filters": with_meta_prefix(arguments["filters"] or {})} if "filters" in arguments else {}
+        return method(**arguments)
 
     return tell
 
@@ -55,8 +55,8 @@ class StoredDocuments(ABC):
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
         """The documents that match Haystack's filters, or all documents, in the order of writing."""
         with self._transaction() as documents:
-            found = documents.matching(filters) if filters else documents.read()
-            return [changed(document, own_meta(document), document.score, document.embedding) for document in found]
+            matching = documents.matching(filters) if filters else documents.read()
+            return [changed(document, own_meta(document), document.score, document.embedding) for document in matching]
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
         """
@@ -147,8 +147,8 @@ class StoredDocuments(ABC):
         """
         with self._transaction() as documents:
             rows = documents.not_embedded_by(origin)
-            known = documents.fetch(() if replace_others else rows).values()
-            others = [str(each.meta[EMBEDDED_BY]) for each in known if each.meta.get(EMBEDDED_BY) is not None]
+            existing = documents.fetch(() if replace_others else rows).values()
+            others = [str(each.meta[EMBEDDED_BY]) for each in existing if each.meta.get(EMBEDDED_BY) is not None]
         if others:
             raise InputError(
                 f"{documents.place}: expected the embeddings of one checkpoint ({origin[:12]}), found those of another "

@@ -232,12 +232,14 @@ class AnswerRanker(CheckpointComponent):
         candidates = different(documents)
         key = query_key(query)
         signals = self._compared(ranker, query, candidates, documents, key)
-        best, told, _ = self._best(ranker, signals, limits)
+        best, data_of_places, _ = self._best(ranker, signals, limits)
         # Copied in the order given, which is usually that of memory: a thousand take two thirds of the time.
         in_order = sorted(best)
-        copies = {place: with_query_data(candidates[place], key, told[place], score) for place, score in in_order}
-        found = [copies[place] for place, _ in best]
-        return {"documents": self.explained(query, found) if explain else found}
+        copies = {
+            place: with_query_data(candidates[place], key, data_of_places[place], score) for place, score in in_order
+        }
+        ranked = [copies[place] for place, _ in best]
+        return {"documents": self.explained(query, ranked) if explain else ranked}
 
     def decide(
         self,
@@ -262,7 +264,7 @@ class AnswerRanker(CheckpointComponent):
         return decider.answer(signals, **limits)[1]
 
     def rank_found(
-        self, query: str, found: Found, *, offer: bool = False, **limits: Any
+        self, query: str, fetched: Found, *, offer: bool = False, **limits: Any
     ) -> tuple[list[Document], Decision]:
         """
         As `run` and `decide`, of what a retriever of our store found.
@@ -273,19 +275,19 @@ class AnswerRanker(CheckpointComponent):
         limits = self._limits(**limits)
         ranker = self.loaded()
         # All that a small store has stays in its order, so that what is joined for a question serves the next one.
-        given = range(len(found.rows)) if found.is_whole else found.order
-        entries = self._candidates.read_once(found, given, self.wordings)
-        scores = [found.columns[BM25_SCORE][place] for place in given]
-        bm25 = partial(self._candidates.complete, ranker, scores, [found.meta[BM25_LANGUAGE]])
-        signals = self._signals(ranker, query, entries, bm25, counted=WORDINGS_COUNT in found.meta)
-        if found.is_whole:
-            signals = replace(signals, ties=np.argsort(found.order))
-        best, told, decision = self._best(ranker, signals, limits | {"offer": offer})
-        return [found.copy(given[place], score, told[place]) for place, score in best], decision
+        places = range(len(fetched.rows)) if fetched.is_whole else fetched.order
+        entries = self._candidates.read_once(fetched, places, self.wordings)
+        scores = [fetched.columns[BM25_SCORE][place] for place in places]
+        bm25 = partial(self._candidates.complete, ranker, scores, [fetched.meta[BM25_LANGUAGE]])
+        signals = self._signals(ranker, query, entries, bm25, counted=WORDINGS_COUNT in fetched.meta)
+        if fetched.is_whole:
+            signals = replace(signals, ties=np.argsort(fetched.order))
+        best, data_of_places, decision = self._best(ranker, signals, limits | {"offer": offer})
+        return [fetched.copy(places[place], score, data_of_places[place]) for place, score in best], decision
 
-    def _limits(self, **given: Any) -> dict[str, Any]:
+    def _limits(self, **named: Any) -> dict[str, Any]:
         """The arguments of `Decider.answer`: those of a run that are not `None`, for others the component's."""
-        chosen = {name: value for name, value in given.items() if value is not None}
+        chosen = {name: value for name, value in named.items() if value is not None}
         if "top_k" in chosen:
             check_number("top_k", chosen["top_k"], 1)
         check_limits(chosen.get("score_threshold"), chosen.get("precision"))
@@ -296,10 +298,12 @@ class AnswerRanker(CheckpointComponent):
         self, ranker: Ranker, query: str, candidates: Sequence[Document], documents: Sequence[Document], key: str
     ) -> Signals:
         """The signals of candidates, which are the different ones of the documents, for the query of a key."""
-        told = [one for one in documents if QUERY_DATA in one.meta or MARK in one.meta]  # of other retrievers, none
-        entries = self._candidates.read(candidates, told, key, self.wordings)
-        bm25 = partial(self._candidates.bm25_of, ranker, candidates, told, key)
-        return self._signals(ranker, query, entries, bm25, counted=is_told(told, key, WORDINGS_COUNT))
+        with_data = [
+            document for document in documents if QUERY_DATA in document.meta or MARK in document.meta
+        ]  # of other retrievers, none
+        entries = self._candidates.read(candidates, with_data, key, self.wordings)
+        bm25 = partial(self._candidates.bm25_of, ranker, candidates, with_data, key)
+        return self._signals(ranker, query, entries, bm25, counted=is_told(with_data, key, WORDINGS_COUNT))
 
     def _signals(
         self,

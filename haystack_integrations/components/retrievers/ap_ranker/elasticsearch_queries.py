@@ -38,8 +38,9 @@ def nearest(name: str, vector: np.ndarray, filters: list[dict[str, Any]], top_k:
         "k": top_k,
         "num_candidates": min(10_000, max(100, 2 * top_k)),
         "rescore_vector": {"oversample": OVERSAMPLE},
-        **({"filter": filters} if filters else {}),
     }
+    if filters:
+        search["filter"] = filters
     return {"knn": search}
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -279,10 +280,10 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         hits = self._hits(ranker, index, query, asked, filters, top_k)
         kept = self._current_documents()
         rows = self._fetch(index, hits.changes, kept, language)
-        found = _found(hits, kept, rows, asked, query, language)
+        fetched = _found(hits, kept, rows, asked, query, language)
         if (span := tracing.tracer.current_span()) is not None:
-            span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": len(found.rows)})
-        return found
+            span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": len(fetched.rows)})
+        return fetched
 
     def _hits(
         self,
@@ -309,8 +310,8 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         if vector is not None and top_k:
             meaning = [limits | {"query": nearest("embedding", vector, matching, top_k)}]
             similar = nearest(f"{ASKED}.vector", vector, matching, top_k)
-        known = all_of(wordings_query(wording_keys(query), names, similar), matching)
-        wordings = {**limits, "size": KINDS_OF_WORDINGS * top_k, "query": known}
+        matching_wordings = all_of(wordings_query(wording_keys(query), names, similar), matching)
+        wordings = {**limits, "size": KINDS_OF_WORDINGS * top_k, "query": matching_wordings}
         answers = self.document_store.search(index, [statistics_of(asked), *words, *meaning, wordings])
         with expected_reply(index):
             by_words = answers[1 : 1 + len(words)]
@@ -320,9 +321,11 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
             counted = answers[0]["aggregations"]
             if not counted["lengths"]["count"]:  # it was deleted, and is being made anew
                 raise self._incomplete(index)
+            # Elasticsearch has (1 + cosine) / 2 as score.
+            cosines = {hit["_id"]: 2 * hit["_score"] - 1 for hit in chain.from_iterable(map(_hits_of, by_meaning))}
             return _Hits(
                 _best_first(by_words),
-                {hit["_id"]: 2 * hit["_score"] - 1 for answer in by_meaning for hit in _hits_of(answer)},
+                cosines,
                 [hit["_id"] for hit in by_wordings],
                 {hit["_id"]: hit["_seq_no"] for hit in (*hits, *by_wordings)},
                 read_statistics(asked, counted),
@@ -351,12 +354,14 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         if language not in COMPOUNDING:
             return {}
         compounds = {word: compounds_of(word) for word in asked_words(query, language)}
-        terms = {word: [term for form in word for term in form] for word in compounds}
-        parts = {word: [part for each in compounds[word] for part in parts_of(each)] for word in compounds}
-        asked_for = [term for word in compounds for term in (*terms[word], *parts[word])]
-        known = self._known_terms(index, list(dict.fromkeys(asked_for)))
-        unknown = [word for word in compounds if compounds[word] and not any(known[term] for term in terms[word])]
-        return {word: [part for part in parts[word] if known[part]] for word in unknown}
+        terms = {word: list(chain.from_iterable(word)) for word in compounds}
+        parts = {word: list(chain.from_iterable(map(parts_of, compounds[word]))) for word in compounds}
+        asked_for: list[str] = []
+        for word in compounds:
+            asked_for += [*terms[word], *parts[word]]
+        is_known = self._known_terms(index, list(dict.fromkeys(asked_for)))
+        unknown = [word for word in compounds if compounds[word] and not any(is_known[term] for term in terms[word])]
+        return {word: [part for part in parts[word] if is_known[part]] for word in unknown}
 
     def _known_terms(self, index: str, terms: Sequence[str]) -> dict[str, bool]:
         """Whether the index has each term; asked for once a minute at most."""
@@ -395,7 +400,7 @@ def _hits_by_wordings(answer: Mapping[str, Any], top_k: int) -> list[dict[str, A
     for hit in _hits_of(answer):
         kind = next(least for least in kinds if hit["_score"] >= least)
         kinds[kind].append(hit)
-    return [hit for hits in kinds.values() for hit in hits[:top_k]]
+    return list(chain.from_iterable(hits[:top_k] for hits in kinds.values()))
 
 
 def _found(

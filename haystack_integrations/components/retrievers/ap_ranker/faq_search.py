@@ -157,8 +157,8 @@ class FAQSearch(AnswerSearch):
         """
         check_number("candidates", candidates, 1)
         if (documents is None) == (document_store is None):
-            found = "neither" if documents is None else "both"
-            raise InputError(f"FAQSearch: expected documents (a FAQ file) or document_store, found {found}.")
+            named = "neither" if documents is None else "both"
+            raise InputError(f"FAQSearch: expected documents (a FAQ file) or document_store, found {named}.")
         self.model = str(model)
         self.documents = None if documents is None else str(documents)
         self.document_store = document_store

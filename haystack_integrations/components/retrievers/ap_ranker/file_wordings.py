@@ -81,6 +81,6 @@ class FileWordings:
 
 
 def _named(files: Wordings) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for kind, known in (("id", files.by_id), ("text", files.by_text)):
-        for name, texts in known.items():
+    for kind, texts_of_names in (("id", files.by_id), ("text", files.by_text)):
+        for name, texts in texts_of_names.items():
             yield name_key(kind, name), tuple(texts)
