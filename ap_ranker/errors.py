@@ -29,9 +29,9 @@ def did_you_mean(name: object, names: Iterable[str]) -> str:
     return f" Did you mean {folded[similar[0]]!r}?" if similar else ""
 
 
-def check_known(what: str, name: object, known: Iterable[str]) -> None:
+def check_known(what: str, name: object, allowed: Iterable[str]) -> None:
     """Refuse (InputError) a name that is none of the known ones, and suggest the one that is most like it."""
-    names = list(known)
+    names = list(allowed)
     if name not in names:
         listed = ", ".join(names) or "none at all"
         found = f"{one_line(repr(name))}.{did_you_mean(name, names)}"

@@ -336,18 +336,18 @@ def _check_nodes(node: yaml.Node, most: int = MAX_NODES) -> None:
     nodes = [node]
     n_values = 0
     while nodes:
-        each = nodes.pop()
+        checked = nodes.pop()
         n_values += 1
         if n_values > most:  # also of a value that contains itself
             raise InputError(f"expected at most {most:,} values with aliases expanded, found more.")
-        if isinstance(each, yaml.MappingNode):
+        if isinstance(checked, yaml.MappingNode):
             names: set[str] = set()
-            for name, value in each.value:
+            for name, value in checked.value:
                 nodes += [name, value]
                 if isinstance(name, yaml.ScalarNode) and name.tag != "tag:yaml.org,2002:merge":
                     if name.value in names:
                         line = name.start_mark.line + 1
                         raise InputError(f"expected each name once, found {name.value!r} again in line {line}.")
                     names.add(name.value)
-        elif isinstance(each, yaml.SequenceNode):
-            nodes += each.value
+        elif isinstance(checked, yaml.SequenceNode):
+            nodes += checked.value

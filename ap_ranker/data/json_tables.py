@@ -225,8 +225,8 @@ def _objects(value: Any, around: Fields) -> Iterator[Fields]:
         value = inner
     if not isinstance(value, list):
         raise InputError(f"expected {ARRAY}, found {type(value).__name__}.")
-    for each in value:
-        yield from _objects(each, around)
+    for entry in value:
+        yield from _objects(entry, around)
 
 
 def _as_text(name: str, value: Any) -> Any:

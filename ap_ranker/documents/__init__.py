@@ -67,10 +67,10 @@ def read_entries(path: Path, columns: tuple[str, str] | None = None) -> list[Ent
     return reading.entries
 
 
-def log_reading(path: Path, reading: Reading, known: Collection[LeftOut] = ()) -> None:
+def log_reading(path: Path, reading: Reading, logged_before: Collection[LeftOut] = ()) -> None:
     """Log what was read of a folder, and what was left out, except what is known."""
     logger.info("%s: %s passages of %s files.", path, f"{len(reading.entries):,}", f"{reading.files:,}")
-    log_left_out(path, [left for left in reading.left_out if left not in known])
+    log_left_out(path, [left for left in reading.left_out if left not in logged_before])
 
 
 def is_faq(path: Path) -> bool:

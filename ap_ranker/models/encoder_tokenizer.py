@@ -96,10 +96,10 @@ def _values(value: Any) -> Iterator[Any]:
     """All texts, lists and objects in a value of JSON, and the names of the objects."""
     waiting = [value]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, str | list | dict):
-            yield each
-        if isinstance(each, list):
-            waiting += each
-        elif isinstance(each, dict):
-            waiting += [*each, *each.values()]
+        container = waiting.pop()
+        if isinstance(container, str | list | dict):
+            yield container
+        if isinstance(container, list):
+            waiting += container
+        elif isinstance(container, dict):
+            waiting += [*container, *container.values()]

@@ -271,7 +271,7 @@ def read_encoder(
     length = min(max_tokens, files.max_tokens or max_tokens)
     place = files.transformer / TOKENIZER
     read = read_encoder_tokenizer(place, architecture.get("vocab_size"), lower_case=files.lower_case)
-    tokenizer = SubwordTokenizer.load(place, length, found=read)
+    tokenizer = SubwordTokenizer.load(place, length, parsed=read)
     if files.compared in ("dot", "euclidean", "manhattan"):
         logger.warning("%s: its files compare vectors by %s, here their cosine counts.", name, files.compared)
     largest = tokenizer.largest_id

@@ -266,13 +266,13 @@ class TextEncoder:
 
     def _vectors(self, parts: Sequence[States]) -> Tensor:
         vectors = [self.model.text_vectors(part) for part in parts or [self._encode_empty_text()[:0]]]
-        known = [vector.float().cpu() for vector in vectors if vector is not None]
-        if not known:
+        present = [vector.float().cpu() for vector in vectors if vector is not None]
+        if not present:
             raise InputError(
                 f"Expected a model with a vector for each text, such as ap-transformer, found {self.name}, which "
                 "compares texts token by token."
             )
-        return torch.cat(known)
+        return torch.cat(present)
 
     def encode_question(self, text: str) -> States:
         """States of one question; one of the last questions is not encoded again."""

@@ -205,8 +205,8 @@ class _Groups:
             row = self._parent[row]
         return row
 
-    def join(self, one: int, other: int) -> None:
-        first, second = sorted((self.number(one), self.number(other)))
+    def join(self, row: int, other_row: int) -> None:
+        first, second = sorted((self.number(row), self.number(other_row)))
         self._parent[second] = first
 
 
@@ -310,8 +310,8 @@ def _chain(hashes: Sequence[int]) -> int:
     return sum(map(_pair, hashes[:-1], hashes[1:])) & _MASK
 
 
-def _pair(one: int, other: int) -> int:
-    mixed = (one * _MULTIPLIER ^ (other << 1)) & _MASK
+def _pair(word_hash: int, next_hash: int) -> int:
+    mixed = (word_hash * _MULTIPLIER ^ (next_hash << 1)) & _MASK
     mixed = (mixed ^ mixed >> 29) * _MULTIPLIER & _MASK
     return mixed ^ mixed >> 32
 

@@ -485,12 +485,12 @@ def near_key(text: str) -> str:
     return bare(text) or text.casefold()
 
 
-def nearly_equal(one: str, other: str) -> bool:
+def nearly_equal(text: str, other_text: str) -> bool:
     """Whether texts are equal but for case, punctuation and white space, or near."""
-    if one == other:
+    if text == other_text:
         return True
-    grams = _grams(one)
-    others = _grams(other)
+    grams = _grams(text)
+    others = _grams(other_text)
     return len(grams & others) >= NEAR * len(grams | others) - 1e-9
 
 

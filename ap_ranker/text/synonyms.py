@@ -102,14 +102,14 @@ def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:
     return Synonyms({key: tuple(synonyms) for key, synonyms in others.items()}, lengths, language)
 
 
-def _read(text: str, language: str | None, known: Container[str] | None = None) -> list[str]:
-    """The words of a text; one of several parts ("e-mail", "U.S.A.") joined, if the joined word is a `known` one."""
+def _read(text: str, language: str | None, vocabulary: Container[str] | None = None) -> list[str]:
+    """The words of a text; one of several parts ("e-mail", "U.S.A.") joined, if the `vocabulary` has that word."""
     words: list[str] = []
     for written in text.split():
         parts = surface_words(written)
         joined = "".join(parts)
         is_one = len(parts) > 1 and len(joined_words(written)) == 1 and len(surface_words(joined)) == 1
-        is_known = known is None or _keys((joined,), language)[0] in known
+        is_known = vocabulary is None or _keys((joined,), language)[0] in vocabulary
         words += [joined] if is_one and is_known else parts
     return words
 

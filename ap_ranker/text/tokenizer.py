@@ -300,9 +300,9 @@ class SubwordTokenizer(Vocabulary):
         return spans or [(0, 0)]
 
     @classmethod
-    def load(cls, path: Path, max_tokens: int, *gaps: str, found: Tokenizer | None = None) -> SubwordTokenizer:
-        """Read a `tokenizer.json`, or take what was `found` in it; InputError if that fails or is of no use here."""
-        tokenizer = cls(found or read_tokenizer(path), max_tokens, *gaps)
+    def load(cls, path: Path, max_tokens: int, *gaps: str, parsed: Tokenizer | None = None) -> SubwordTokenizer:
+        """Read a `tokenizer.json`, or take what was `parsed` of it; InputError if that fails or is of no use here."""
+        tokenizer = cls(parsed or read_tokenizer(path), max_tokens, *gaps)
         with library_errors(f"{path}: expected a tokenizer for any text"):
             tokenizer.encode(TRIAL)
         return tokenizer

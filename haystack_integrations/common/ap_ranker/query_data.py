@@ -339,11 +339,16 @@ class CandidateReader:
         return cast(list[float], scores)
 
 
+def _falling_score(document: Document) -> float:
+    """For sorting, the highest first; documents without a score, or with NaN, are the last ones."""
+    return math.inf if document.score is None else min(math.inf, -document.score)
+
+
 def different(documents: Sequence[Document]) -> list[Document]:
     """The documents by id: of several with the same one, that with the highest score, the first of equal ones."""
     best = {document.id: document for document in documents}
     if len(best) < len(documents):
         # Those without a score come last; so do those with NaN, which is not below infinity.
-        falling = sorted(documents, key=lambda one: min(math.inf, math.inf if one.score is None else -one.score))
+        falling = sorted(documents, key=_falling_score)
         best |= {document.id: document for document in reversed(falling)}
     return list(best.values())

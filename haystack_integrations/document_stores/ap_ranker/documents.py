@@ -354,7 +354,7 @@ def _first(
     read: Callable[[Sequence[int]], dict[int, Document]],
     document_of: dict[int, Document],
 ) -> list[int]:
-    """The first of the rows whose documents match; a batch at a time, these are read into `found`."""
+    """The first of the rows whose documents match; a batch at a time, these are read into `document_of`."""
     first: list[int] = []
     for start in range(0, len(rows), _BATCH):
         batch = rows[start : start + _BATCH]

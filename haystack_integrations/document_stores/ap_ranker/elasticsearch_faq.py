@@ -390,7 +390,7 @@ class ElasticsearchFAQStore:
         for name in names:
             if mapped_fields.get(name, "text") in ("text", "object", "nested", "dense_vector"):
                 mapped = sorted(
-                    one for one, kind in mapped_fields.items() if kind not in ("text", "nested", "dense_vector")
+                    field for field, kind in mapped_fields.items() if kind not in ("text", "nested", "dense_vector")
                 )
                 raise FilterError(
                     f"Expected filters on fields of the mapping of {index!r} ({', '.join(mapped)}), found {name!r}. "

@@ -90,7 +90,7 @@ class StoredDocuments(ABC):
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete the documents with these ids; unknown ids are ignored. InputError, before any is, for another type."""
         ids = list(document_ids) if isinstance(document_ids, Iterable) and not isinstance(document_ids, str) else [None]
-        if any(not isinstance(each, str) for each in ids):
+        if any(not isinstance(named_id, str) for named_id in ids):
             raise InputError(f"Expected document_ids as a list of texts, found {one_line(repr(document_ids), 80)}.")
         with self._transaction(write=True) as documents:
             for document_id in ids:
@@ -148,7 +148,8 @@ class StoredDocuments(ABC):
         with self._transaction() as documents:
             rows = documents.not_embedded_by(origin)
             existing = documents.fetch(() if replace_others else rows).values()
-            others = [str(each.meta[EMBEDDED_BY]) for each in existing if each.meta.get(EMBEDDED_BY) is not None]
+            origins = [document.meta.get(EMBEDDED_BY) for document in existing]
+            others = [str(other) for other in origins if other is not None]
         if others:
             raise InputError(
                 f"{documents.place}: expected the embeddings of one checkpoint ({origin[:12]}), found those of another "

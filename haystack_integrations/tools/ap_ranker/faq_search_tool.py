@@ -152,9 +152,10 @@ def as_filters(filters: Mapping[str, Any] | None) -> dict[str, Any] | None:
     conditions = []
     for field, value in filters.items():
         values = [*value] if isinstance(value, list) else [value]
-        if not all(isinstance(each, str | int | float) for each in values):
+        if not all(isinstance(written, str | int | float) for written in values):
             raise InputError(f"filters: expected a value or a list of values for {field!r}, found {one_line(value)}.")
-        values += [json.loads(each) for each in values if isinstance(each, str) and _WRITTEN.fullmatch(each)]
+        texts = [text for text in values if isinstance(text, str)]
+        values += [json.loads(text) for text in texts if _WRITTEN.fullmatch(text)]
         conditions.append({"field": f"meta.{field.removeprefix('meta.')}", "operator": "in", "value": values})
     return {"operator": "AND", "conditions": conditions}
 

@@ -97,7 +97,10 @@ class APDocumentEmbedder(CheckpointComponent):
             vectors += ranker.embed_answers(texts[start : start + together], self.batch_size).tolist()
         origin = {EMBEDDED_BY: self._texts.origin(ranker)}
         pairs = zip(documents, vectors, strict=True)
-        return {"documents": [changed(one, one.meta | origin, one.score, vector) for one, vector in pairs]}
+        embedded: list[Document] = []
+        for read_document, vector in pairs:
+            embedded.append(changed(read_document, read_document.meta | origin, read_document.score, vector))
+        return {"documents": embedded}
 
     @property
     def embedded_by(self) -> str:
