@@ -204,7 +204,8 @@ def check_zip(content: bytes, path: Path, expected: str) -> None:
 
 def decode(content: bytes, path: Path) -> str:
     """Decode a file's content: UTF-8, or another encoding, which a notice names; an InputError says what is no text."""
-    if instead := found_instead(content, path):
+    instead = found_instead(content, path)
+    if instead:
         raise InputError(f"{path}: expected text, found {instead}.")
     try:
         text = content.decode("utf-8-sig")  # spreadsheets write a byte order mark
@@ -248,7 +249,8 @@ _SAMPLE = 100_000
 
 def _encoding(content: bytes) -> str:
     """The encoding of a text that is not UTF-8; empty if it is none, or UTF-8 that is damaged in places."""
-    if mark := next((name for mark, name in _MARKS if content.startswith(mark)), ""):
+    mark = next((name for mark, name in _MARKS if content.startswith(mark)), "")
+    if mark:
         return mark
     if b"\0" in content:  # ASCII characters in UTF-16, of which any table has some, are a NUL and one other byte
         high = content[::2].count(0)

@@ -100,7 +100,8 @@ def warn_of_faults(
     if leaks:
         also = f"{sum(leaks.values()):,} questions are also, exactly or nearly, in an earlier split"
         console.warn(f"{also}: measures will be too high.")
-    if others := [f"{kind} {count:,}" for kind, count in faults.items() if kind not in leaks]:
+    others = [f"{kind} {count:,}" for kind, count in faults.items() if kind not in leaks]
+    if others:
         console.warn(f"faults in the data: {', '.join(others)}.")
     if faults:
         console.say(f"  Details: ap-ranker check {data}")

@@ -85,7 +85,8 @@ def describe(parts: Mapping[str, Dataset]) -> None:
         console.say(f"{asked} {len(data.answers):,} ({data.name})")
         for reason, count in data.notes.items():
             console.say(f"  {count:,} {reason}")
-        if without := len(data.questions) - len(data.answerable):
+        without = len(data.questions) - len(data.answerable)
+        if without:
             console.say(f"  {without:,} questions without a right answer left out")
 
 

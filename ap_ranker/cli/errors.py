@@ -56,7 +56,8 @@ def report_user_errors() -> Iterator[None]:
 
 def explained(error: Exception) -> tuple[str, int]:
     """The message for an exception, and the exit code."""
-    if message := _user_message(error):
+    message = _user_message(error)
+    if message:
         return message, USER
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
     ours = [frame for frame in frames if {"ap_ranker", "haystack_integrations"} & set(Path(frame.filename).parts)]

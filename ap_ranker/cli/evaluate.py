@@ -145,7 +145,8 @@ def _print_comparison(comparison: EarlierCheckpoint, report: EvaluationReport) -
         rows += [cells(title, values.values()), cells("difference", gain["difference"].values(), "+.3f")]
         rows += [cells("p-value", gain["p_value"].values(), ".4f"), None]
     console.table(["", *map(numbers, before.model)], rows, f"Compared with {name}")
-    if new := changes["new"]:
+    new = changes["new"]
+    if new:
         gain = new.get("fusion") or new["model"]
         console.say(
             f"On the {new['n_questions']:,} new questions alone: MRR {gain['difference']['MRR']:+.3f}, "

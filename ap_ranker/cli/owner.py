@@ -152,7 +152,8 @@ def report(
         ("", numbers(texts["now"]), numbers(texts["before"])), report.summary(), f"{website.place}: {report.days}"
     )
     counts = ("asked", "before", "none")
-    if rows := [[row["question"][:80], *(f"{row[name]:,}" for name in counts)] for row in usage["top"]]:
+    rows = [[row["question"][:80], *(f"{row[name]:,}" for name in counts)] for row in usage["top"]]
+    if rows:
         columns = (texts["askedTimes"], texts["before"], texts["names"]["none"])
         console.table([texts["top"], *map(numbers, columns)], rows)
     if output is not None:

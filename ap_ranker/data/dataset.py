@@ -135,7 +135,8 @@ class Dataset:
 
 def answerable(dataset: Dataset) -> list[Question]:
     """The questions that have a right answer; raises `InputError` if there are none."""
-    if questions := dataset.answerable:
+    questions = dataset.answerable
+    if questions:
         return questions
     best = dataset.classes[-1] if len(dataset.classes) > 2 else "1"
     advice = "as none names an answer. Name right ones in answer_ids, without answerable: no."

@@ -166,7 +166,8 @@ def log_left_out(path: Path, left_out: Sequence[LeftOut]) -> None:
     """Log what was left out of a file or folder."""
     for left in left_out[:SHOWN]:
         logger.warning("%s", left)
-    if (more := len(left_out) - SHOWN) > 0:
+    more = len(left_out) - SHOWN
+    if more > 0:
         logger.warning("%s more left out. List them: ap-ranker check %s", f"{more:,}", path)
 
 

@@ -39,7 +39,8 @@ def texts_of(value: Any) -> Any:
     """The text, the list of texts or the texts by language that a value stands for; `None` if it is none of these."""
     if is_single(value):
         return "" if value is None else value
-    if (text := rich_text(value)) is not None:
+    text = rich_text(value)
+    if text is not None:
         return text
     if isinstance(value, list):
         return _list_of_texts(value)

@@ -50,7 +50,8 @@ def _flat(record: dict[str, Any], place: str, columns: Columns) -> list[dict[str
     nested = [name for name, value in record.items() if isinstance(value, dict) or _holds_objects(value)]
     if not nested:
         return [record]
-    if rows := rows_in_record(record, columns):
+    rows = rows_in_record(record, columns)
+    if rows:
         return rows
     raise InputError(f"{place}: expected texts, numbers or lists of them in column {nested[0]!r}, found objects.")
 

@@ -115,7 +115,8 @@ def find_layout(table: Table) -> Layout:
 
 def find_answers(questions: Path) -> Path:
     """The file of answers beside a file of questions; raises `InputError` if there is none."""
-    if answers := _first_table(questions.parent, "answers*"):
+    answers = _first_table(questions.parent, "answers*")
+    if answers:
         return answers
     raise InputError(
         f"{questions}: its answer_ids need a file of answers (aid, answer): found no answers.* in "
@@ -188,7 +189,8 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
     positives: defaultdict[str, dict[int, None]] = defaultdict(dict)
     missing: list[str] = []
     for row in table.rows:
-        if right := entries_of.get(normalized(shown_text(row.need("answer")))):
+        right = entries_of.get(normalized(shown_text(row.need("answer"))))
+        if right:
             for question in _asked(row):
                 positives[question] |= dict.fromkeys(right)
         else:
@@ -313,7 +315,8 @@ def _new(row: Row, column: str, name: str, existing: Container[str]) -> str:
 
 def _positions(row: Row, column: str, position: dict[str, int]) -> tuple[int, ...]:
     ids = dict.fromkeys(row.need(column).split())
-    if unknown := [aid for aid in ids if aid not in position]:
+    unknown = [aid for aid in ids if aid not in position]
+    if unknown:
         unknown_id = one_line(repr(unknown[0]))
         raise InputError(f"{row.place}: expected ids of known answers in {column!r}, found {unknown_id}.")
     return tuple(position[aid] for aid in ids)

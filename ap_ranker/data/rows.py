@@ -61,7 +61,8 @@ class Row:
 
     def need(self, column: str) -> str:
         """The field's text without surrounding white space; raises `InputError` if it is empty or missing."""
-        if value := self.get(column):
+        value = self.get(column)
+        if value:
             return value
         raise InputError(
             f"{self.place}: expected text in column {self.written.get(column, column)!r}, found nothing. "
@@ -267,7 +268,8 @@ def as_text(value: object, column: str, place: str) -> str:
             fault = f"the byte 0x{value[error.start]:02x}, which is not UTF-8"
     elif value is not None:
         text = str(int(value) if isinstance(value, bool) else value)
-    if match := _NO_TEXT.search(text):
+    match = _NO_TEXT.search(text)
+    if match:
         fault = f"the character {match[0]!r}"
     if fault:
         raise InputError(f"{place}: expected Unicode text or a number in column {column!r}, found {fault}.")

@@ -32,7 +32,8 @@ def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset,
     groups = near_groups(dataset.question_texts).tolist()
     grouped = list(zip(dataset.questions, groups, strict=True))
     group_of = {q.text.casefold(): group for q, group in grouped if q.positives and not q.stored}
-    if (n_groups := len(set(group_of.values()))) < 2:
+    n_groups = len(set(group_of.values()))
+    if n_groups < 2:
         raise InputError(
             f"{dataset.name}: expected at least two different questions of users, so that one can be set aside to "
             f"choose the epoch, found {n_groups} (near copies count as one, stored questions do not count). Add "
@@ -81,7 +82,8 @@ def split_file(
         raise InputError(f"Expected a share above 0 and below 0.5, as dev and test get one each, found {share:g}.")
     check_is_new(folder)
     table = read_named_table(path, columns)
-    if (layout := find_layout(table)) != Layout.pairs:
+    layout = find_layout(table)
+    if layout != Layout.pairs:
         raise InputError(f"{path}: expected pairs of a question and its answer to split, found {layout}.")
     dataset = read_pairs(table)
     try:

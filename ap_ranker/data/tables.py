@@ -75,7 +75,8 @@ class Table:
 
     def require(self, *columns: str) -> None:
         """Raise an `InputError` if one of these columns is missing."""
-        if missing := [column for column in columns if column not in self.columns]:
+        missing = [column for column in columns if column not in self.columns]
+        if missing:
             raise InputError(f"{self.path}: expected a column {missing[0]!r}, found {self.header}.")
 
 
@@ -242,7 +243,8 @@ def name_columns(table: Table, columns: Columns = None, *, guess: bool = True) -
             raise InputError(f"{table.path}: {expected}, found no {missing}.")
         return _finished(table.renamed(dict(zip(named, PAIR, strict=True))))
     # Later records of JSON may have more columns.
-    if rows := entries_by_language(_columns_of(table.rows), table.rows):
+    rows = entries_by_language(_columns_of(table.rows), table.rows)
+    if rows:
         table = Table(table.path, tuple(_columns_of(rows)), rows)
     written = {name: column for name in KNOWN if (column := _find(table, name))}
     if not set(PAIR) <= written.keys():

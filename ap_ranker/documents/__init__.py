@@ -75,7 +75,8 @@ def log_reading(path: Path, reading: Reading, logged_before: Collection[LeftOut]
 
 def is_faq(path: Path) -> bool:
     """Whether it can only be a FAQ: a table, or a name of nothing that can be read."""
-    if (kind := what_is_at(path)) != "a file":
+    kind = what_is_at(path)
+    if kind != "a file":
         return kind != "a folder"
     return file_format(path) in TABLES and not is_export(path)
 
@@ -165,7 +166,8 @@ def _read_rows(path: Path, name: str, columns: tuple[str, str] | None) -> FileRe
     """Read a table of a folder; `name` is its path in the folder, which becomes the source of its entries."""
     raw = read_table(path, columns)
     table = name_columns(raw, guess=False)
-    if training := [column for column in TRAINING if column in table.columns and "question" in table.columns]:
+    training = [column for column in TRAINING if column in table.columns and "question" in table.columns]
+    if training:
         raise InputError(f"{path}: its column {training[0]!r} belongs to training data, not to texts to search.")
     chosen = False
     if columns:

@@ -69,7 +69,8 @@ def _reason(path: Path, root: Path, *, is_folder: bool) -> str:
     if is_folder:
         is_checkpoint = all((path / name).is_file() for name in ("config.json", "model.safetensors"))
         return "a checkpoint." if is_checkpoint else ""
-    if (kind := what_is_at(path)) != "a file":
+    kind = what_is_at(path)
+    if kind != "a file":
         return f"{kind}, not a file."
     if file_format(path) not in TABLES and path.suffix.lower() not in FORMATS:
         return f"its ending is not that of a document or a table.{save_as(path)}"

@@ -55,7 +55,8 @@ def _own_anchor(tag: Tag) -> str:
         anchor = element.get("id")
         if not anchor and element.name == "a":
             anchor = element.get("name")
-        if text := _text_of(anchor):
+        text = _text_of(anchor)
+        if text:
             return text
     return ""
 

@@ -35,7 +35,8 @@ def without_label(question: str) -> str:
     """A question without its number and its label."""
     text = question
     for label in (NUMBER, QUESTION_LABEL, NUMBER):
-        if match := label.match(text):
+        match = label.match(text)
+        if match:
             text = text[match.end() :]
     return text if any(map(str.isalpha, text)) else question
 

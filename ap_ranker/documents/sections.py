@@ -59,10 +59,12 @@ def sections(converted: Converted) -> list[Section]:
             lines = "\n".join(line for line in lines.split("\n") if not line or letters(line) not in above_questions)
         anchor = ""
         same = places[letters(path[-1])] if path else []
-        if (at := bisect_left(same, next_place)) < len(same):
+        at = bisect_left(same, next_place)
+        if at < len(same):
             anchor = anchors[same[at]]
             next_place = same[at] + 1  # headings without text have none either
-        if not (text := re.sub(r"\n{3,}", "\n\n", lines).strip()):
+        text = re.sub(r"\n{3,}", "\n\n", lines).strip()
+        if not text:
             continue
         is_article = bool(path) and letters(path[-1]) in converted.articles
         is_asked = is_article or (bool(path) and (asks(path[-1]) or is_labelled(path[-1])))

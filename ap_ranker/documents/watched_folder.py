@@ -79,6 +79,7 @@ class WatchedFolder:
     def _read_faq(self) -> tuple[list[Entry], list[LeftOut]]:
         """The entries of a FAQ and its rows left out; those of before if too many are gone in one step."""
         read, left_out = read_finished(self.path, self._columns)
-        if gone := gone_entries(self.unchanged, read):
+        gone = gone_entries(self.unchanged, read)
+        if gone:
             return self.unchanged, [LeftOut(str(self.path), why_kept(gone, self.unchanged))]
         return read, left_out

@@ -176,7 +176,8 @@ class EvaluationReport:
         numbers = {name: getattr(self, name) for name in f"{measures} {costs}".split()}
         numbers |= {"new": new, "n_near": self.n_near, "kinds": self.kinds(), "headline": self.headline}
         numbers |= {"warnings": list(self.warnings)}
-        if (earlier := self.comparison) is None:
+        earlier = self.comparison
+        if earlier is None:
             return numbers
         measures_before = {"model": earlier.before.model, "fusion": earlier.before.fusion}
         compared = {"checkpoint": earlier.checkpoint, "measures": measures_before, **earlier.changes}

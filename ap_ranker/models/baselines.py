@@ -190,7 +190,8 @@ def coordinate_ascent(features: Sequence[np.ndarray], relevant: Sequence[np.ndar
         for j in range(len(weights)):
             moved = weights.copy()
             moved[j] = _best_value(questions, weights, j)
-            if (moved_map := _map(questions, moved)) > best + LEAST_GAIN:
+            moved_map = _map(questions, moved)
+            if moved_map > best + LEAST_GAIN:
                 weights = moved
                 best = moved_map
         if best == before:

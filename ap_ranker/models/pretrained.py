@@ -217,7 +217,8 @@ def _converted_weights(folder: Path, expected: Mapping[str, Tensor], problem: st
         pretrained, loading = AutoModel.from_pretrained(
             folder, use_safetensors=True, output_loading_info=True, trust_remote_code=False
         )
-    if missing := sorted(set(expected).intersection(loading["missing_keys"])):  # transformers would make them up
+    missing = sorted(set(expected).intersection(loading["missing_keys"]))
+    if missing:  # transformers would make them up
         raise InputError(
             f"{folder}: expected the weights of a whole encoder in safetensors, but {len(missing)} are missing, "
             f"{missing[0]} for one."

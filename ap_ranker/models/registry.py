@@ -45,7 +45,8 @@ def complete_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     options_of_model = model_spec(name).options
     for key, value in options.items():
         check_known(f"an option of {name}", key, options_of_model)
-        if expected := options_of_model[key].expected_instead_of(value):
+        expected = options_of_model[key].expected_instead_of(value)
+        if expected:
             raise InputError(f"{name}: option {key!r} must be {expected}, found {one_line(repr(value))}.")
     return {key: option.default for key, option in options_of_model.items()} | dict(options)
 

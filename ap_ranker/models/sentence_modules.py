@@ -161,7 +161,8 @@ class SentenceFiles:
         with told_at(folder), library_errors("expected the files of a sentence-transformers encoder"):
             modules = list(modules_of(folder))
             places = dict(modules)
-            if unknown := sorted(places.keys() - set(MODULES)):
+            unknown = sorted(places.keys() - set(MODULES))
+            if unknown:
                 found = f"found {unknown[0]}. Choose another one."
                 raise InputError(f"expected an encoder of the modules {', '.join(MODULES)}, {found}")
             transformer = places.get("Transformer", folder)

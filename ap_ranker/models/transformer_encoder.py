@@ -216,7 +216,8 @@ class TransformerEncoder(nn.Module):
         hidden = self._weights[0].new_zeros(*batch.ids.shape, self.hidden_size)
         new = []
         for row, text in enumerate(texts):
-            if (stored := store.find(text)) is None:
+            stored = store.find(text)
+            if stored is None:
                 new.append(row)
             else:
                 hidden[row, : lengths[row]] = stored.to(hidden)

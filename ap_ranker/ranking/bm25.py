@@ -178,7 +178,8 @@ class BM25:
         for written in dict.fromkeys(surface_words(question)):
             if self._is_known(written, vocabulary):
                 continue
-            if meant := self._consonants.meant(written):
+            meant = self._consonants.meant(written)
+            if meant:
                 guessed.append([[(term,) for term in meant]])
             pieces = pieces_of(written, lambda part: self._is_known(part, vocabulary), _function_words())
             for piece in pieces if is_run else ():
@@ -243,7 +244,8 @@ def ways_of(word: Word, language: str | None, vocabulary: Container[str]) -> lis
     """
     ways: defaultdict[int, dict[Form, None]] = defaultdict(dict)
     for form in word:
-        if known_terms := tuple(term for term in form if term in vocabulary):
+        known_terms = tuple(term for term in form if term in vocabulary)
+        if known_terms:
             ways[len(form)][known_terms] = None
     if not ways and language in COMPOUNDING:
         ends = dict.fromkeys(tuple(_ends_of(compound, vocabulary)) for compound in compounds_of(word))

@@ -348,7 +348,8 @@ def _check_sizes(
     except Exception as error:  # impossible sizes can raise anything
         raise InputError(f"{path}: expected a model that can be built, found: {one_line(error)}.") from error
     own = {name: value for name, value in model.state_dict().items() if not (linked and name.startswith(BACKBONE))}
-    if unequal := difference({name: tuple(value.shape) for name, value in own.items()}, shapes):
+    unequal = difference({name: tuple(value.shape) for name, value in own.items()}, shapes)
+    if unequal:
         raise InputError(
             f"{folder / WEIGHTS}: its weights do not fit {config.model} as {CONFIG} describes it ({unequal}). Take "
             "both files from the same checkpoint."

@@ -105,7 +105,8 @@ def load_shared(
     with _lock:
         while True:
             key = (folder.resolve(), str(device), *(version := checkpoint_version(folder)))
-            if (loaded := _loaded.get(key)) is not None:
+            loaded = _loaded.get(key)
+            if loaded is not None:
                 return loaded
             # If another one takes its place meanwhile, these may be parts of both, which may not fit.
             try:

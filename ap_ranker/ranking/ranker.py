@@ -300,7 +300,8 @@ class Ranker(TextEncoder):
             scores[rows] = self.model.match(state, states)[0].float().cpu().numpy()
             if vector is not None and (others := self.model.text_vectors(states)) is not None:
                 cosines[rows] = (others @ vector[0]).float().cpu().numpy()
-        if n_bad := int((~np.isfinite(scores)).sum()):
+        n_bad = int((~np.isfinite(scores)).sum())
+        if n_bad:
             raise InputError(
                 f"{self.name}: expected finite scores, found {n_bad} of {len(scores)} that are not: its weights or "
                 "its encodings contain too large numbers. Train it or encode again."

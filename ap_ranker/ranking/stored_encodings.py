@@ -143,7 +143,8 @@ class Encodings:
             if not database.execute("SELECT * FROM manifest").fetchall():
                 database.execute("INSERT INTO manifest VALUES (?)", [json.dumps(asdict(manifest))])
         encodings = cls.open(folder, manifest.fingerprint)
-        if (dtype := encodings.manifest.dtype) != manifest.dtype:
+        dtype = encodings.manifest.dtype
+        if dtype != manifest.dtype:
             raise InputError(f"{folder}: expected encodings in {manifest.dtype}, found {dtype}: name another folder.")
         return encodings
 
@@ -230,7 +231,8 @@ class KeptEncodings:
         try:
             if (folder / DATABASE).exists():
                 with _database(folder) as database:
-                    if (check := database.execute("PRAGMA quick_check(1)").fetchone()) != ("ok",):
+                    check = database.execute("PRAGMA quick_check(1)").fetchone()
+                    if check != ("ok",):
                         raise ValueError(check)
                 Encodings.open(folder, manifest.fingerprint)
         except InputError as error:

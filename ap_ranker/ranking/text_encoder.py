@@ -123,7 +123,8 @@ class TextEncoder:
             missing = [row for row, length in lengths.items() if not length]
             for rows in _by_length({row: length for row, length in lengths.items() if length}, batch_size):
                 texts = [answers[row] for row in rows]
-                if (states := source.states(texts)) is None:
+                states = source.states(texts)
+                if states is None:
                     missing += rows
                     continue
                 if self.cache is not None:

@@ -167,7 +167,8 @@ class DeclaredPipeline:
         return next((part for part in retrievers if part.document_store is store), None)
 
     def _stores(self) -> list[Any]:
-        if stores := find_stores(self.pipeline):
+        stores = find_stores(self.pipeline)
+        if stores:
             return stores
         raise InputError(f"{self.path}: expected a retriever with a document store, found none.")
 
@@ -183,7 +184,8 @@ class DeclaredPipeline:
         try:
             for store in find_stores(self.pipeline):
                 guard(store)
-            if (ranker := self.ranker()) is not None:
+            ranker = self.ranker()
+            if ranker is not None:
                 ranker.warm_up()  # first: its cache keeps what a retriever encodes
             self.pipeline.warm_up()
             if ranker is not None:  # of an `AnswerSearch`, this has been done
@@ -234,10 +236,12 @@ class DeclaredPipeline:
         are as many as the pipeline says.
         """
         now = copy(self)  # all of this by one pipeline, whichever takes its place meanwhile
-        if (search := now._search()) is not None:
+        search = now._search()
+        if search is not None:
             settings: dict[str, Any] = {**limits, "top_k": top_k}
             return search.search(question, offer=True, **settings)
-        if (ranker := now.ranker()) is None:
+        ranker = now.ranker()
+        if ranker is None:
             documents = now.run(question, limits, top_k)
             return documents, Decision(Outcome.ANSWER if documents else Outcome.NONE, None, Basis.NOTHING)
         if not now.takes_threshold:  # the ranker is not the last
@@ -252,12 +256,14 @@ class DeclaredPipeline:
 
     def describe_decisions(self, limits: Limits = NO_LIMITS) -> str:
         """One sentence on what is an answer with these limits, and what that rests on; InputError as `prepare`."""
-        if (ranker := self.ranker()) is None:
+        ranker = self.ranker()
+        if ranker is None:
             return "No ranker of ap-ranker is there to decide, so whatever is found is an answer."
         self._compare_faq(ranker)  # another FAQ than the checkpoint's has no calibration
         served = ranker.loaded().decider(fuse_scores=ranker.fuse_scores).served
         chosen = _effective(limits, ranker)
-        if (score := chosen.get("score_threshold")) is not None:
+        score = chosen.get("score_threshold")
+        if score is not None:
             return f"What scores at least {score:g} is an answer, all else a maybe."
         if served is None:
             advice = f"With questions of users, even a few: ap-ranker calibrate {ranker.model} DEV.csv"
@@ -299,7 +305,8 @@ class DeclaredPipeline:
         for target in self.query:
             component, socket = target.split(".", 1)
             data.setdefault(component, {})[socket] = question
-        if search := self._search():
+        search = self._search()
+        if search:
             outputs: Mapping[str, Any] = search.run(**data[self.last])
         else:
             outputs = self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {})
@@ -321,7 +328,8 @@ class DeclaredPipeline:
 
     def encode_ahead(self, questions: Sequence[str]) -> None:
         """Encode together some questions that `run` is about to be asked."""
-        if (ranker := self.ranker()) is not None:
+        ranker = self.ranker()
+        if ranker is not None:
             ranker.encode_ahead(list(questions))
 
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
@@ -352,7 +360,8 @@ class DeclaredPipeline:
         return next((part for part in components_of(self.pipeline) if isinstance(part, AnswerRanker)), None)
 
     def _needed_ranker(self, purpose: str) -> AnswerRanker:
-        if ranker := self.ranker():
+        ranker = self.ranker()
+        if ranker:
             return ranker
         raise InputError(f"{self.path}: expected a ranker of ap-ranker, {purpose}, found none.")
 

@@ -65,7 +65,8 @@ def block_advice(text: str) -> str:
 def _advice_of_answer(status: int, text: str, has_password: bool) -> str:
     if status == 401:
         return _PASSWORD if has_password else _KEY
-    if block := block_advice(text):
+    block = block_advice(text)
+    if block:
         return block
     if status == 403:
         return _advice_of_privilege(text)

@@ -137,7 +137,8 @@ def report_store_errors(path: Path, store: str, asked: str = "") -> Iterator[Non
         cause = (error.__cause__ or error) if isinstance(error, PipelineRuntimeError) else error
         if isinstance(cause, InputError):
             raise cause from error
-        if (explanation := _explanation(cause, asked)) is None:
+        explanation = _explanation(cause, asked)
+        if explanation is None:
             if isinstance(error, PipelineRuntimeError):
                 logger.debug("%s: a component failed", path, exc_info=error)
                 reason = f"{type(cause).__name__}: {safe_line(cause, asked)}"

@@ -139,7 +139,8 @@ def sync_documents(
     for start in range(0, len(stale), BATCH):
         ids = stale[start : start + BATCH]
         store.delete_documents(ids)
-        if left := store.filter_documents({"field": "id", "operator": "in", "value": ids}):
+        left = store.filter_documents({"field": "id", "operator": "in", "value": ids})
+        if left:
             raise InputError(  # elasticsearch-haystack does not report it
                 f"Expected {len(ids):,} old entries to be deleted, found {len(left):,} still stored. Run the command "
                 "again when the index is not read-only."

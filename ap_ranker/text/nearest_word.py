@@ -60,14 +60,17 @@ class NearestWords:
 
     def _find(self, word: str) -> tuple[str, ...]:
         folded = _folded(word)
-        if nearest := self._by_folded.get(folded):
+        nearest = self._by_folded.get(folded)
+        if nearest:
             return (nearest,)
         beginnings = (word[:end] for end in range(len(word) - 1, max(LETTERS, len(word) - ENDING) - 1, -1))
-        if nearest := next(filter(self._words.__contains__, beginnings), None):
+        nearest = next(filter(self._words.__contains__, beginnings), None)
+        if nearest:
             return (nearest,)
         changes = 1 if len(word) < LONG else 2
         alike = self._by_letter.get(folded[:1], [])
-        if near := process.extractOne(folded, alike, scorer=OSA.distance, score_cutoff=changes):  # the first of equals
+        near = process.extractOne(folded, alike, scorer=OSA.distance, score_cutoff=changes)
+        if near:  # the first of equals
             return (self._by_folded[near[0]],)
         parts = ((word[:end], word[end:]) for end in range(len(word) - PART, PART - 1, -1))
         return next((pair for pair in parts if self._words.keys() >= set(pair)), ())

@@ -261,7 +261,8 @@ def _words_of(token: str) -> Words:
 @lru_cache(maxsize=2**16)
 def _kept_words(token: str) -> Words:
     word = fold(look_alike(token.strip("'")))
-    if shortened := _SHORTENED.match(word):
+    shortened = _SHORTENED.match(word)
+    if shortened:
         word = shortened[1]
     article, apostrophe, rest = word.partition("'")
     words = [article, rest] if apostrophe and len(article) <= LONGEST_ARTICLE else [word]

@@ -279,7 +279,8 @@ def _spaced(token: str, language: str | None) -> Word:
     parts = ways[0]
     if len(parts) == 3:
         ways += [[parts[0] + parts[1], parts[2]], [parts[0], parts[1] + parts[2]]]
-    if joined := _joined(valued):
+    joined = _joined(valued)
+    if joined:
         ways.append(joined)
     forms_of: dict[tuple[str, ...], None] = {}
     for way in ways:
@@ -329,7 +330,8 @@ def _ways(letters: str) -> Iterator[list[str]]:
 
 def _joined(token: str) -> list[str] | None:
     """The parts as one word; a number as its value, beside its unit; `None` where they would not be one."""
-    if number := _DECIMAL.fullmatch(token):
+    number = _DECIMAL.fullmatch(token)
+    if number:
         return [*filter(None, (number[1], f"{number[2]}.{number[3]}", number[4]))]
     joined = _JOINT.sub("", token)
     is_range = joined.isdigit() and ("." in token or len(joined) < DIGITS_JOINED)

@@ -246,7 +246,8 @@ def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:
     if ranker.config and ranker.config.wording_weight:
         as_stored = EncodingCache(0)  # as `ap-ranker evaluate` measures it
         rows[contender.label + ALONE] = Ranker(ranker.model, ranker.tokenizer, ranker.device, cache=as_stored)
-    if (pooled := ranker.model.pooled_only()) is not None:
+    pooled = ranker.model.pooled_only()
+    if pooled is not None:
         rows[contender.label + POOLED] = Ranker(pooled, ranker.tokenizer, ranker.device)
     return rows
 

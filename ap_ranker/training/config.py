@@ -135,7 +135,8 @@ class TrainingConfig:
         names = [name for name, spec in OBJECTIVES.items() if spec.needs_gradient and not spec.needs_teacher]
         if self.objective is not None:
             check_known("objective", self.objective, names)
-        if (last := self.model_options.get("trained_layers")) and not self.model_options["frozen"]:
+        last = self.model_options.get("trained_layers")
+        if last and not self.model_options["frozen"]:
             raise InputError(f"Expected frozen: true beside trained_layers: {last}, found false: all layers learn.")
         if not model_spec(self.model).pretrained and (self.epochs == 0 or self.effort in ("quick", "best")):
             raise InputError(

@@ -81,7 +81,8 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
 def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> EncoderVectors:
     """Word vectors from a pretrained encoder, as `read_encoder` finds it, or from a static one, as they are."""
     folder = find_encoder(name)
-    if (static := _static_vectors(name, folder, size, on_progress)) is not None:
+    static = _static_vectors(name, folder, size, on_progress)
+    if static is not None:
         return static
     _, tokenizer, inputs = read_encoder(name, None)
     encoder = TransformerEncoder(inputs.encoder or {}, 0.0, frozen=True).eval()

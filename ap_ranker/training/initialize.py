@@ -207,7 +207,8 @@ def _load_start(model: AnswerModel, words: Sequence[str], start: Ranker, by_word
 
     own = model.state_dict()
     learnt = start.model.state_dict()
-    if unequal := difference(shapes_of(own), shapes_of(learnt)):
+    unequal = difference(shapes_of(own), shapes_of(learnt))
+    if unequal:
         raise InputError(
             f"{start.source}: expected a checkpoint of the same architecture to start from, found another ({unequal})."
         )

@@ -139,7 +139,8 @@ class CrossEncoder:
         self.model = Library(str(folder), device=str(device), **own, **_options(folder))
         # The library gives random weights to what a model of texts lacks.
         is_none = ready and str(self.model.config.architectures).endswith(("Model']", "ForMaskedLM']"))
-        if (n_scores := "none" if is_none else self.model.num_labels) != 1:
+        n_scores = "none" if is_none else self.model.num_labels
+        if n_scores != 1:
             raise InputError(f"{folder}: expected a cross-encoder with one score for each pair, found {n_scores}.")
 
     def fine_tune(self, data: Dataset, *where: Any) -> None:
@@ -257,7 +258,8 @@ def train_or_load_peer(
         set_seed(seed)
         started = time.perf_counter()
         peer = PEERS[name](encoder, device)
-        if max_tokens := recipe.get("max_tokens"):
+        max_tokens = recipe.get("max_tokens")
+        if max_tokens:
             peer.model.max_seq_length = max_tokens
         with atomic_directory(folder) as draft:
             peer.fine_tune(data, draft, seed, device, recipe)

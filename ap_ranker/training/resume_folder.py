@@ -39,7 +39,8 @@ def check_same(kept: Mapping[str, Any], run: Mapping[str, Any], at: Path, advice
     What has a hash may have another name, as a file that was moved has.
     """
     compared = {name: value for name, value in run.items() if f"{name}{DIGEST}" not in kept}
-    if different := [name.removesuffix(DIGEST) for name, value in compared.items() if kept.get(name, value) != value]:
+    different = [name.removesuffix(DIGEST) for name, value in compared.items() if kept.get(name, value) != value]
+    if different:
         differences = ", ".join(different)
         raise InputError(f"{at}: expected a run with the same settings and data, found another {differences}. {advice}")
 

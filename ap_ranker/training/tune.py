@@ -179,7 +179,8 @@ def _open(output: Path, definition: Mapping[str, Mapping[str, Any]]) -> optuna.S
     text = log.read_bytes() if log.exists() else b""
     kinds = (ValueError, KeyError, AttributeError, TypeError)
     with library_errors(f"{log}: expected the log of an earlier search, found damaged lines", kinds):
-        if (whole := text[: text.rfind(b"\n") + 1]) != text:
+        whole = text[: text.rfind(b"\n") + 1]
+        if whole != text:
             write_text_atomically(log, whole.decode())  # an interruption may truncate the last line
         find = optuna.load_study if whole else partial(optuna.create_study, direction="maximize")
         study = find(

@@ -80,7 +80,8 @@ class QuestionFile:
         if judged:
             rows = [(row, best) for row, _, best in self.judgements]
         for row, best in rows:
-            if (question := row.get("question")) and (by_id or row.get("answer")):
+            question = row.get("question")
+            if question and (by_id or row.get("answer")):
                 key = (row.get("qid") or question) if judged else row.place
                 asked = questions.setdefault(key, Asked(self.split, question, row.place, self.layout))
                 answers = right_ids(row) if by_id else [normalized(row.get("answer"))]

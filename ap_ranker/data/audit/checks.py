@@ -64,7 +64,8 @@ def repeats(items: Iterable[T], key: Callable[[T], str]) -> Iterator[tuple[T, T]
     """Each item whose key an earlier one has: the first of those, and the item; empty keys are none."""
     first_of: dict[str, T] = {}
     for item in items:
-        if (name := key(item)) and (first := first_of.setdefault(name, item)) is not item:
+        name = key(item)
+        if name and (first := first_of.setdefault(name, item)) is not item:
             yield first, item
 
 
@@ -166,7 +167,8 @@ def _answers_by_id(data: Data) -> Iterator[Fault]:
                 yield "missing-answer-ids", row.place, quote(row.get("question"))
             if file.pools and qid not in pools:
                 yield "missing-pool", row.place, f"qid {qid!r} is not in {file.pools.path}"
-            if outside := [name for name in right if name in answer_ids and name not in pools.get(qid, answer_ids)]:
+            outside = [name for name in right if name in answer_ids and name not in pools.get(qid, answer_ids)]
+            if outside:
                 yield "right-answer-outside-pool", row.place, f"{outside[0]!r} is not in the pool of {qid!r}"
         for row in file.pools.rows if file.pools else ():
             unknown = sorted(set(row.get("candidate_ids").split()) - answer_ids)

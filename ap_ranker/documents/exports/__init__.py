@@ -40,7 +40,8 @@ def is_export(path: Path) -> bool:
 def convert_export(content: bytes, path: Path) -> Converted:
     """Convert an export: an article's title asks for its text, except below a heading that asks itself."""
     records = list(_records(json.loads(decode(content, path))))
-    if (system := _system(records)) is None:
+    system = _system(records)
+    if system is None:
         raise InputError(f"{path}: expected articles of a help centre, found none.")
     names: dict[str, Any] = {}
     for record, _ in records:

@@ -115,7 +115,8 @@ class Composed(CopiedByParameters):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if run := vars(cls).get("run"):
+        run = vars(cls).get("run")
+        if run:
             cls.run_async = in_thread(run)
 
     def warm_up(self) -> None:

@@ -71,7 +71,8 @@ def check_documents(documents: Any) -> None:
 
 def check_meta(documents: Iterable[Document]) -> None:
     """Raise InputError if the meta of a document is no dictionary, which Haystack does not check."""
-    if wrong := [document for document in documents if not isinstance(document.meta, dict)]:
+    wrong = [document for document in documents if not isinstance(document.meta, dict)]
+    if wrong:
         found = one_line(repr(wrong[0].meta), 80)
         raise InputError(f"Document {wrong[0].id!r}: expected meta as a dictionary, found {found}.")
 
@@ -300,7 +301,8 @@ class CandidateReader:
         languages: dict[str | None, None] = {}
         for copy in copies:
             data = query_data(copy, key)
-            if (score := data.get(BM25_SCORE)) is None:
+            score = data.get(BM25_SCORE)
+            if score is None:
                 continue
             if not (isinstance(score, int | float) and math.isfinite(score)):
                 place = f"meta[{QUERY_DATA!r}][{BM25_SCORE!r}]"
@@ -326,7 +328,8 @@ class CandidateReader:
                 checkpoint=ranker.source,
                 expected=expected or "null",
             )
-        if missing := scores.count(None):
+        missing = scores.count(None)
+        if missing:
             self.warn_once(
                 "fuse_scores is on, but {missing} of {count} documents have no {field} of this query: BM25's score is "
                 "not added, and probabilities and thresholds are those of the model alone. Retrieve with "

@@ -278,7 +278,8 @@ class BM25SDocumentStore(StoredDocuments):
         meta = {}
         if told or self.documents is not None:
             meta = {STORED_QUESTION: True}
-        if (wordings := options.get("wordings")) is not None and len(wordings.rows):
+        wordings = options.get("wordings")
+        if wordings is not None and len(wordings.rows):
             meta[WORDINGS_COUNT] = True
         return find(self._shared.documents, meta, legs, *limits, **options)
 

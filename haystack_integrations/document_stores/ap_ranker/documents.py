@@ -317,7 +317,8 @@ def find(
     is_whole = False
     if max(len(leg.rows) for leg in legs) <= rank_all:
         everything = np.unique(np.concatenate([leg.rows for leg in legs]))
-        if is_whole := len(everything) <= rank_all:
+        is_whole = len(everything) <= rank_all
+        if is_whole:
             matching = _first(everything.tolist(), rank_all, filters, read, document_of) if filters else everything
             rows = np.array(matching, np.int64)
     columns: dict[str, list[Any]] = {}

@@ -211,7 +211,8 @@ class FolderDocuments(Documents):
         """The index of this name and the current revision; built and saved unless it is there as it was saved."""
         revision = self.revision()
         folder = self.folder / f"index-{revision}-{name}"
-        if (kept := _saved(folder, load)) is not None:
+        kept = _saved(folder, load)
+        if kept is not None:
             return kept
         built = build()
         if built.scorer.is_empty:

@@ -186,7 +186,8 @@ class AnswerRanker(CheckpointComponent):
     @property
     def cache_info(self) -> CacheInfo | None:
         """Of the cache; `None` without one or before the checkpoint is loaded."""
-        if (ranker := self.loaded.ranker) and ranker.cache:
+        ranker = self.loaded.ranker
+        if ranker and ranker.cache:
             return ranker.cache.info()
         return None
 

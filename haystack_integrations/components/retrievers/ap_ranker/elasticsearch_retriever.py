@@ -281,7 +281,8 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         kept = self._current_documents()
         rows = self._fetch(index, hits.changes, kept, language)
         fetched = _found(hits, kept, rows, asked, query, language)
-        if (span := tracing.tracer.current_span()) is not None:
+        span = tracing.tracer.current_span()
+        if span is not None:
             span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": len(fetched.rows)})
         return fetched
 

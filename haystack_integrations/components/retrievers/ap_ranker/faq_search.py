@@ -202,7 +202,8 @@ class _FAQRetriever(BM25SRetriever):
             self._wordings.index(self._wording_rows(), ranker.wording_vectors, ranker.embed_wordings)
 
     def _leg(self, query: str) -> Leg | None:
-        if (ranker := self._embedder()) is None:
+        ranker = self._embedder()
+        if ranker is None:
             return BM25SRetriever._leg(self, query)
         question = ranker.embed_questions([query])[0].numpy()
         return self._wordings.leg(self._wording_rows(), question, ranker.wording_vectors, ranker.embed_wordings)

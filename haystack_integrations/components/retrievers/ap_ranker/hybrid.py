@@ -86,7 +86,8 @@ class StoreRetriever(Composed):
                 "pipeline's file may name documents, or a path, which `ap-ranker index` fills.",
                 place=self.document_store.path or "in memory",
             )
-        if (span := tracing.tracer.current_span()) is not None:
+        span = tracing.tracer.current_span()
+        if span is not None:
             span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": count})
 
 
