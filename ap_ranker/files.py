@@ -267,7 +267,9 @@ def guarded(text: str) -> str:
 
 def unguarded(text: str) -> str:
     """The text of which `guarded` made this one."""
-    return _GUARDED.sub(r"\1", text) if GUARD in text else text
+    if GUARD in text:
+        return _GUARDED.sub(r"\1", text)
+    return text
 
 
 def html_text(template: str, values: Mapping[str, Any]) -> str:

@@ -50,7 +50,9 @@ def gaps(
     unanswered = find_unanswered(open_existing(place))
     with searched.set_up(overlay=owners_changes(place)) as setup, errors.status("Grouping the questions ..."):
         search, _ = setup.load()
-        entries = setup.documents.entries if setup.documents else None
+        entries = None
+        if setup.documents:
+            entries = setup.documents.entries
         remaining, answered = open_questions(unanswered, entries, setup.match, setup.wordings)
         *_, groups = GapFinder(search).find(remaining, answered)
     known_by_now = f"{len(unanswered) - len(remaining):,} of them in the FAQ by now"
@@ -64,7 +66,9 @@ def gaps(
         further = ""
         if len(gap.questions) > 1:
             further = f"\n+ {len(gap.questions) - 1} other wordings"
-        score = "-" if gap.first.score is None else f"{gap.first.score:.3f}"
+        score = "-"
+        if gap.first.score is not None:
+            score = f"{gap.first.score:.3f}"
         rows.append([str(gap.asked), Text.assemble(gap.first.text, (further, "dim")), gap.first.nearest[:80], score])
     if groups:
         console.table(["asked", "question", "nearest entry", "its score"], rows)

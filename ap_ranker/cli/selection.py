@@ -99,7 +99,9 @@ def _cells(trial: FrozenTrial) -> list[str]:
     for name, value in trial.params.items():
         values.append(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}")
     settings = ", ".join(values)
-    seconds = trial.duration.total_seconds() if trial.duration else 0.0
+    seconds = 0.0
+    if trial.duration:
+        seconds = trial.duration.total_seconds()
     return [f"{trial.number + 1}", f"{trial.value or 0.0:.3f}", settings, f"{seconds:.0f} s"]
 
 

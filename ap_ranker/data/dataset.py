@@ -31,7 +31,9 @@ class Answer:
 
 def without_question(text: str, wordings: Sequence[str]) -> str:
     """A text to match without the stored question above its answer, the first of the wordings."""
-    return text.removeprefix(f"{wordings[0]}\n") if wordings else text
+    if wordings:
+        return text.removeprefix(f"{wordings[0]}\n")
+    return text
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,9 @@ def answerable(dataset: Dataset) -> list[Question]:
     questions = dataset.answerable
     if questions:
         return questions
-    best = dataset.classes[-1] if len(dataset.classes) > 2 else "1"
+    best = "1"
+    if len(dataset.classes) > 2:
+        best = dataset.classes[-1]
     advice = "as none names an answer. Name right ones in answer_ids, without answerable: no."
     if dataset.judged:
         advice = f"as no label is {best}. Label the right answers {best}, or check which column holds the labels."

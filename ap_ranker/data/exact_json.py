@@ -54,7 +54,9 @@ def _encoded(value: Any) -> Any:
         others = [
             [_encoded(key), _encoded(inner)] for key, inner in value.items() if type(key) is not str or key == _TYPE
         ]
-        return plain | {_TYPE: ["dict", others]} if others else plain
+        if others:
+            return plain | {_TYPE: ["dict", others]}
+        return plain
     for kind, (types, encode, _) in _KINDS.items():
         if isinstance(value, types):
             return {_TYPE: [kind, _encoded(encode(value))]}

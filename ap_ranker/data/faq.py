@@ -146,7 +146,9 @@ def gone_entries(before: Sequence[Entry], after: Sequence[Entry]) -> list[Entry]
     is_short = len(before) < SHORT
     share = SHORT_SHARE if is_short else SHARE_GONE
     is_share = len(gone) > max(FEW_GONE, share * len(before)) and not (is_short and len(after) >= len(before))
-    return gone if is_share or len(gone) >= MOST_GONE else []
+    if is_share or len(gone) >= MOST_GONE:
+        return gone
+    return []
 
 
 def why_kept(gone: Sequence[Entry], before: Sequence[Entry]) -> str:

@@ -96,7 +96,9 @@ def read_dataset(
         return read_pairs(table)
     else:
         data = _pairs_among(table, answers, match, columns)
-    return _with_stored_questions(data) if split == "train" else data
+    if split == "train":
+        return _with_stored_questions(data)
+    return data
 
 
 def find_layout(table: Table) -> Layout:
@@ -105,7 +107,9 @@ def find_layout(table: Table) -> Layout:
     if {"question", "answer_ids"} <= columns:
         return Layout.by_id
     if {"question", "answer"} <= columns:
-        return Layout.judged if "label" in columns else Layout.pairs
+        if "label" in columns:
+            return Layout.judged
+        return Layout.pairs
     raise InputError(
         f"{table.path}: expected the columns (a) question, answer; (b) question, answer, label; or (c) qid, question, "
         f"answer_ids beside a file of answers with aid, answer; found {table.header}. If two of these hold questions "

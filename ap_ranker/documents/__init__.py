@@ -125,7 +125,9 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
                 by_file[name] = replace(kept, version=version, left_out=[LeftOut(name, reason + still)])
     reading = Reading(by_file, skipped)
     if not reading.files:
-        example = f" ({reading.left_out[0]})" if reading.left_out else ""
+        example = ""
+        if reading.left_out:
+            example = f" ({reading.left_out[0]})"
         raise InputError(f"{path}: expected {READABLE}, found none that can be read{example}.")
     if columns and not any(file.has_columns for file in by_file.values()):
         named = f"the columns {columns[0]!r} and {columns[1]!r} that --columns names"

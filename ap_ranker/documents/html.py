@@ -49,7 +49,9 @@ def slugs() -> Callable[[str], str]:
     def slug_of(heading: str) -> str:
         slug = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
         used[slug] += 1
-        return f"{slug}-{used[slug] - 1}" if used[slug] > 1 else slug
+        if used[slug] > 1:
+            return f"{slug}-{used[slug] - 1}"
+        return slug
 
     return slug_of
 
@@ -64,7 +66,9 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
         soup = _parse(_close_headings(content))
     else:  # in whatever encoding, which the parser finds
         soup = _parse(_close_headings(content.decode("latin-1")).encode("latin-1"))
-    title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    title = ""
+    if soup.title:
+        title = soup.title.get_text(" ", strip=True)
     above = _keep_page_of_confluence(soup)
     address = soup.find("link", rel="canonical")
     url = str(address.get("href") or "") if address else ""
@@ -128,7 +132,9 @@ def _close_headings(html: str) -> str:
         nonlocal unclosed
         before = unclosed
         unclosed = "" if tag[1] else tag[2]
-        return f"</{before}>{tag[0]}" if before and not tag[1] else tag[0]
+        if before and not tag[1]:
+            return f"</{before}>{tag[0]}"
+        return tag[0]
 
     return _HEADING.sub(close, html)
 
@@ -162,7 +168,9 @@ _LONG_SPACE = re.compile(rf"[\t \r\n]{{{_FEW},}}+")
 
 def _one_space(space: re.Match[str]) -> str:
     """What the converter leaves of it."""
-    return "\n" if "\n" in space[0] or "\r" in space[0] else " "
+    if "\n" in space[0] or "\r" in space[0]:
+        return "\n"
+    return " "
 
 
 def _short_space(space: re.Match[str]) -> str:

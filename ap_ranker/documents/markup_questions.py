@@ -62,7 +62,9 @@ def _own_anchor(tag: Tag) -> str:
 
 
 def _text_of(value: Any) -> str:
-    return " ".join(value.split()) if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return " ".join(value.split())
+    return ""
 
 
 def take_entries(body: Tag, to_text: Callable[[Tag], str]) -> list[MarkupQuestion]:
@@ -163,7 +165,9 @@ def _take_rows(table: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQues
         if len(cells) != len(rows[0][1]):
             continue
         question = _title(cells[pair[0]])
-        text = to_text(copy(cells[pair[1]])) if question and pair[0] != pair[1] else ""
+        text = ""
+        if question and pair[0] != pair[1]:
+            text = to_text(copy(cells[pair[1]]))
         if question and text:
             yield MarkupQuestion(question, text, TABLE, anchor=_own_anchor(row))
             if len(cells) == len(pair):  # else what its other columns say stays in the page
@@ -251,7 +255,9 @@ def _parse_json_ld(text: str) -> Any:
 def _without_fault(match: re.Match[str]) -> str:
     if match["value"]:
         return "null"  # what a template would have put here is unknown
-    return "" if match["tag"] or match["comma"] else match[0]
+    if match["tag"] or match["comma"]:
+        return ""
+    return match[0]
 
 
 def _json_ld_entry(value: dict[str, Any], to_text: Callable[[str], str]) -> Iterator[MarkupQuestion]:

@@ -38,7 +38,9 @@ def without_label(question: str) -> str:
         match = label.match(text)
         if match:
             text = text[match.end() :]
-    return text if any(map(str.isalpha, text)) else question
+    if any(map(str.isalpha, text)):
+        return text
+    return question
 
 
 def without_answer_label(text: str) -> str:

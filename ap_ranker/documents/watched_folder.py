@@ -74,7 +74,9 @@ class WatchedFolder:
 
     def laid(self, entries: list[Entry]) -> list[Entry]:
         """Entries with the overlay as it is now."""
-        return self.overlay.lay(entries) if self.overlay else entries
+        if self.overlay:
+            return self.overlay.lay(entries)
+        return entries
 
     def _read_faq(self) -> tuple[list[Entry], list[LeftOut]]:
         """The entries of a FAQ and its rows left out; those of before if too many are gone in one step."""

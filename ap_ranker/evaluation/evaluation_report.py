@@ -83,7 +83,9 @@ class EvaluationReport:
     @property
     def fusion(self) -> dict[str, float] | None:
         """Measure -> the mean with both scores added; `None` if BM25 has no weight."""
-        return means(self.fusion_each) if self.fusion_each else None
+        if self.fusion_each:
+            return means(self.fusion_each)
+        return None
 
     @property
     def fused(self) -> dict[str, float]:
@@ -101,14 +103,18 @@ class EvaluationReport:
         from ap_ranker.evaluation.significance import Gain  # by the extra `train`: searches measure, too
 
         rows = self.rows_of[self.headline]
-        fusion = self.fusion_each["MRR"][rows] if self.fusion_each else None
+        fusion = None
+        if self.fusion_each:
+            fusion = self.fusion_each["MRR"][rows]
         only_new = self.headline == NEW and self.n_near > 0
         return Gain.over_bm25(self.model_each["MRR"][rows], self.bm25_each["MRR"][rows], fusion, only_new=only_new)
 
     @property
     def n_known(self) -> int:
         """Number of questions that are not new to the checkpoint."""
-        return 0 if self.known is None else int(self.known.sum())
+        if self.known is None:
+            return 0
+        return int(self.known.sum())
 
     @cached_property
     def is_near(self) -> np.ndarray:
@@ -131,7 +137,9 @@ class EvaluationReport:
     @property
     def headline(self) -> str:
         """The kind of question that the verdict is on: the new ones, if there are any."""
-        return NEW if self.n_near < self.n_questions else AS_ASKED
+        if self.n_near < self.n_questions:
+            return NEW
+        return AS_ASKED
 
     @property
     def shown_kinds(self) -> dict[str, str]:

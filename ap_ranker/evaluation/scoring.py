@@ -107,7 +107,9 @@ def score_candidates(
         on_progress(done, len(order))
     encode_seconds = time.perf_counter() - started - matching
     ends = np.cumsum(sizes)[:-1]
-    vectors_of_questions = None if question_vectors is None else question_vectors.float().cpu().numpy()
+    vectors_of_questions = None
+    if question_vectors is not None:
+        vectors_of_questions = question_vectors.float().cpu().numpy()
     return CandidateScores(
         by_question=np.split(scores, ends),
         encode_seconds=encode_seconds,

@@ -206,7 +206,9 @@ class _Texts:
     def packed(self, ids: Tensor) -> Tensor:
         """(N, T) -> (tokens,)"""
         padded = F.pad(ids, (0, self._padding))
-        return padded[0] if self._is_alone else padded[self._inside]
+        if self._is_alone:
+            return padded[0]
+        return padded[self._inside]
 
     def attend(self, projected: Tensor, heads: int) -> Tensor:
         """(rows, H) what the tokens of each text find in it, of (rows, 3 H) queries, keys and values."""

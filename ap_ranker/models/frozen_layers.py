@@ -95,7 +95,9 @@ class FrozenStates:
 
 def rounded(states: Tensor) -> Tensor:
     """In half precision; in bfloat16 where that cannot hold them, as between the layers of some decoders."""
-    return half if is_finite(half := states.half()) else states.bfloat16()
+    if is_finite(half := states.half()):
+        return half
+    return states.bfloat16()
 
 
 def _key(text: bytes) -> str:

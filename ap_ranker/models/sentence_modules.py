@@ -83,7 +83,9 @@ class SentenceSettings:
         """What the encoder configuration keeps of them: nothing if all are the usual ones."""
         usual = asdict(SentenceSettings())
         kept = {name: value for name, value in asdict(self).items() if value != usual[name]}
-        return {KEY: json.loads(json.dumps(kept))} if kept else {}
+        if kept:
+            return {KEY: json.loads(json.dumps(kept))}
+        return {}
 
 
 class Dense(nn.Module):
@@ -229,7 +231,9 @@ def _within(folder: Path, name: Any) -> Path:
 
 def read_json(path: Path, default: Any) -> Any:
     """The content of a file of JSON; `default` if there is none."""
-    return read_json_file(path) if path.is_file() else default
+    if path.is_file():
+        return read_json_file(path)
+    return default
 
 
 def _last_name(dotted: Any) -> str:
@@ -289,7 +293,9 @@ def _pooling(config: Mapping[str, Any]) -> Any:
         on = [name.removeprefix("pooling_mode_") for name, value in config.items() if "pooling_mode_" in name and value]
         causal = "ForCausalLM" in str(config.get("architectures")) and config.get("is_causal", True)
         modes = [OLDER_NAMES.get(name, name) for name in on] or ["lasttoken" if causal else "mean"]
-    return modes if isinstance(modes, str) else " and ".join(modes)
+    if isinstance(modes, str):
+        return modes
+    return " and ".join(modes)
 
 
 def prompts_by_name(name: str) -> tuple[str, str]:

@@ -42,7 +42,9 @@ class Option:
     def expected_instead_of(self, value: Any) -> str:
         """What the option can be, such as `int from 1 to 9`; empty if it can have this value."""
         if self.choices:
-            return "" if value in self.choices else " or ".join(self.choices)
+            if value in self.choices:
+                return ""
+            return " or ".join(self.choices)
         kind = type(self.default)
         is_number = type(self.default) in (int, float)
         allowed = (int, float) if kind is float else kind

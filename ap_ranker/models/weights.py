@@ -126,5 +126,7 @@ class Unfilled(TorchFunctionMode):
             if "tensor" in kwargs:
                 return kwargs["tensor"]
             # `trunc_normal_` gives a generator, and draws again until no number is out of its bounds.
-            return args[0].zero_() if "generator" in kwargs else args[0]
+            if "generator" in kwargs:
+                return args[0].zero_()
+            return args[0]
         return func(*args, **kwargs)

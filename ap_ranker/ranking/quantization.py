@@ -119,7 +119,9 @@ class QuantizedStates(StoredStates):
 
 def _of_texts(dtype: StateDtype) -> StateDtype:
     """The dtype of the states of whole texts beside tokens' states of this one."""
-    return StateDtype.int8 if dtype == StateDtype.int4 else dtype
+    if dtype == StateDtype.int4:
+        return StateDtype.int8
+    return dtype
 
 
 def _is_quantized(tensors: Mapping[str, Tensor], dtype: StateDtype) -> bool:

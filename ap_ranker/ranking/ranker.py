@@ -198,7 +198,9 @@ class Ranker(TextEncoder):
     @property
     def bm25_language(self) -> str | None:
         """The language of the stemmer of BM25 that the checkpoint was trained beside; `None` for no stemmer."""
-        return self.config.bm25_language if self.config else None
+        if self.config:
+            return self.config.bm25_language
+        return None
 
     def compare_faq(self, first_texts: Callable[[int], Sequence[str]], warn: Callable[..., None]) -> None:
         """
@@ -367,7 +369,9 @@ class Ranker(TextEncoder):
 
     @cached_property
     def _backgrounds(self) -> dict[object, float]:
-        return {} if self._loaded is None else self._loaded.backgrounds
+        if self._loaded is None:
+            return {}
+        return self._loaded.backgrounds
 
     def explain(self, question: str, answer: str) -> Explanation:
         """The answer's score, and the attention weight of each word of both texts; an InputError without attention."""

@@ -257,7 +257,9 @@ class KeptEncodings:
         except InputError as error:
             self._stop(error)
             return None
-        return states if len(states.lengths) == len(texts) else None
+        if len(states.lengths) == len(texts):
+            return states
+        return None
 
     def add(self, texts: Sequence[str], states: QuantizedStates) -> None:
         """Keep the states of these texts, once `flush` is called or there are many."""

@@ -253,7 +253,9 @@ class TextEncoder:
         lengths = kept.lengths(texts)
         new = [row for row, length in enumerate(lengths) if length <= 0]
         old = [row for row, length in enumerate(lengths) if length > 0]
-        kept_states = kept.states([texts[row] for row in old]) if old else None
+        kept_states = None
+        if old:
+            kept_states = kept.states([texts[row] for row in old])
         if kept_states is None:
             new = list(range(len(texts)))
             old = []
@@ -350,7 +352,9 @@ class TextEncoder:
     @property
     def name(self) -> str:
         """The model's registry name; without a checkpoint, that of its class."""
-        return self.config.model if self.config else type(self.model).__name__
+        if self.config:
+            return self.config.model
+        return type(self.model).__name__
 
     def _stop_training(self) -> None:
         with _lock:  # `eval` sets the model's own flag before those of its modules

@@ -91,7 +91,9 @@ class DeclaredPipeline:
                 part.wordings = []  # what the command line searches are FAQs: their stored questions count
         inputs = declared.get("inputs")
         outputs = declared.get("outputs")
-        query = inputs.get("query") if isinstance(inputs, dict) else None
+        query = None
+        if isinstance(inputs, dict):
+            query = inputs.get("query")
         query = query if isinstance(query, list) else [query]
         documents = None
         if isinstance(outputs, dict):
@@ -324,7 +326,9 @@ class DeclaredPipeline:
         """The pipeline's one component, if it is ours: Haystack's bookkeeping would take as long as BM25."""
         search = self.pipeline.get_component(self.last)
         alone = len(self.pipeline.graph) == 1 and not tracing.is_tracing_enabled()
-        return search if isinstance(search, AnswerSearch) and alone else None
+        if isinstance(search, AnswerSearch) and alone:
+            return search
+        return None
 
     def encode_ahead(self, questions: Sequence[str]) -> None:
         """Encode together some questions that `run` is about to be asked."""
@@ -368,7 +372,9 @@ class DeclaredPipeline:
     @property
     def cache_info(self) -> CacheInfo | None:
         """Of the ranker's cache; `None` without one."""
-        return ranker.cache_info if (ranker := self.ranker()) else None
+        if ranker := self.ranker():
+            return ranker.cache_info
+        return None
 
 
 _ORIGINS = {

@@ -32,7 +32,9 @@ FEW_LETTERS = 3
 
 def _without_user(address: re.Match[str]) -> str:
     _, at, host = address[0].rpartition("@")
-    return f"{address[1]}{HIDDEN}@{host}" if at else address[0]
+    if at:
+        return f"{address[1]}{HIDDEN}@{host}"
+    return address[0]
 
 
 _SECRET = r"(?=[\w.-]*?(?:passw|secret|token|auth|credential|api[_-]?key|signature))"

@@ -117,7 +117,9 @@ class SearchSetup:
         if self.synonyms is not None:
             search.use_synonyms(self.synonyms)
         with report_store_errors(search.path, search.place):
-            entries = None if self.documents is None else self.documents.entries
+            entries = None
+            if self.documents is not None:
+                entries = self.documents.entries
             return search, search.fill(entries, self.match)
 
     def warm_up(self, search: DeclaredPipeline, documents: Sequence[Document]) -> None:

@@ -273,7 +273,9 @@ def _kept_words(token: str) -> Words:
 
 def _spelled(word: str) -> str:
     """A word in the one of its spellings that is compared; what is longer than any word stays as it is."""
-    return _kept_spelling(word) if len(word) <= LONGEST_KEPT else word
+    if len(word) <= LONGEST_KEPT:
+        return _kept_spelling(word)
+    return word
 
 
 @lru_cache(maxsize=2**16)

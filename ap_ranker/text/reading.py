@@ -290,7 +290,9 @@ def _spaced(token: str, language: str | None) -> Word:
     if letters == token or len(letters) > 2 or not letters.isalpha():
         return forms
     signed = (lower(token, language),)
-    return (signed,) if len(letters) == 1 else (signed, *forms)
+    if len(letters) == 1:
+        return (signed,)
+    return (signed, *forms)
 
 
 MOST_LETTERS_OF_CODE = 2
@@ -312,7 +314,9 @@ def _without_letter(parts: list[str]) -> list[str]:
 
 
 def _without_grouping(number: regex.Match[str]) -> str:
-    return number[0] if number["more"] else _JOINT.sub("", number[0])
+    if number["more"]:
+        return number[0]
+    return _JOINT.sub("", number[0])
 
 
 def _ways(letters: str) -> Iterator[list[str]]:
@@ -358,7 +362,9 @@ def _fold(word: str, turkish: bool) -> str:
 
 
 def _stem(word: str, language: str | None) -> str:
-    return word if language is None or not word else stem(word, language)
+    if language is None or not word:
+        return word
+    return stem(word, language)
 
 
 # --- forms by which texts are compared ---
@@ -424,14 +430,18 @@ def question_keys(text: str) -> tuple[str, ...]:
 
 def _in_turkish(text: str, words: frozenset[str]) -> str:
     def written(match: regex.Match[str]) -> str:
-        return match[0].replace("I", "ı") if match[0] in words else match[0]
+        if match[0] in words:
+            return match[0].replace("I", "ı")
+        return match[0]
 
     return _CAPITAL_I.sub(written, text)
 
 
 def _dotted(word: regex.Match[str]) -> str:
     """A capital I may have been either letter; in a word with other letters of Turkish ("IŞIK") it is ı."""
-    return word[0].replace("ı", "i") if TURKISH & set(word[0]) else word[0]
+    if TURKISH & set(word[0]):
+        return word[0].replace("ı", "i")
+    return word[0]
 
 
 def normalized(text: str) -> str:

@@ -414,4 +414,6 @@ _APART = regex.compile(
 
 def symbols_apart(text: str) -> str:
     """A plain text with a space between a symbol and its word (20€), as tokenizers split at those of ASCII alone."""
-    return text if text.isascii() else _APART.sub(" ", text)
+    if text.isascii():
+        return text
+    return _APART.sub(" ", text)

@@ -102,7 +102,9 @@ def length_buckets(lengths: Sequence[tuple[int, int]], n_answers: int, batch_siz
                     group = group[np.argsort(questions[group], kind="stable")]  # noqa: PLW2901
                 batches += _parts(group, batch_size)
         # A short batch comes last: elsewhere it would shift the boundaries of all later batches.
-        last = [batches.pop()] if len(batches[-1]) < batch_size else []
+        last = []
+        if len(batches[-1]) < batch_size:
+            last = [batches.pop()]
         return np.concatenate([batches[i] for i in rng.permutation(len(batches))] + last)
 
     return order
@@ -245,7 +247,9 @@ class Batches:
 
 
 def _draw(rows: Sequence[int] | np.ndarray, most: int, rng: np.random.Generator) -> list[int]:
-    return rng.permutation(rows)[:most].tolist() if len(rows) else []
+    if len(rows):
+        return rng.permutation(rows)[:most].tolist()
+    return []
 
 
 def not_wrong(dataset: Dataset) -> list[frozenset[int]]:

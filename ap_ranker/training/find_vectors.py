@@ -182,7 +182,9 @@ class EncoderVectors:
         return np.stack([vector_of[word] for word in words])
 
     def _read(self, texts: Sequence[str]) -> np.ndarray:
-        parts = [np.zeros((0, 1), dtype=np.float32)] if not texts else []
+        parts = []
+        if not texts:
+            parts = [np.zeros((0, 1), dtype=np.float32)]
         for start in range(0, len(texts), AT_ONCE):
             self.on_progress("reading words with the encoder", start, len(texts))
             parts.append(np.asarray(self.embed(texts[start : start + AT_ONCE])))

@@ -57,7 +57,9 @@ def quote(text: str, length: int = 80) -> str:
 def where(other: str, place: str) -> str:
     """The place `other` as seen from `place`: without the file's name if both are in the same file."""
     file, _, line = other.rpartition(", ")
-    return line if file == place.rpartition(", ")[0] else other
+    if file == place.rpartition(", ")[0]:
+        return line
+    return other
 
 
 def repeats(items: Iterable[T], key: Callable[[T], str]) -> Iterator[tuple[T, T]]:

@@ -130,7 +130,9 @@ def _value(record: Mapping[str, Any], name: str) -> Any:
     value = record.get(outer)
     if not inner:
         return value
-    return _value(value, inner) if isinstance(value, dict) else None
+    if isinstance(value, dict):
+        return _value(value, inner)
+    return None
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:

@@ -175,7 +175,9 @@ class Found:
         """A copy of a document with a score, with all that is known of it, and more, as query data in its meta."""
         document = self.documents[place]
         data = {name: values[place] for name, values in self.columns.items()}
-        embedding = document.embedding if self.has_embeddings else None
+        embedding = None
+        if self.has_embeddings:
+            embedding = document.embedding
         meta = own_meta(document) | {QUERY_DATA: {_QUERY: self.key, **self.meta, **data, **more}}
         return changed(document, meta, score, embedding)
 
@@ -344,7 +346,9 @@ class CandidateReader:
 
 def _falling_score(document: Document) -> float:
     """For sorting, the highest first; documents without a score, or with NaN, are the last ones."""
-    return math.inf if document.score is None else min(math.inf, -document.score)
+    if document.score is None:
+        return math.inf
+    return min(math.inf, -document.score)
 
 
 def different(documents: Sequence[Document]) -> list[Document]:

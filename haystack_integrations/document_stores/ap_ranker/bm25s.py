@@ -267,7 +267,9 @@ class BM25SDocumentStore(StoredDocuments):
         `stored_questions`: `meta["question"]` and `meta["wordings"]` are known to ask for their documents.
         """
         with self._transaction():
-            meaning = [] if embedding is None else [self._by_meaning(embedding)]
+            meaning = []
+            if embedding is not None:
+                meaning = [self._by_meaning(embedding)]
             legs = [*meaning, self._by_words(query)]
             scale = (lambda score: float(expit(score / _SCALE))) if scale_score else float
             told = stored_questions

@@ -344,7 +344,9 @@ def _read(stored: Documents, rows: Sequence[int], embeddings: bool) -> dict[int,
     if len(new) < len(rows):
         missing = min(set(rows) - set(new))
         raise InputError(f"{stored.place}: damaged: there is no document of row {missing} of the index.")
-    return stored.with_embeddings(new) if embeddings else new
+    if embeddings:
+        return stored.with_embeddings(new)
+    return new
 
 
 @library_errors("Expected filters that fit the documents", (TypeError,))

@@ -234,7 +234,9 @@ class ElasticsearchFAQStore:
             return client
 
     def _connect(self) -> Elasticsearch:
-        key = None if self.api_key is None else self.api_key.resolve_value()
+        key = None
+        if self.api_key is not None:
+            key = self.api_key.resolve_value()
         key_id = None
         if self.api_key_id is not None:
             key_id = self.api_key_id.resolve_value()

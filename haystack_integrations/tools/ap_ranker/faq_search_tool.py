@@ -164,5 +164,7 @@ def _entry(document: Document) -> dict[str, Any]:
     """What a model reads of a document."""
     question = str(document.meta.get("question") or "")
     answer = str(document.meta.get("answer") or "")
-    score = None if document.score is None else round(document.score, 3)
+    score = None
+    if document.score is not None:
+        score = round(document.score, 3)
     return ({"question": question} if question else {}) | {"answer": answer or document.content, "score": score}

@@ -116,7 +116,9 @@ class BM25SRetriever(StoreRetriever):
             query, None, filters, top_k, wordings=wordings, stored_questions=has_wordings, scale_score=scale_score
         )
         self._note(len(fetched.rows), top_k)
-        return fetched if self._keeps_all else fetched.first(top_k)
+        if self._keeps_all:
+            return fetched
+        return fetched.first(top_k)
 
     def _leg(self, query: str) -> Leg | None:
         """What known wordings find."""

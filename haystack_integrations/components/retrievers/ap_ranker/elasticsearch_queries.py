@@ -71,7 +71,9 @@ def word_queries(asked: AskedWords) -> list[dict[str, Any]]:
             n_terms = 0
         clauses.append(_word_clause(ways, times))
         n_terms += size
-    return [*queries, {"bool": {"should": clauses}}] if clauses else []
+    if clauses:
+        return [*queries, {"bool": {"should": clauses}}]
+    return []
 
 
 def _word_clause(ways: Ways, times: int) -> dict[str, Any]:
@@ -87,7 +89,9 @@ def _word_clause(ways: Ways, times: int) -> dict[str, Any]:
 
 def _form_clause(form: Sequence[str]) -> dict[str, Any]:
     terms = [{"term": {WORDS: term}} for term in form]
-    return terms[0] if len(terms) == 1 else {"bool": {"should": terms}}
+    if len(terms) == 1:
+        return terms[0]
+    return {"bool": {"should": terms}}
 
 
 def frequencies_of(terms: Sequence[str]) -> dict[str, Any]:
