@@ -115,7 +115,9 @@ def _print(split: SplitReport, targets: Sequence[str]) -> None:
         for target in targets:
             effect = score["thresholds"][target]
             shares = (effect[share] for share in ("precision", "answered", "rejected"))
-            percents = ["-" if part is None else f"{part:.1%}" for part in shares]
+            percents = []
+            for part in shares:
+                percents.append("-" if part is None else f"{part:.1%}")
             rows.append([name, target, f"{effect['threshold']:.3f}", *percents])
             name = ""
         rows.append(None)

@@ -108,11 +108,11 @@ def changes(
     recorded = read_changes(website)
     changed = apply_changes(entries, recorded)
     states = dict.fromkeys(changed.undone, "undone") | dict.fromkeys(changed.lapsed, "no longer applies")
-    rows = [
-        [minute(in_utc(change.time)), change.owner, change.action, _described(change), states.get(change.id, "")]
-        for change in recorded
-        if change.action != Action.undo
-    ]
+    rows = []
+    for change in recorded:
+        if change.action != Action.undo:
+            state = states.get(change.id, "")
+            rows.append([minute(in_utc(change.time)), change.owner, change.action, _described(change), state])
     console.table(["time, UTC", "owner", "change", "entry", ""], rows)
     if changed.lapsed:
         console.say(f"{len(changed.lapsed):,} changes no longer apply: their entries have changed in {faq}.")
@@ -156,7 +156,9 @@ def report(
         ("", numbers(texts["now"]), numbers(texts["before"])), report.summary(), f"{website.place}: {report.days}"
     )
     counts = ("asked", "before", "none")
-    rows = [[row["question"][:80], *(f"{row[name]:,}" for name in counts)] for row in usage["top"]]
+    rows = []
+    for row in usage["top"]:
+        rows.append([row["question"][:80], *(f"{row[name]:,}" for name in counts)])
     if rows:
         columns = (texts["askedTimes"], texts["before"], texts["names"]["none"])
         console.table([texts["top"], *map(numbers, columns)], rows)

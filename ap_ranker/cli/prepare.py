@@ -91,7 +91,9 @@ def synonyms(
     rising = sum(after < before for _, before, after in result.moved)
     rows: list[list[str | Text]] = []
     for question, before, after in result.moved[:SHOWN]:
-        ranks = [f"{rank:g}" if isfinite(rank) else "not found" for rank in (before, after)]
+        ranks = []
+        for rank in (before, after):
+            ranks.append(f"{rank:g}" if isfinite(rank) else "not found")
         rows.append([question, ranks[0], Text(ranks[1], "green" if after < before else "red")])
     if rows:
         console.table(["question", "rank before", "after"], rows)

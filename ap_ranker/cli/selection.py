@@ -208,7 +208,9 @@ def _rows(comparison: Comparison) -> list[list[str]]:
     """The table's cells: one row per model, BM25 among them by its MRR, and random order last."""
     rows = []
     for result in comparison.results:
-        tests = [f"{result.p_values[name]:.4f}" if name in result.p_values else "" for name in comparison.baselines]
+        tests = []
+        for name in comparison.baselines:
+            tests.append(f"{result.p_values[name]:.4f}" if name in result.p_values else "")
         times = [f"{result.training_seconds:,.0f} s", f"{result.seconds_per_question * 1000:.2f} ms"]
         size = [f"{result.parameters:,}", *times, f"{result.bytes_per_answer:,.0f}"]
         others = [spread(result.kinds[kind]["MRR"]) for kind in _other_kinds(comparison)]

@@ -51,9 +51,10 @@ def _encoded(value: Any) -> Any:
         return list(map(_encoded, value))
     if isinstance(value, dict):
         plain = {key: _encoded(inner) for key, inner in value.items() if type(key) is str and key != _TYPE}
-        others = [
-            [_encoded(key), _encoded(inner)] for key, inner in value.items() if type(key) is not str or key == _TYPE
-        ]
+        others = []
+        for key, inner in value.items():
+            if type(key) is not str or key == _TYPE:
+                others.append([_encoded(key), _encoded(inner)])
         if others:
             return plain | {_TYPE: ["dict", others]}
         return plain

@@ -138,11 +138,10 @@ def gone_entries(before: Sequence[Entry], after: Sequence[Entry]) -> list[Entry]
     """The entries of a file of which a new version has neither the question nor the answer, if these are too many."""
     questions = set(map(question_key, chain.from_iterable(entry.questions for entry in after))) - {""}
     answers = {normalized(entry.answer) for entry in after}
-    gone = [
-        entry
-        for entry in before
-        if question_key(entry.question) not in questions and normalized(entry.answer) not in answers
-    ]
+    gone = []
+    for entry in before:
+        if question_key(entry.question) not in questions and normalized(entry.answer) not in answers:
+            gone.append(entry)
     is_short = len(before) < SHORT
     share = SHORT_SHARE if is_short else SHARE_GONE
     is_share = len(gone) > max(FEW_GONE, share * len(before)) and not (is_short and len(after) >= len(before))

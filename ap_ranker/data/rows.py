@@ -216,12 +216,17 @@ def _other_tables(below: Sequence[Record], nameless: set[int], after_blank: set[
         return {}
     others: dict[int, str] = {}
     above = [values for _, values in below[: starts[0]]]
-    beside = [at for at in sorted(nameless) if not any(texts(values[at : at + 1]) for values in above)]
+    beside = []
+    for at in sorted(nameless):
+        if not any(texts(values[at : at + 1]) for values in above):
+            beside.append(at)
     for start, end in zip(starts, [*starts[1:], len(below)], strict=True):
         block = below[start:end]
         has_title = len(block) > 1 and len(texts(block[0][1])) == 1
         rows = block[1:] if has_title else block
-        wide = [any(texts(values[at : at + 1]) for at in beside) for _, values in rows]
+        wide = []
+        for _, values in rows:
+            wide.append(any(texts(values[at : at + 1]) for at in beside))
         names = texts(rows[0][1])
         asks = any(name.endswith(QUESTION_MARKS) for name in names)
         if len(rows) > 1 and wide[0] and not asks and 2 * sum(wide) > len(wide):

@@ -154,7 +154,9 @@ def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: Ch
     entries = passages_of(converted, parts, markup_questions, name)
     if not entries:
         raise InputError(f"{file}: expected text, found none{converted.advice}.")
-    faults = [LeftOut(f"{name}, {part}" if part else name, fault) for part, fault in converted.faults]
+    faults = []
+    for part, fault in converted.faults:
+        faults.append(LeftOut(f"{name}, {part}" if part else name, fault))
     texts = [(part, without_marks(part.text)) for part in parts if part.question]
     of_headings = [MarkupQuestion(part.question, text, HEADING, part.above, part.anchor) for part, text in texts]
     return FileReading(entries, faults, [*of_headings, *markup_questions])

@@ -286,10 +286,9 @@ class PairModel(WordModel):
         question_states = self.encode_questions(questions)
         answer_states = self.encode_answers(answers)
         rows, columns = _all_pairs(question_states, answer_states)
-        sides = [
-            None if weights is None else weights.unflatten(0, (len(question_states), len(answer_states)))
-            for weights in self.pair_attention_weights(question_states[rows], answer_states[columns])
-        ]
+        sides = []
+        for weights in self.pair_attention_weights(question_states[rows], answer_states[columns]):
+            sides.append(None if weights is None else weights.unflatten(0, (len(question_states), len(answer_states))))
         if any(side is not None for side in sides):
             return Attention(*sides)
         return None

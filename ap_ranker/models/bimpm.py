@@ -164,10 +164,9 @@ class BiMPM(Classifier):
         q = questions.per_token["backwards"]
         a = answers.per_token["backwards"]
         backwards = self.backward_matching(q, a, q[:, 0], a[:, 0], real)
-        ends = [
-            ends_pool(self.aggregation(torch.cat(matches, dim=2), states.mask), states.mask)
-            for states, *matches in zip((questions, answers), forwards, backwards, strict=True)
-        ]
+        ends = []
+        for states, *matches in zip((questions, answers), forwards, backwards, strict=True):
+            ends.append(ends_pool(self.aggregation(torch.cat(matches, dim=2), states.mask), states.mask))
         return torch.cat(ends, dim=1)
 
 

@@ -68,9 +68,10 @@ def go_back(folder: Path) -> Path:
     """Exchange a checkpoint for the latest earlier one that differs, and return its folder; InputError without any."""
     current = find_checkpoint(folder)
     with alone(folder):
-        earlier = [
-            checkpoint for checkpoint in earlier_checkpoints(folder) if _content(checkpoint) != _content(current)
-        ]
+        earlier = []
+        for checkpoint in earlier_checkpoints(folder):
+            if _content(checkpoint) != _content(current):
+                earlier.append(checkpoint)
         if not earlier:
             raise InputError(f"{folder}: expected an earlier checkpoint, which `ap-ranker retrain` keeps, found none.")
         exchange(folder, earlier[-1], current)

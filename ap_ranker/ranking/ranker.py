@@ -320,7 +320,9 @@ class Ranker(TextEncoder):
             return signals
         best, texts = self.wording_vectors.best(vector[0].float().cpu().numpy(), wordings_of_rows, self.embed_wordings)
         theirs = best.astype(np.float64)
-        matched = [text if better else None for text, better in zip(texts, (theirs > cosines).tolist(), strict=True)]
+        matched = []
+        for text, better in zip(texts, (theirs > cosines).tolist(), strict=True):
+            matched.append(text if better else None)
         return replace(signals, cosines=cosines, wordings=theirs, matched=matched)
 
     def background(self, answer: str, wordings: Sequence[str] | None = None) -> float:

@@ -154,7 +154,9 @@ class TextEncoder:
             together = STORED_AT_ONCE if self._reads(parts[0]) else batch_size
             by_length = _by_length({row: int(text.lengths[0]) for row, text in cached.items()}, together)
             kind = RestoredOnce if is_kept else QuantizedStates
-            batches = [(some, kind.joined([cached[row] for row in some])) for some in by_length]
+            batches = []
+            for some in by_length:
+                batches.append((some, kind.joined([cached[row] for row in some])))
             self._last = (rows, parts, batch_size, batches) if is_kept else _NOTHING
         return batches
 

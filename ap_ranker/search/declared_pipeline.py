@@ -221,9 +221,9 @@ class DeclaredPipeline:
             on_progress(start, len(documents))
             batch = documents[start : start + BATCH]
             # A ranker that adds BM25's score expects one.
-            scored = [
-                with_query_data(document, query_key(QUESTION), {BM25_SCORE: 0.0}, document.score) for document in batch
-            ]
+            scored = []
+            for document in batch:
+                scored.append(with_query_data(document, query_key(QUESTION), {BM25_SCORE: 0.0}, document.score))
             precision = limits.get("precision")
             threshold = limits.get("score_threshold")
             ranker.run(query=QUESTION, documents=scored, precision=precision, score_threshold=threshold)

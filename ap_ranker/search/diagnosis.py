@@ -92,7 +92,10 @@ def _texts(entries: Sequence[Entry]) -> Iterator[Finding]:
     for entry in entries:
         for name in {question_key(text) for text in entry.questions} - {""}:
             asked[name].append(entry)
-    torn = [same for same in asked.values() if len({entry.answer for entry in same}) > 1]
+    torn = []
+    for same in asked.values():
+        if len({entry.answer for entry in same}) > 1:
+            torn.append(same)
     if torn:
         places = " and ".join(entry.place for entry in torn[0][:2])
         yield Finding(

@@ -407,9 +407,10 @@ def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> 
     before: list[Epoch] = []
     with quiet("transformers"), writing(folder), _freed_memory_kept():  # its log is about its own model classes
         if model_spec(trainer.config.model).pretrained:  # training must not make its encoder worse
-            untrained = {
-                name: weights.detach().clone() for name, weights in model.named_parameters() if weights.requires_grad
-            }
+            untrained = {}
+            for name, weights in model.named_parameters():
+                if weights.requires_grad:
+                    untrained[name] = weights.detach().clone()
             before = [_epoch(0, trainer.dev, trainer.ranker, on_progress)]
         if last and trainer.accelerator.scaler is None:  # a GPU in half precision began this run
             (last / SCALER_NAME).unlink(missing_ok=True)

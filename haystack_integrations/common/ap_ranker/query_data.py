@@ -279,11 +279,10 @@ class CandidateReader:
         if not latest or any(map(is_not, latest, sources)) or len(candidates) > MOST_ANSWERS:
             candidates = {}
             self._known = sources, candidates
-        new = {
-            row: document
-            for row, document in zip(fetched.rows, fetched.documents, strict=True)
-            if row not in candidates
-        }
+        new = {}
+        for row, document in zip(fetched.rows, fetched.documents, strict=True):
+            if row not in candidates:
+                new[row] = document
         if new:
             documents = [*new.values()]
             columns = self.read(documents, documents, None, (paths or []) if is_told else None)

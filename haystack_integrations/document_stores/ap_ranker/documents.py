@@ -164,9 +164,9 @@ class Documents:
 
     def with_embeddings(self, documents: dict[int, Document]) -> dict[int, Document]:
         """The same documents by row, with their embeddings."""
-        embedded = {
-            row: replace(documents[row], embedding=vector.tolist()) for row, _, vector in self.embeddings(documents)
-        }
+        embedded = {}
+        for row, _, vector in self.embeddings(documents):
+            embedded[row] = replace(documents[row], embedding=vector.tolist())
         return documents | embedded
 
     def index(self, k1: float, b: float, language: str | None) -> Index[BM25]:

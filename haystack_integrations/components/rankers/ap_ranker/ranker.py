@@ -236,9 +236,9 @@ class AnswerRanker(CheckpointComponent):
         best, data_of_places, _ = self._best(ranker, signals, limits)
         # Copied in the order given, which is usually that of memory: a thousand take two thirds of the time.
         in_order = sorted(best)
-        copies = {
-            place: with_query_data(candidates[place], key, data_of_places[place], score) for place, score in in_order
-        }
+        copies = {}
+        for place, score in in_order:
+            copies[place] = with_query_data(candidates[place], key, data_of_places[place], score)
         ranked = [copies[place] for place, _ in best]
         return {"documents": self.explained(query, ranked) if explain else ranked}
 
