@@ -179,7 +179,8 @@ def _publish(draft: Path, folder: Path, private: Collection[str]) -> None:
 
 def _exchange(first: Path, second: Path) -> bool:
     """Exchange two folders in one step; `False` if the system or the file system cannot, as only Linux can."""
-    at_cwd, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE
+    at_cwd = -100  # AT_FDCWD
+    exchange = 2  # RENAME_EXCHANGE
     try:
         rename = ctypes.CDLL(None).renameat2
     except (OSError, AttributeError, TypeError):

@@ -215,7 +215,8 @@ def decode(content: bytes, path: Path) -> str:
     if position < 0:
         return text
     with suppress(UnicodeDecodeError, LookupError):  # no encoding
-        text = content.decode(encoding := _encoding(content)).removeprefix("\ufeff")
+        encoding = _encoding(content)
+        text = content.decode(encoding).removeprefix("\ufeff")
         word = next((f", such as {word!r}" for word in text.split() if not word.isascii()), "")
         logger.info("%s: read as %s, not UTF-8%s. Is it wrong? Save it as UTF-8.", path, encoding, one_line(word, 40))
         return text

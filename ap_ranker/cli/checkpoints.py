@@ -93,7 +93,7 @@ def _print_one(spec: ModelSpec) -> None:
         "paper": f"{spec.paper} ({spec.year})",
         "family": spec.family,
         "cached per answer": spec.cached,
-        "attention": f"over the words of {over}" if (over := spec.attention_over) else "none",
+        "attention": f"over the words of {spec.attention_over}" if spec.attention_over else "none",
         "parameters": f"{_parameters(spec):,} at default size, without the word vectors",
         "objective": spec.objective,
     }

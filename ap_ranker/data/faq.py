@@ -117,7 +117,7 @@ def finished(table: Table) -> tuple[list[Entry], list[LeftOut]]:
         if row.get("answer"):
             entries.append(Entry.of(row))
         else:
-            text = row.get("question") or next((text for name in row.fields if (text := row.get(name))), "")
+            text = row.get("question") or next(filter(None, map(row.get, row.fields)), "")
             left_out.append(LeftOut(row.place, f"it has no answer ({one_line(repr(text), 60)})."))
     return entries, left_out
 

@@ -28,7 +28,8 @@ def read_parquet(content: bytes, path: Path, columns: Columns = None) -> Iterato
         f"{path}: expected a Parquet file", (pyarrow.ArrowException, OSError, OverflowError, UnicodeDecodeError)
     ):
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
-        check_columns(names := file.schema_arrow.names, path)
+        names = file.schema_arrow.names
+        check_columns(names, path)
         groups = range(file.metadata.num_row_groups)
         check_growth(path, sum(file.metadata.row_group(group).total_byte_size for group in groups))
 

@@ -246,7 +246,8 @@ def name_columns(table: Table, columns: Columns = None, *, guess: bool = True) -
     rows = entries_by_language(_columns_of(table.rows), table.rows)
     if rows:
         table = Table(table.path, tuple(_columns_of(rows)), rows)
-    written = {name: column for name in KNOWN if (column := _find(table, name))}
+    written = {name: _find(table, name) for name in KNOWN}
+    written = {name: column for name, column in written.items() if column}
     if not set(PAIR) <= written.keys():
         pair = _in_other_words(table) or _titles_that_ask(table)
         pair = pair or _only_two(table, written, guess=guess)

@@ -148,10 +148,10 @@ def _take_terms(terms: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQue
         if groups:
             groups[-1][part.name == "dd"].append(part)
     for names, definitions in groups:
-        questions = [text for name in names if (text := _title(name))]
-        answer = "\n\n".join(text for definition in definitions if (text := to_text(definition)))
+        questions = list(filter(None, map(_title, names)))
+        answer = "\n\n".join(filter(None, map(to_text, definitions)))
         if questions and answer:
-            own = next((text for name in names if (text := _own_anchor(name))), "")
+            own = next(filter(None, map(_own_anchor, names)), "")
             question, *wordings = questions
             yield MarkupQuestion(question, answer, DEFINITION, anchor=own, wordings=tuple(wordings))
             for part in (*names, *definitions):
@@ -267,7 +267,7 @@ def _json_ld_entry(value: dict[str, Any], to_text: Callable[[str], str]) -> Iter
     if not any(str(kind).endswith("Question") for kind in kinds):
         return
     names = (value.get("name"), value.get("text"))
-    question = next((text for name in names if isinstance(name, str) and (text := to_text(name))), "")
+    question = next(filter(None, (to_text(name) for name in names if isinstance(name, str))), "")
     accepted = value.get("acceptedAnswer")
     answers = accepted if isinstance(accepted, list) else [accepted]
     texts = [to_text(own["text"]) for own in answers if isinstance(own, dict) and isinstance(own.get("text"), str)]

@@ -94,7 +94,7 @@ def pieces(text: str) -> list[str]:
             merged[-1] += content
         else:
             merged.append(content)
-    return [content for part in merged if (content := part.strip())]
+    return list(filter(None, map(str.strip, merged)))
 
 
 @cache

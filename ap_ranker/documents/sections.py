@@ -94,7 +94,8 @@ def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
         above = {upper: name for upper, name in above.items() if upper < level}
         above[level] = title
         waiting.append(title)
-        if (part := text[heading.end() : end]).strip():
+        part = text[heading.end() : end]
+        if part.strip():
             path = tuple(filter(None, above.values()))
             without_text = [name for name in waiting if name not in path]
             yield path, "\n".join([*without_text, re.sub(r"\A\s*\n", "", part)])

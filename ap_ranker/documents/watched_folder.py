@@ -69,7 +69,9 @@ class WatchedFolder:
             read = self._reading.entries
             left_out = self._reading.left_out
         self.left_out = left_out
-        self.unchanged, self.entries = read, self.laid(read)
+        entries = self.laid(read)
+        self.unchanged = read
+        self.entries = entries
         return self.entries
 
     def laid(self, entries: list[Entry]) -> list[Entry]:

@@ -45,7 +45,9 @@ from ap_ranker.models.operations import CorpusStatistics, term_frequency
 from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.tokenizer import PAD, UNKNOWN, TokenBatch
 
-MOST_ROUNDS, LEAST_GAIN = 20, 1e-5  # of coordinate ascent: passes over all weights; in MAP, to change a weight
+MOST_ROUNDS = 20
+LEAST_GAIN = 1e-5
+"""Of coordinate ascent: passes over all weights; in MAP, to change a weight."""
 
 Questions = list[tuple[np.ndarray, np.ndarray]]
 

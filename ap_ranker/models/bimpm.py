@@ -117,7 +117,8 @@ def strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[T
 
 
 def _strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
-    (P, M, C), K = first.shape, len(W)
+    P, M, C = first.shape
+    K = len(W)
     squares = W.square()
     dots = (first.unsqueeze(1) * squares.view(1, K, 1, C)).view(P, K * M, C) @ second.transpose(1, 2)
     lengths = [_length(v, squares.T).transpose(1, 2) for v in (first, second)]  # (P, K, M), (P, K, L)

@@ -63,7 +63,9 @@ class HDLSTM(Classifier):
 
 def correlate(q: Tensor, a: Tensor) -> Tensor:
     """(P, C), (P, C) -> (P, C): circular correlation q ⋆ a."""
-    q, a = in_float32(q), in_float32(a)  # in half precision a GPU transforms powers of two only, a CPU nothing
+    # In half precision a GPU transforms powers of two only, a CPU nothing.
+    q = in_float32(q)
+    a = in_float32(a)
     return torch.fft.irfft(torch.fft.rfft(q).conj() * torch.fft.rfft(a), n=q.shape[1])
 
 

@@ -121,7 +121,8 @@ class LWBiLSTM(Siamese):
         return (alpha.unsqueeze(1) @ H).squeeze(1)
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
-        (_, alpha_q), (_, alpha_a) = self.read(questions), self.read(answers)
+        _, alpha_q = self.read(questions)
+        _, alpha_a = self.read(answers)
         return Attention(alpha_q.unsqueeze(1).expand(-1, len(alpha_a), -1), alpha_a.expand(len(alpha_q), -1, -1))
 
 

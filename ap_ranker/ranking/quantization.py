@@ -149,7 +149,8 @@ def _quantized(tensors: Mapping[str, Tensor], dtype: StateDtype) -> dict[str, Te
             if in_4_bits:  # (..., C) numbers -> (..., C / 2) bytes: the first half in the low bits, the second above
                 low, high = rounded.chunk(2, dim=-1)
                 rounded = ((low & 15) | (high << 4)).view(_PACKED)
-            quantized[name], quantized[name + _SCALE] = rounded, scale
+            quantized[name] = rounded
+            quantized[name + _SCALE] = scale
     return quantized
 
 

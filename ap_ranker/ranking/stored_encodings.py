@@ -164,7 +164,9 @@ class Encodings:
             stored_rows = [row for row in _rows(database, "length, numbers", texts) if row]
             starts = [0] * len(stored_rows)
             for name, dtype, shape in database.execute("SELECT name, dtype, shape FROM tensors ORDER BY name"):
-                (kind, _, own), kept, size = name.partition("."), np.dtype(dtype), json.loads(shape)
+                kind, _, own = name.partition(".")
+                kept = np.dtype(dtype)
+                size = json.loads(shape)
                 parts = []
                 for row, (length, numbers) in enumerate(stored_rows):
                     end = starts[row] + kept.itemsize * prod(size) * (length if kind == "token" else 1)

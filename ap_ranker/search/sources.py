@@ -37,7 +37,8 @@ def source_of(document: Document) -> Source | None:
     above = document.meta.get("parent_headers")
     headings = [*(above if isinstance(above, list) else []), meta.get("header")]
     title = _text(meta.get("title")) or " > ".join(text for heading in headings if (text := _text(heading)))
-    file, page = _text(meta.get("file_path")), str(meta.get("page_number"))  # of a table, a page is text
+    file = _text(meta.get("file_path"))
+    page = str(meta.get("page_number"))  # of a table, it is text
     for kind in (PurePosixPath, PureWindowsPath) if file else ():
         if (path := kind(file or "")).is_absolute():
             file = path.name

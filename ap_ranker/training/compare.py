@@ -234,10 +234,14 @@ def _encoder_of_peers(contenders: Sequence[Contender]) -> str:
 
 def _measures(reports: Sequence[EvaluationReport], kind: str) -> dict[str, list[float]]:
     """Measure -> its values on the questions of a kind, one per seed; none without such questions."""
-    means = [values for report in reports if (values := report.means_of(kind, report.model_each))]
-    if means:
-        return {measure: [values[measure] for values in means] for measure in MEASURES}
-    return {}
+    means: list[dict[str, float]] = []
+    for report in reports:
+        of_report = report.means_of(kind, report.model_each)
+        if of_report:
+            means.append(of_report)
+    if not means:
+        return {}
+    return {measure: [values[measure] for values in means] for measure in MEASURES}
 
 
 def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:

@@ -135,7 +135,8 @@ def _with_encoder(
 
 def _warn_of_languages(text: str) -> None:
     parts = [text[start : start + PART] for start in range(0, len(text), PART)]
-    foreign = Counter(code for part in parts if (code := detect_language(part)) and code != "en")
+    foreign = Counter(filter(None, map(detect_language, parts)))
+    del foreign["en"]
     most = foreign.most_common(2)
     if foreign.total() > FOREIGN * len(parts):
         logger.warning(

@@ -438,7 +438,9 @@ def _freed_memory_kept() -> Iterator[None]:
     Training steps allocate and free large tensors of the same sizes. By default the largest are returned to the system,
     which clears every page at the next allocation: a sixth of the time of an epoch of AP-CNN on InsuranceQA.
     """
-    trim_threshold, mmap_threshold = -1, -3  # as defined in glibc's malloc.h
+    # As defined in glibc's malloc.h.
+    trim_threshold = -1
+    mmap_threshold = -3
     with suppress(OSError, AttributeError, TypeError):  # not Linux with glibc
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(mmap_threshold, 2**30)

@@ -58,7 +58,8 @@ class Scorer(nn.Module):
         classes: int,
     ) -> Tensor:
         """(B, N) scores or (B, N, K) logits, as `AnswerModel.training_scores` of the whole batch."""
-        (B, N), model = mask.shape, self.model  # noqa: N806
+        B, N = mask.shape  # noqa: N806
+        model = self.model
         own = share(B, mask.device)
         others = share(N, mask.device)
         asked, rows = question_rows[own].unique(return_inverse=True)  # each question is encoded once
@@ -179,7 +180,8 @@ class AnswerTrainer(Trainer):
             questions = model.encode_questions(TokenBatch(inputs["question_ids"], inputs["question_mask"]))
             ids = inputs["answer_ids"]
             mask = inputs["answer_mask"]
-            order = (lengths := mask.sum(dim=1)).argsort()
+            lengths = mask.sum(dim=1)
+            order = lengths.argsort()
             places = order.argsort()
             parts = []
             # A thousand at once are gigabytes for a CPU, half of them padding.

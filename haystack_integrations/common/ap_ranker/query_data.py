@@ -206,7 +206,9 @@ def changed(
     copy = object.__new__(type(document))
     values = copy.__dict__
     values.update(document.__dict__)
-    values["meta"], values["score"], values["embedding"] = meta, score, embedding
+    values["meta"] = meta
+    values["score"] = score
+    values["embedding"] = embedding
     return copy
 
 

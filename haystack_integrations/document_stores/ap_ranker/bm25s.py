@@ -200,7 +200,8 @@ class BM25SDocumentStore(StoredDocuments):
         """Have documents in memory from now on, at first none; the folder stays as it is."""
         self.close()
         self._shared = SharedDocuments.named(None)
-        self.path, self.index = None, self._shared.index
+        self.path = None
+        self.index = self._shared.index
 
     def close(self) -> None:
         """Close the folder's files; the next use opens them again. Documents in memory stay."""
