@@ -34,6 +34,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 
 import regex
 
@@ -103,9 +104,7 @@ _table = _Table()
 def plain(text: str) -> str:
     """The text with plain characters; most texts are returned as they are."""
     text = softly_plain(text)
-    if SOFT in text:
-        return normal_form("NFKC", text.replace(SOFT, ""))
-    return text
+    return normal_form("NFKC", text.replace(SOFT, "")) if SOFT in text else text
 
 
 def softly_plain(text: str) -> str:
@@ -290,9 +289,7 @@ def _spaced(token: str, language: str | None) -> Word:
     if letters == token or len(letters) > 2 or not letters.isalpha():
         return forms
     signed = (lower(token, language),)
-    if len(letters) == 1:
-        return (signed,)
-    return (signed, *forms)
+    return (signed,) if len(letters) == 1 else (signed, *forms)
 
 
 MOST_LETTERS_OF_CODE = 2
@@ -314,9 +311,7 @@ def _without_letter(parts: list[str]) -> list[str]:
 
 
 def _without_grouping(number: regex.Match[str]) -> str:
-    if number["more"]:
-        return number[0]
-    return _JOINT.sub("", number[0])
+    return number[0] if number["more"] else _JOINT.sub("", number[0])
 
 
 def _ways(letters: str) -> Iterator[list[str]]:
@@ -324,9 +319,7 @@ def _ways(letters: str) -> Iterator[list[str]]:
     parts = [part for part in _JOINT.split(letters) if part]
     yield parts
     for boundary in (_LETTERS_AND_DIGITS, _CAPITALS_INSIDE):
-        pieces: list[str] = []
-        for part in parts:
-            pieces += boundary.split(part)
+        pieces = list(chain.from_iterable(map(boundary.split, parts)))
         if len(parts) < len(pieces) <= MOST_PIECES:
             parts = pieces
             yield parts
@@ -362,9 +355,7 @@ def _fold(word: str, turkish: bool) -> str:
 
 
 def _stem(word: str, language: str | None) -> str:
-    if language is None or not word:
-        return word
-    return stem(word, language)
+    return word if language is None or not word else stem(word, language)
 
 
 # --- forms by which texts are compared ---
@@ -415,9 +406,7 @@ def question_keys(text: str) -> tuple[str, ...]:
 
     Two questions are the same word for word if they share a key.
     """
-    words = []
-    if "I" in text:
-        words = [*dict.fromkeys(_CAPITAL_I.findall(text))]
+    words = list(dict.fromkeys(_CAPITAL_I.findall(text))) if "I" in text else []
     if not words:
         return (question_key(text),)
     turkish: list[list[str]] = [[], words]
@@ -430,18 +419,14 @@ def question_keys(text: str) -> tuple[str, ...]:
 
 def _in_turkish(text: str, words: frozenset[str]) -> str:
     def written(match: regex.Match[str]) -> str:
-        if match[0] in words:
-            return match[0].replace("I", "ı")
-        return match[0]
+        return match[0].replace("I", "ı") if match[0] in words else match[0]
 
     return _CAPITAL_I.sub(written, text)
 
 
 def _dotted(word: regex.Match[str]) -> str:
     """A capital I may have been either letter; in a word with other letters of Turkish ("IŞIK") it is ı."""
-    if TURKISH & set(word[0]):
-        return word[0].replace("ı", "i")
-    return word[0]
+    return word[0].replace("ı", "i") if TURKISH & set(word[0]) else word[0]
 
 
 def normalized(text: str) -> str:
