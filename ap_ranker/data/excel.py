@@ -67,7 +67,8 @@ def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
             for (top, left), (bottom, _) in sheet.merged_cell_ranges or ():
                 for row in filter(texts, rows[top + 1 : bottom + 1]):  # a text beside several rows is that of each
                     row[left : left + 1] = rows[top][left : left + 1]
-    check_growth(path, sum(map(len, chain.from_iterable(cells.values()))), len(content))
+    n_cells = sum(map(len, chain.from_iterable(cells.values())))
+    check_growth(path, n_cells, len(content))
     shown_cells: list[tuple[str, list[list[Any]]]] = []
     for name, rows in cells.items():
         shown_cells.append((name, [list(map(_shown, row)) for row in rows]))

@@ -36,7 +36,8 @@ def find_files(root: Path) -> tuple[list[Path], list[LeftOut]]:
     left_out: list[LeftOut] = []
 
     def leave_out(path: Path | str, reason: str) -> None:
-        left_out.append(LeftOut(Path(path).relative_to(root).as_posix(), reason))
+        place = Path(path).relative_to(root).as_posix()
+        left_out.append(LeftOut(place, reason))
 
     def refused(error: OSError) -> None:
         leave_out(error.filename, f"a folder that cannot be read ({error.strerror}).")

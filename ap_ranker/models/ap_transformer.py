@@ -103,7 +103,8 @@ class AttentiveTransformer(PooledTransformer):
 
     def _token_states(self, hidden: Tensor) -> Tensor:
         """(N, T, H) -> (N, T, C), rows of length 1; zero stays zero."""
-        return unit(F.linear(exact(hidden), exact(self.projection.weight)).to(hidden.dtype)).to(hidden.dtype)
+        projected = F.linear(exact(hidden), exact(self.projection.weight))
+        return unit(projected.to(hidden.dtype)).to(hidden.dtype)
 
     def match(self, questions: States, answers: States) -> Tensor:
         cosines = _cosines(questions, answers)

@@ -55,7 +55,8 @@ class FrozenStates:
     def __init__(self, weights: Iterable[Tensor], reading: str, added_to: Path | None = None) -> None:
         digest = hashlib.sha256(reading.encode())
         for weight in weights:
-            digest.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+            numbers = weight.detach().cpu().contiguous().flatten()
+            digest.update(numbers.view(torch.uint8).numpy().tobytes())
         self._folder = cache_folder(KIND) / digest.hexdigest()[:32]
         self._added_to = added_to or self._folder
         self._shards: dict[str, Any] = {}  # of each text; or its states in memory, if they could not be written

@@ -172,7 +172,9 @@ class TransformerEncoder(nn.Module):
         # Where transformers reads, a question's may in the last bit: one by one, sixteen take half as long again.
         one_by_one = stored and batch.ids.device.type == "cpu" and not torch.is_grad_enabled()
         together = RECOMPUTED_AT_ONCE if self._recomputes else AT_ONCE
-        at_once = (1 if one_by_one else together) if fast is None else fast.groups(lengths[order].tolist())
+        if one_by_one:
+            together = 1
+        at_once = together if fast is None else fast.groups(lengths[order].tolist())
         parts = []
         for rows in order.split(at_once):
             width = int(lengths[rows[-1]])

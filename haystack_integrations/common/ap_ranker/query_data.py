@@ -79,7 +79,8 @@ def check_meta(documents: Iterable[Document]) -> None:
 
 def query_key(query: str) -> str:
     """The hash of a query, whatever its white space."""
-    return blake2b(" ".join(query.split()).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    text = " ".join(query.split())
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def query_data(document: Document, key: str | None) -> Mapping[str, Any]:
