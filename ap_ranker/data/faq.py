@@ -61,9 +61,9 @@ class Entry:
         return cls(
             shown_text(row.get("question")),
             shown_text(row.need("answer")),
-            other,
-            row.place,
-            tuple(filter(None, wordings)),
+            other=other,
+            place=row.place,
+            wordings=tuple(filter(None, wordings)),
         )
 
     @property

@@ -264,7 +264,9 @@ def _judged(table: Table) -> Dataset:
     for i, (key, candidates) in enumerate(judged.items()):
         rows, labels = zip(*candidates.values(), strict=True)
         positives = tuple(row for row, label in candidates.values() if label == len(classes) - 1)
-        questions.append(Question(key if has_id else str(i), texts[key], positives, rows, labels))
+        questions.append(
+            Question(key if has_id else str(i), texts[key], positives=positives, candidates=rows, labels=labels)
+        )
     return Dataset(str(table.path), answers, questions, judged=True, classes=classes, notes=notes)
 
 

@@ -158,7 +158,10 @@ def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: Ch
     for part, fault in converted.faults:
         faults.append(LeftOut(f"{name}, {part}" if part else name, fault))
     texts = [(part, without_marks(part.text)) for part in parts if part.question]
-    of_headings = [MarkupQuestion(part.question, text, HEADING, part.above, part.anchor) for part, text in texts]
+    of_headings = [
+        MarkupQuestion(part.question, text, kind=HEADING, headings=part.above, anchor=part.anchor)
+        for part, text in texts
+    ]
     return FileReading(entries, faults, [*of_headings, *markup_questions])
 
 

@@ -41,7 +41,10 @@ class Extracted:
     @property
     def faq(self) -> list[Entry]:
         """The same as entries of a FAQ, for a table that a person can edit."""
-        return [Entry(entry.question, entry.answer, {"source": at}, at, entry.wordings) for entry, at in self.entries]
+        return [
+            Entry(entry.question, entry.answer, other={"source": at}, place=at, wordings=entry.wordings)
+            for entry, at in self.entries
+        ]
 
 
 def extract(path: Path) -> Extracted:
@@ -70,9 +73,9 @@ def extract(path: Path) -> Extracted:
     return Extracted(
         [(entries[row], places[row]) for row in rows],
         Counter(entries[row].kind for row in rows),
-        len(entries) - len(rows),
-        reading.left_out,
-        sum(bool(file.entries) and not file.questions for file in reading.by_file.values()),
+        merged=len(entries) - len(rows),
+        left_out=reading.left_out,
+        without=sum(bool(file.entries) and not file.questions for file in reading.by_file.values()),
     )
 
 

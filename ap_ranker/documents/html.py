@@ -88,7 +88,16 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
     markup_questions += [entry for entry in hidden if question_key(entry.question) not in visible]
     anchors = [(heading.get_text(), str(heading["id"])) for heading in body(HEADINGS)]
     title = above or (title if body.find("h1") is None else "")
-    return Converted(_to_text(body), title, url, "headings", "", anchors, markup_questions, faults)
+    return Converted(
+        _to_text(body),
+        title,
+        url=url,
+        by="headings",
+        advice="",
+        anchors=anchors,
+        markup_questions=markup_questions,
+        faults=faults,
+    )
 
 
 def _keep_page_of_confluence(soup: BeautifulSoup) -> str:

@@ -275,4 +275,4 @@ def _json_ld_entry(value: dict[str, Any], to_text: Callable[[str], str]) -> Iter
     if question and answer:
         address = value.get("url") or value.get("@id")
         anchor = address.partition("#")[2] if isinstance(address, str) else ""
-        yield MarkupQuestion(" ".join(question.split()), answer, JSON_LD, (), anchor)
+        yield MarkupQuestion(" ".join(question.split()), answer, kind=JSON_LD, headings=(), anchor=anchor)

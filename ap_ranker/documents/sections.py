@@ -77,7 +77,7 @@ def sections(converted: Converted) -> list[Section]:
             question = without_label(question)
             text = without_answer_label(text)
         page = number if converted.by == "pages" else None
-        sections_so_far.append(Section(titles, " ".join(question.split()), text, page, anchor))
+        sections_so_far.append(Section(titles, " ".join(question.split()), text=text, page=page, anchor=anchor))
     return sections_so_far
 
 

@@ -183,7 +183,9 @@ class EvaluationSet:
     def report_of_bm25(self) -> EvaluationReport:
         """BM25 as if it were the model."""
         left_out = len(self.dataset.questions) - len(self.questions)
-        return EvaluationReport(self.dataset, left_out, self.candidates, self.bm25_each, self.bm25_each)
+        return EvaluationReport(
+            self.dataset, left_out, candidates=self.candidates, model_each=self.bm25_each, bm25_each=self.bm25_each
+        )
 
     def report_of(
         self,

@@ -185,15 +185,22 @@ class SentenceFiles:
                 layers=tuple(layer for layer, place, of_tokens in layers if not of_tokens),
                 dimensions=int(ours.get("truncate_dim") or 0),
             )
+            # PyLate's prefix, a token of its own, comes before the prompt.
+            question_prefix = str(ours.get("query_prefix") or "")
+            answer_prefix = str(ours.get("document_prefix") or "")
+            length = reads.get("max_seq_length") or most
+            compared = ours.get("similarity_fn_name") or ""
+            if modules[-1:] and modules[-1][0] == "Normalize":
+                compared = ""
             return cls(
                 transformer,
                 settings,
-                tuple(place for _, place, _ in layers),
-                str(ours.get("query_prefix") or "") + _first(prompts, QUESTION_PROMPTS),  # PyLate's: a token of its own
-                str(ours.get("document_prefix") or "") + _first(prompts, ANSWER_PROMPTS),
-                int(length) if (length := reads.get("max_seq_length") or most) else None,
-                bool(reads.get("do_lower_case")),
-                "" if modules[-1:] and modules[-1][0] == "Normalize" else ours.get("similarity_fn_name") or "",
+                layers=tuple(place for _, place, _ in layers),
+                question_prompt=question_prefix + _first(prompts, QUESTION_PROMPTS),
+                answer_prompt=answer_prefix + _first(prompts, ANSWER_PROMPTS),
+                max_tokens=int(length) if length else None,
+                lower_case=bool(reads.get("do_lower_case")),
+                compared=compared,
             )
 
     def with_ids(self, tokenizer: SubwordTokenizer) -> SentenceSettings:

@@ -116,7 +116,9 @@ def load_shared(
                     raise
                 continue
             if checkpoint_version(folder) == version:
-                loaded = _loaded[key] = LoadedCheckpoint(config, model.to(device), tokenizer, folder.resolve(), version)
+                loaded = _loaded[key] = LoadedCheckpoint(
+                    config, model.to(device), tokenizer=tokenizer, folder=folder.resolve(), version=version
+                )
                 return loaded
 
 

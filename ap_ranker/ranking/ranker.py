@@ -245,7 +245,9 @@ class Ranker(TextEncoder):
         weights = Weights(self.config.wording_weight, self.config.bm25_weight if fuse_scores else 0.0)
         if other_faq or self.knows_faq is False:
             return Decider(self.source, weights, {}, self.model.scale)
-        return Decider(self.source, weights, self.config.calibration, self.model.scale, self.config.floor)
+        return Decider(
+            self.source, weights, calibrations=self.config.calibration, scale=self.model.scale, floor=self.config.floor
+        )
 
     def score(self, question: str, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
         """(N,) the model's scores of one question with N answers, on the CPU; an InputError if one is not finite."""

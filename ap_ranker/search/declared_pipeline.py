@@ -108,7 +108,14 @@ class DeclaredPipeline:
                 f"documents' of the pipeline, found {safe_line(str(inputs))} and {safe_line(str(outputs))}."
             )
         embedders = (part for part in components_of(pipeline) if isinstance(part, APTextEmbedder))
-        return cls(path, pipeline, query, last, f"{last}.score_threshold" in takes, next(embedders, None))
+        return cls(
+            path,
+            pipeline,
+            query=query,
+            last=last,
+            takes_threshold=f"{last}.score_threshold" in takes,
+            embedder=next(embedders, None),
+        )
 
     def become(self, other: DeclaredPipeline) -> None:
         """Let the next question, and all that follow, meet the pipeline of another one that is ready to search."""

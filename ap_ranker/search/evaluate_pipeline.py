@@ -114,10 +114,10 @@ def evaluate_pipeline(
     return PipelineReport(
         str(path),
         means(values),
-        new,
-        float(np.mean([hits.any() for _, hits, _ in rankings])),
-        float(np.mean([len(hits) for _, hits, _ in rankings])),
-        copies,
+        new=new,
+        recall=float(np.mean([hits.any() for _, hits, _ in rankings])),
+        fetched=float(np.mean([len(hits) for _, hits, _ in rankings])),
+        near_copies=copies,
     )
 
 

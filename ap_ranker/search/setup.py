@@ -172,7 +172,9 @@ def set_up(
         watched = WatchedFolder(documents, columns, overlay)
     if watched is not None:
         watched.read()
-    setup = SearchSetup(pipeline or BY_WORDS, watched, match, wordings, limits, synonyms=synonyms, keep=keep)
+    setup = SearchSetup(
+        pipeline or BY_WORDS, watched, match=match, wordings=wordings, limits=limits, synonyms=synonyms, keep=keep
+    )
     with ExitStack() as stack:
         stack.callback(keep_encodings, False)
         stack.callback(flush_encodings)

@@ -55,7 +55,15 @@ class _Sets:
         needed = sizes - np.ceil(threshold * sizes - 1e-9).astype(np.int64) + 1
         lengths = np.minimum(sizes, needed * 3 // 2)
         last = grams.indices[grams.indptr[:-1] + lengths - 1] if len(order) else lengths
-        return cls(grams, sizes, _prefixes(grams, lengths), lengths, last, order, threshold)
+        return cls(
+            grams,
+            sizes,
+            prefixes=_prefixes(grams, lengths),
+            lengths=lengths,
+            last=last,
+            order=order,
+            threshold=threshold,
+        )
 
     def selected(self, rows: np.ndarray) -> _Sets:
         """Some of the sets, in their order."""

@@ -197,7 +197,18 @@ def compare(
         waited = float(np.mean([report.seconds_per_question for report, _, _ in own]))
         kept = float(np.mean([report.bytes_per_answer for report, _, _ in own]))
         of_headline = kinds[bm25.headline]
-        results.append(Result(label, of_headline, p_values[label], own[-1][2], trained, waited, kept, kinds))
+        results.append(
+            Result(
+                label,
+                of_headline,
+                p_values=p_values[label],
+                parameters=own[-1][2],
+                training_seconds=trained,
+                seconds_per_question=waited,
+                bytes_per_answer=kept,
+                kinds=kinds,
+            )
+        )
     random = evaluation_set.measures_each([np.zeros(len(pool)) for pool in evaluation_set.pools])
     return Comparison(
         data=f"{test.name}; candidates: {evaluation_set.candidates}",

@@ -95,7 +95,9 @@ def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> En
 
     origin = f"the encoder {name}, by PCA"
     key = encoder_hash(folder)
-    return EncoderVectors(embed, words_of_vocabulary(tokenizer), size, origin, key, on_progress)
+    return EncoderVectors(
+        embed, words_of_vocabulary(tokenizer), size=size, origin=origin, key=key, on_progress=on_progress
+    )
 
 
 def _static_vectors(name: str, folder: Path, size: int | None, on_progress: Progress) -> EncoderVectors | None:
@@ -119,7 +121,9 @@ def _static_vectors(name: str, folder: Path, size: int | None, on_progress: Prog
 
     words = words_of_vocabulary(tokenizer)
     origin = f"the encoder {name}"
-    return EncoderVectors(embed, words, size, origin, encoder_hash(folder), on_progress, static=True)
+    return EncoderVectors(
+        embed, words, size=size, origin=origin, key=encoder_hash(folder), on_progress=on_progress, static=True
+    )
 
 
 def vectors_of_teacher(teacher: Ranker, size: int | None, on_progress: Progress) -> EncoderVectors | None:
@@ -128,7 +132,9 @@ def vectors_of_teacher(teacher: Ranker, size: int | None, on_progress: Progress)
         return None
     words = words_of_vocabulary(teacher.tokenizer)
     origin = f"the teacher {teacher.source}, by PCA"
-    return EncoderVectors(teacher.embed_questions, words, size, origin, teacher.fingerprint, on_progress)
+    return EncoderVectors(
+        teacher.embed_questions, words, size=size, origin=origin, key=teacher.fingerprint, on_progress=on_progress
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -187,7 +187,17 @@ def train(
             if start is None or not objective.needs_gradient:  # a trained model's weights are better than fitted ones
                 model.fit(_judged_candidates(ranker, data, config, on_progress))
             if objective.needs_gradient and config.epochs != 0:
-                trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, states, started, callbacks, last)
+                trainer = AnswerTrainer(
+                    config,
+                    recipe,
+                    ranker=ranker,
+                    dev=dev_set,
+                    batches=batches,
+                    states=states,
+                    started=started,
+                    callbacks=callbacks,
+                    last=last,
+                )
                 choice = _learn(trainer, last, on_progress)
             else:
                 choice = DevChoice.of([_epoch(0, dev_set, ranker, on_progress)])
@@ -229,7 +239,7 @@ def train(
             save_checkpoint(output, ranker.config, model, tokenizer, card, files, finish=calibrated)
             ranker.config = read_checkpoint_config(output)
             states.remove()
-        return TrainingResult(ranker, report, best_epoch, seconds, ranker.config.verdict)
+        return TrainingResult(ranker, report, best_epoch=best_epoch, seconds=seconds, verdict=ranker.config.verdict)
 
 
 def train_or_load(

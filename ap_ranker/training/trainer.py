@@ -167,7 +167,17 @@ class AnswerTrainer(Trainer):
         margin = self.recipe.margin
         heat = config.teacher_temperature
         weight = config.teacher_weight
-        batch = ScoredBatch(scores, labels, target, margin, temperature, self.classes, teacher, heat, weight)
+        batch = ScoredBatch(
+            scores,
+            labels,
+            target=target,
+            margin=margin,
+            temperature=temperature,
+            n_classes=self.classes,
+            teacher=teacher,
+            teacher_temperature=heat,
+            teacher_weight=weight,
+        )
         return objective.loss(batch)
 
     def _keep_hardest(self, inputs: dict[str, Tensor], labels: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

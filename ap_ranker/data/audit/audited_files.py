@@ -132,7 +132,11 @@ class Data:
         if any(file.split == "train" for file in self.files):
             for row in self.stored_rows:
                 if row.get("question"):
-                    asked.append(Asked("train", row.get("question"), row.place, Layout.by_id, {row.get("aid")}))
+                    asked.append(
+                        Asked(
+                            "train", row.get("question"), place=row.place, layout=Layout.by_id, right={row.get("aid")}
+                        )
+                    )
         return asked
 
 

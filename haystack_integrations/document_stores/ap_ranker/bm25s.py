@@ -291,7 +291,14 @@ class BM25SDocumentStore(StoredDocuments):
             raise InputError(f"Query should be a non-empty string, but got {query!r}.")
         index = self._latest(self._words)
         scores = index.scorer.best_scores(self._forms(query))
-        return Leg(index.rows, scores, BM25_RANK, BM25_SCORE, 0.0, {BM25_LANGUAGE: index.scorer.language})
+        return Leg(
+            index.rows,
+            scores,
+            rank_field=BM25_RANK,
+            score_field=BM25_SCORE,
+            nothing=0.0,
+            meta={BM25_LANGUAGE: index.scorer.language},
+        )
 
     def _by_meaning(self, embedding: Sequence[float]) -> Leg:
         try:

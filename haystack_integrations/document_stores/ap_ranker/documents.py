@@ -335,7 +335,18 @@ def find(
     scaled = [None if score is None else scale(score) for score in scores]
     document_of |= read([row for row in numbers if row not in document_of])
     documents = [document_of[row] for row in numbers]
-    return Found(revision, numbers, documents, order, scaled, columns, meta, key, is_whole, embedding)
+    return Found(
+        revision,
+        numbers,
+        documents=documents,
+        order=order,
+        scores=scaled,
+        columns=columns,
+        meta=meta,
+        key=key,
+        is_whole=is_whole,
+        has_embeddings=embedding,
+    )
 
 
 def _read(stored: Documents, rows: Sequence[int], embeddings: bool) -> dict[int, Document]:

@@ -327,10 +327,10 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
             return _Hits(
                 _best_first(by_words),
                 cosines,
-                [hit["_id"] for hit in by_wordings],
-                {hit["_id"]: hit["_seq_no"] for hit in (*hits, *by_wordings)},
-                read_statistics(asked, counted),
-                bool(counted["asked"]["doc_count"]) or bool(names),
+                by_wordings=[hit["_id"] for hit in by_wordings],
+                changes={hit["_id"]: hit["_seq_no"] for hit in (*hits, *by_wordings)},
+                statistics=read_statistics(asked, counted),
+                has_wordings=bool(counted["asked"]["doc_count"]) or bool(names),
             )
 
     def _current_documents(self) -> _KeptDocuments:
@@ -431,12 +431,12 @@ def _found(
     return Found(
         kept,
         [rows[name] for name in names],
-        [document for document, _ in chosen],
-        order,
-        scores,
-        columns,
-        meta,
-        query_key(query),
+        documents=[document for document, _ in chosen],
+        order=order,
+        scores=scores,
+        columns=columns,
+        meta=meta,
+        key=query_key(query),
         is_whole=False,
         has_embeddings=False,
     )
