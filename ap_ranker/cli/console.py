@@ -70,8 +70,12 @@ class Console(rich.Console):
             if row is None:
                 table.add_section()
             else:
-                table.add_row(*(escape(cell) if isinstance(cell, str) else cell for cell in row))
+                table.add_row(*map(_escaped, row))
         self.print(table)
+
+
+def _escaped(cell: str | Text) -> str | Text:
+    return escape(cell) if isinstance(cell, str) else cell
 
 
 console = Console(quiet=process_number() != 0)  # of several processes, the first one prints

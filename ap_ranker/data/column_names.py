@@ -46,7 +46,7 @@ def find_pair(names: Iterable[str]) -> list[int]:
     return []
 
 
-ALONE = frozenset(name for questions, answers in PAIRS for name in (*questions[:2], *answers))
+ALONE = frozenset(chain.from_iterable((*questions[:2], *answers) for questions, answers in PAIRS))
 """Those that are no title where they stand alone, as "FAQ" is."""
 
 CATEGORIES = frozenset(map(plain, _NAMES["categories"]))

@@ -152,7 +152,11 @@ def named_rows(
     below = list(records)
     is_pair = bool(find_pair(map(base_name, names))) if chosen is None else named_pair(names, chosen)
     nameless = [i for i in range(right) if i not in columns]
-    filled = [i for i in nameless if any(texts(values[i : i + 1]) for _, values in below)]
+
+    def has_texts(i: int) -> bool:
+        return any(texts(values[i : i + 1]) for _, values in below)
+
+    filled = list(filter(has_texts, nameless))
     checked = columns if is_pair else [i for i in range(left, right) if i in columns or i in filled]
     # Columns before the first name keep their place, of which a message has the number.
     before = [] if is_pair else [f" {i}" for i in range(left)]
@@ -165,7 +169,8 @@ def named_rows(
         ignored.update(
             range(right, len(names) if unit == "line" else max(map(len, (row for _, row in below)), default=0))
         )
-    if ignored and (lost := [i for i in sorted(ignored) if any(texts(values[i : i + 1]) for _, values in below)]):
+    lost = list(filter(has_texts, sorted(ignored)))
+    if lost:
         numbers = ", ".join(str(i + 1) for i in lost[:3])
         logger.info("%s: columns without a name are left out: %s.", file, numbers)
     others_below = _other_tables(below, ignored, after_blank) if is_pair else {}

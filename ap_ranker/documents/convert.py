@@ -210,9 +210,11 @@ def _docx(content: bytes, path: Path) -> Converted:
         styles = {style_id: own or styles.get(bases[style_id]) for style_id, own in styles.items()}
     for element in document.element.body.xpath("(.//w:p | .//w:tbl[w:tr])[not(ancestor::w:p or ancestor::w:tbl)]"):
         if element.tag == qn("w:tbl"):
-            rows = [[html_of(cell._tc) for cell in row.cells] for row in Table(element, document).rows]
-            cells = ("".join(f"<t{'d' if i else 'h'}>{text}" for text in row) for i, row in enumerate(rows))
-            parts.append(f"<table><tr>{'<tr>'.join(cells)}</table>")
+            rows: list[str] = []
+            for i, row in enumerate(Table(element, document).rows):
+                tag = "<td>" if i else "<th>"
+                rows.append("".join(f"{tag}{html_of(cell._tc)}" for cell in row.cells))
+            parts.append(f"<table><tr>{'<tr>'.join(rows)}</table>")
             continue
         text = with_bold(element)
         named = element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
@@ -255,8 +257,12 @@ def _pptx(content: bytes, path: Path) -> Converted:
 
     check_zip(content, path, _KINDS[".pptx"])
     slides = Presentation(io.BytesIO(content)).slides
-    parts = ([*slide.element.iter("{*}p", "{*}t", "{*}br")] for slide in slides)  # in tables and groups, too
-    texts = ("".join(piece.text or "" if piece.tag.endswith("}t") else "\n" for piece in part) for part in parts)
+    texts: list[str] = []
+    for slide in slides:
+        text = ""
+        for piece in slide.element.iter("{*}p", "{*}t", "{*}br"):  # in tables and groups, too
+            text += (piece.text or "") if piece.tag.endswith("}t") else "\n"
+        texts.append(text)
     return Converted("\f".join(texts), by="pages")
 
 
@@ -265,8 +271,10 @@ def text_with_questions(text: str) -> Converted:
     lines = re.split(r"\r\n?|\n", text)
     if not any(map(QUESTION_LABEL.match, lines)) or not any(map(ANSWER_LABEL.match, lines)):
         return Converted(text)
-    marked = [f"###### {line.strip()}" if QUESTION_LABEL.match(line) else line for line in lines]
-    return Converted("\n".join(marked), by="headings")
+    for number, line in enumerate(lines):
+        if QUESTION_LABEL.match(line):
+            lines[number] = f"###### {line.strip()}"
+    return Converted("\n".join(lines), by="headings")
 
 
 FORMATS: dict[str, Callable[[bytes, Path], Converted]] = {

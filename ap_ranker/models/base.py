@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ class States:
         """Join several `States` into one, padding the shorter ones."""
 
         def padded(tensors: Iterable[Tensor]) -> Tensor:
-            return pad_sequence([text for tensor in tensors for text in tensor], batch_first=True)
+            return pad_sequence(list(chain.from_iterable(tensors)), batch_first=True)
 
         per_token = {name: padded(part.per_token[name] for part in parts) for name in parts[0].per_token}
         per_text = {name: torch.cat([part.per_text[name] for part in parts]) for name in parts[0].per_text}

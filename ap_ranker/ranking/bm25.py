@@ -122,7 +122,8 @@ class BM25:
             most = self._weight(asked)
             weight = self._weight(searched)
             if 0 < most < weight:
-                terms = {term for word in read_words(searched, self.language) for way in word for term in way}
+                ways = chain.from_iterable(read_words(searched, self.language))
+                terms = set(chain.from_iterable(ways))
                 factors |= dict.fromkeys(terms, most / weight)
         return factors
 
@@ -187,8 +188,8 @@ class BM25:
         return [ways for ways in guessed if ways]
 
     def _is_known(self, written: str, vocabulary: Mapping[str, int]) -> bool:
-        words = read_words(written, self.language)
-        return any(term in vocabulary for word in words for form in word for term in form)
+        forms = chain.from_iterable(read_words(written, self.language))
+        return any(term in vocabulary for term in chain.from_iterable(forms))
 
     @cached_property
     def _consonants(self) -> Consonants:

@@ -84,14 +84,15 @@ class QuantizedStates(StoredStates):
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors, as `token.NAME` and `text.NAME`."""
-        kinds = (("token", self.per_token), ("text", self.per_text))
-        return {f"{kind}.{name}": value for kind, tensors in kinds for name, value in tensors.items()}
+        of_tokens = {f"token.{name}": value for name, value in self.per_token.items()}
+        return of_tokens | {f"text.{name}": value for name, value in self.per_text.items()}
 
     def converted(self, dtype: StateDtype, device: torch.device) -> QuantizedStates:
         """The same states in this dtype and on this device, copied only if necessary."""
         if _is_quantized(self.per_token, dtype) and _is_quantized(self.per_text, _of_texts(dtype)):
-            moved = ({name: value.to(device) for name, value in t.items()} for t in (self.per_token, self.per_text))
-            return QuantizedStates(self.lengths, *moved)
+            per_token = {name: value.to(device) for name, value in self.per_token.items()}
+            per_text = {name: value.to(device) for name, value in self.per_text.items()}
+            return QuantizedStates(self.lengths, per_token, per_text)
         return QuantizedStates.quantize(self.dequantize(device), dtype)
 
     def is_finite(self) -> bool:

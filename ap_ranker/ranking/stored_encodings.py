@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from importlib import metadata
+from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any
@@ -289,7 +290,7 @@ class KeptEncodings:
                 self._make_room(states.nbytes)
                 make_folder(self._root, private=True)
                 encodings = Encodings.begin(self._encodings.folder, self._encodings.manifest)
-                encodings.add([key for keys, _ in new for key in keys], states)
+                encodings.add(list(chain.from_iterable(keys for keys, _ in new)), states)
             except (OSError, InputError) as error:
                 self._stop(error)
 

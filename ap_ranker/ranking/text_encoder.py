@@ -139,9 +139,12 @@ class TextEncoder:
         for batch in _by_length(dict(enumerate(map(len, tokens))), batch_size):
             for indices, encoded in self._encode_batch([texts[i] for i in batch], [tokens[i] for i in batch], rounded):
                 row_lists = [rows_of[texts[batch[index]]] for index in indices]
-                rows = [row for equal_texts in row_lists for row in equal_texts]
-                repeated = [i for i, equal_texts in enumerate(row_lists) for _ in equal_texts]
-                yield rows, encoded if len(rows) == len(indices) else encoded[repeated]
+                batch_rows: list[int] = []
+                repeated: list[int] = []  # for each of the rows, its place in the batch
+                for i, equal_texts in enumerate(row_lists):
+                    batch_rows += equal_texts
+                    repeated += [i] * len(equal_texts)
+                yield batch_rows, encoded if len(batch_rows) == len(indices) else encoded[repeated]
 
     def _joined(self, cached: Mapping[int, QuantizedStates], batch_size: int) -> _Batches:
         """Cached states in batches; those of the question before if it had the same candidates, as in a small FAQ."""

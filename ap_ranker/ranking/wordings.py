@@ -284,9 +284,9 @@ class Leg:
         places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
         is_scored = self.rows[places] == rows
         scores = self.scores[places].tolist()
-        return [
-            score if has_score else self.nothing for score, has_score in zip(scores, is_scored.tolist(), strict=True)
-        ]
+        for place in np.flatnonzero(~is_scored).tolist():
+            scores[place] = self.nothing
+        return scores
 
 
 class KnownWordings:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -292,7 +292,11 @@ class DeclaredPipeline:
 
     def _compare_faq(self, ranker: AnswerRanker) -> None:
         stores = find_stores(self.pipeline)
-        ranker.compare_faq(lambda most: [text for store in stores for text in self._contents(store, most)])
+
+        def first_texts(most: int) -> list[str]:
+            return list(chain.from_iterable(self._contents(store, most) for store in stores))
+
+        ranker.compare_faq(first_texts)
 
     def _contents(self, store: Any, most: int) -> list[str]:
         """Some of a store's texts; none of one that we do not know."""

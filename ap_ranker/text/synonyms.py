@@ -11,7 +11,7 @@ import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, islice, product
+from itertools import chain, combinations, islice, product
 from pathlib import Path
 
 from ap_ranker.errors import InputError, one_line
@@ -45,7 +45,7 @@ class Synonyms:
 
     @cached_property
     def _known_words(self) -> frozenset[str]:
-        return frozenset(word for key in self.others for word in key)
+        return frozenset(chain.from_iterable(self.others))
 
     def forms(self, question: str) -> list[str]:
         """The texts of `searched`."""

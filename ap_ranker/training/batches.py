@@ -148,7 +148,9 @@ class Batches:
         self._questions = tokenizer.encode(dataset.question_texts, questions=True)[0]
         self.answers, self.cut_answers = tokenizer.encode(dataset.answer_texts)
         first = 1 if own_candidates else None
-        self.pairs = [(i, row) for i, question in enumerate(dataset.questions) for row in question.positives[:first]]
+        self.pairs: list[tuple[int, int]] = []
+        for i, question in enumerate(dataset.questions):
+            self.pairs += [(i, row) for row in question.positives[:first]]
         self._right = [frozenset(question.positives) for question in dataset.questions]
         self._judged: list[tuple[int, ...]] = [()] * len(dataset.questions)
         if dataset.judged and not own_negatives:

@@ -259,9 +259,9 @@ def with_meta_prefix(filters: dict[str, Any]) -> dict[str, Any]:
         case {"field": str(field)} if field.partition(".")[0] not in _DOCUMENT:
             return {**filters, "field": f"meta.{field}"}
         case {"conditions": list(conditions)}:
-            nested = [
-                with_meta_prefix(condition) if isinstance(condition, dict) else condition for condition in conditions
-            ]
+            nested: list[Any] = []
+            for condition in conditions:
+                nested.append(with_meta_prefix(condition) if isinstance(condition, dict) else condition)
             return {**filters, "conditions": nested}
     return filters
 

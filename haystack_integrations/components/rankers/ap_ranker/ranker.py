@@ -375,7 +375,8 @@ class AnswerRanker(CheckpointComponent):
         copies = []
         for document, text in zip(documents, self._texts.texts(documents), strict=True):
             weights = zip(("question", "answer"), self.loaded().attention_weights(question, text), strict=True)
-            data = {EXPLANATION: {side: [asdict(token) for token in tokens] for side, tokens in weights}}
+            explanation = {side: list(map(asdict, tokens)) for side, tokens in weights}
+            data = {EXPLANATION: explanation}
             copies.append(with_query_data(document, query_key(query), data, document.score))
         return copies
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def word_queries(asked: AskedWords) -> list[dict[str, Any]]:
     clauses: list[dict[str, Any]] = []
     n_terms = 0
     for ways, times in asked.times.items():
-        size = sum(len(form) for way in ways for form in way)
+        size = sum(map(len, chain.from_iterable(ways)))
         if clauses and n_terms + size > MOST_CLAUSES:
             queries.append({"bool": {"should": clauses}})
             clauses = []

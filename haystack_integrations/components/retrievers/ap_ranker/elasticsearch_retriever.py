@@ -318,7 +318,7 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
             by_words = answers[1 : 1 + len(words)]
             by_meaning = answers[1 + len(words) : -1]
             by_wordings = _hits_by_wordings(answers[-1], top_k)
-            hits = [hit for answer in (*by_words, *by_meaning) for hit in _hits_of(answer)]
+            hits = list(chain.from_iterable(map(_hits_of, (*by_words, *by_meaning))))
             counted = answers[0]["aggregations"]
             if not counted["lengths"]["count"]:  # it was deleted, and is being made anew
                 raise self._incomplete(index)

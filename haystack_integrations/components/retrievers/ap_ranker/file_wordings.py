@@ -68,7 +68,9 @@ class FileWordings:
         files = self._files.now(self.paths)
         if self._read is None or self._read[0] is not files:
             named = dict(_named(files))
-            pairs = [(row, text) for row, texts in enumerate(named.values()) for text in texts]
+            pairs: list[tuple[int, str]] = []
+            for row, texts in enumerate(named.values()):
+                pairs += [(row, text) for text in texts]
             self._read = files, list(named), pairs
         return self._read[1], self._read[2]
 
