@@ -54,34 +54,33 @@ if TYPE_CHECKING:
     from haystack_integrations.tools.ap_ranker import faq_search_tool as faq_search_tool
 
 _COMPONENTS = "haystack_integrations.components"
-_HOMES = {
-    name: module
-    for module, names in {
-        "ap_ranker.data.dataset": "Dataset",
-        "ap_ranker.data.reader": "read_dataset",
-        "ap_ranker.data.split": "split_file split_questions",
-        "ap_ranker.errors": "InputError",
-        "ap_ranker.evaluation.evaluate": "evaluate",
-        "ap_ranker.evaluation.evaluation_report": "EvaluationReport",
-        "ap_ranker.ranking.decision": "Decision",
-        "ap_ranker.ranking.explanation": "Explanation",
-        "ap_ranker.ranking.ranker": "RankedAnswer Ranker",
-        "ap_ranker.training.calibrate": "CalibrationReport calibrate",
-        "ap_ranker.training.config": "TrainingConfig",
-        "ap_ranker.training.distill": "distill",
-        "ap_ranker.training.train": "TrainingResult train",
-        "ap_ranker.training.untrained": "write_untrained",
-        f"{_COMPONENTS}.embedders.ap_ranker": "APDocumentEmbedder APTextEmbedder",
-        f"{_COMPONENTS}.rankers.ap_ranker": "ABCNNRanker AnswerRanker APRanker GlobalLocalRanker",
-        f"{_COMPONENTS}.retrievers.ap_ranker": (
-            "AnswerSearch BM25Scores BM25SEmbeddingRetriever BM25SRetriever FAQSearch HybridRetriever LuceneScores"
-        ),
-        f"{_COMPONENTS}.routers.ap_ranker": "AnswerRouter",
-        "haystack_integrations.document_stores.ap_ranker": "BM25SDocumentStore",
-        "haystack_integrations.tools.ap_ranker": "faq_search_tool",
-    }.items()
-    for name in names.split()
+_NAMES = {
+    "ap_ranker.data.dataset": "Dataset",
+    "ap_ranker.data.reader": "read_dataset",
+    "ap_ranker.data.split": "split_file split_questions",
+    "ap_ranker.errors": "InputError",
+    "ap_ranker.evaluation.evaluate": "evaluate",
+    "ap_ranker.evaluation.evaluation_report": "EvaluationReport",
+    "ap_ranker.ranking.decision": "Decision",
+    "ap_ranker.ranking.explanation": "Explanation",
+    "ap_ranker.ranking.ranker": "RankedAnswer Ranker",
+    "ap_ranker.training.calibrate": "CalibrationReport calibrate",
+    "ap_ranker.training.config": "TrainingConfig",
+    "ap_ranker.training.distill": "distill",
+    "ap_ranker.training.train": "TrainingResult train",
+    "ap_ranker.training.untrained": "write_untrained",
+    f"{_COMPONENTS}.embedders.ap_ranker": "APDocumentEmbedder APTextEmbedder",
+    f"{_COMPONENTS}.rankers.ap_ranker": "ABCNNRanker AnswerRanker APRanker GlobalLocalRanker",
+    f"{_COMPONENTS}.retrievers.ap_ranker": (
+        "AnswerSearch BM25Scores BM25SEmbeddingRetriever BM25SRetriever FAQSearch HybridRetriever LuceneScores"
+    ),
+    f"{_COMPONENTS}.routers.ap_ranker": "AnswerRouter",
+    "haystack_integrations.document_stores.ap_ranker": "BM25SDocumentStore",
+    "haystack_integrations.tools.ap_ranker": "faq_search_tool",
 }
+_HOMES: dict[str, str] = {}
+for _module, _names in _NAMES.items():
+    _HOMES |= dict.fromkeys(_names.split(), _module)
 
 __all__ = list(_HOMES)
 

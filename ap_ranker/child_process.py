@@ -48,7 +48,8 @@ class ChildProcess:
             command = [sys.executable, "-P", "-m", __name__]
             environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             self._process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment)
-        asked, answers = cast(BinaryIO, self._process.stdin), cast(BinaryIO, self._process.stdout)
+        asked = cast(BinaryIO, self._process.stdin)
+        answers = cast(BinaryIO, self._process.stdout)
         with suppress(OSError):  # it has ended, as the missing answer tells
             asked.write(f"{json.dumps([function.__module__, function.__name__, str(path), SECONDS])}\n".encode())
             asked.flush()

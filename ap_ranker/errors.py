@@ -22,16 +22,16 @@ def one_line(value: object, limit: int = 300) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str:
+def did_you_mean(name: object, names: Iterable[str]) -> str:
     """The known name that is most like this one, whatever its case, as a question after a sentence; or nothing."""
-    folded = {each.casefold(): each for each in known}
+    folded = {candidate.casefold(): candidate for candidate in names}
     similar = get_close_matches(str(name).casefold(), folded, n=1)
     return f" Did you mean {folded[similar[0]]!r}?" if similar else ""
 
 
-def check_known(what: str, name: object, known: Iterable[str]) -> None:
+def check_known(what: str, name: object, allowed: Iterable[str]) -> None:
     """Refuse (InputError) a name that is none of the known ones, and suggest the one that is most like it."""
-    names = list(known)
+    names = list(allowed)
     if name not in names:
         listed = ", ".join(names) or "none at all"
         found = f"{one_line(repr(name))}.{did_you_mean(name, names)}"

@@ -179,7 +179,8 @@ def _publish(draft: Path, folder: Path, private: Collection[str]) -> None:
 
 def _exchange(first: Path, second: Path) -> bool:
     """Exchange two folders in one step; `False` if the system or the file system cannot, as only Linux can."""
-    at_cwd, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE
+    at_cwd = -100  # AT_FDCWD
+    exchange = 2  # RENAME_EXCHANGE
     try:
         rename = ctypes.CDLL(None).renameat2
     except (OSError, AttributeError, TypeError):
@@ -256,7 +257,8 @@ _UNSEEN = r"(?:(?![\t\r\n])[\s\x00-\x1f\x7f\xad\u061c\u200b-\u200f\u202a-\u202e\
 # Of a cell, or of one that a program makes of its text: Excel splits at semicolons where a comma is the decimal point,
 # and then knows neither our quotation marks nor the line ends within them.
 _BEGINNING = rf'\A(?={GUARD}*[\t\r])|(?:\A|[;,|"\t\r\n]){_UNSEEN}(?={_FORMULA})'
-_UNGUARDED, _GUARDED = re.compile(_BEGINNING), re.compile(rf"({_BEGINNING}){GUARD}")
+_UNGUARDED = re.compile(_BEGINNING)
+_GUARDED = re.compile(rf"({_BEGINNING}){GUARD}")
 
 
 def guarded(text: str) -> str:
@@ -266,7 +268,9 @@ def guarded(text: str) -> str:
 
 def unguarded(text: str) -> str:
     """The text of which `guarded` made this one."""
-    return _GUARDED.sub(r"\1", text) if GUARD in text else text
+    if GUARD in text:
+        return _GUARDED.sub(r"\1", text)
+    return text
 
 
 def html_text(template: str, values: Mapping[str, Any]) -> str:
@@ -279,7 +283,8 @@ def html_text(template: str, values: Mapping[str, Any]) -> str:
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
     """The content of a CSV file with these columns, without formulas; `read_table` gives the texts back as they are."""
     text = io.StringIO()
-    for row in ([guarded(str(value)) for value in each] for each in (columns, *rows)):
+    for values in (columns, *rows):
+        row = [guarded(str(value)) for value in values]
         # Python 3.11 quotes no carriage return by itself, and would read it as the end of the row.
         returns = any("\r" in value for value in row)
         quotes: Literal[0, 1] = csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL

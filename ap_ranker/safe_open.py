@@ -94,7 +94,7 @@ def require_file(path: Path) -> None:
     """Refuse (InputError) anything but a regular file: a pipe or a device may never end."""
     kind = what_is_at(path)
     if kind == "nothing":
-        advice = did_you_mean(path.name, [each.name for each in path.parent.glob("*")]) or " Check the path."
+        advice = did_you_mean(path.name, [neighbour.name for neighbour in path.parent.glob("*")]) or " Check the path."
         if re.match(r"(?i)(https?|ftp|file):|www\.|docs\.google\.", str(path)):
             advice = " That is an address: download what is there, and name the file."
         elif str(path).startswith("~"):
@@ -123,7 +123,9 @@ def save_as(path: Path) -> str:
         return f" It is a document: search it (ap-ranker serve {path}), or make a table of what it asks ({questions})."
     if ending == ".zip":
         return " Unpack it, and name the folder or the file in it."
-    return f" Save it as {_SUCCESSORS[ending]}." if ending in _SUCCESSORS else ""
+    if ending in _SUCCESSORS:
+        return f" Save it as {_SUCCESSORS[ending]}."
+    return ""
 
 
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"
@@ -152,7 +154,11 @@ def found_instead(content: bytes, path: Path) -> str:
         if re.match(begins, content, re.DOTALL):
             named = path.suffix.lower()
             is_named_so = named == ending or (ending == ".html" and named in _DOCUMENTS)  # Markdown may begin so
-            return "" if is_named_so else f"{kind}: name it {path.stem}{ending}" if ending else kind
+            if is_named_so:
+                return ""
+            if ending:
+                return f"{kind}: name it {path.stem}{ending}"
+            return kind
     return ""
 
 
@@ -186,10 +192,10 @@ def check_zip(content: bytes, path: Path, expected: str) -> None:
     instead = found_instead(content, path) or (f"text: name it {path.stem}.csv or .txt" if is_text else "")
     if instead and (not content.startswith(b"PK") or zipfile.is_zipfile(io.BytesIO(content))):
         raise InputError(f"{path}: expected {expected}, found {instead}.")
-    found = f"{path}: expected {expected}, found another or a damaged file"
+    problem = f"{path}: expected {expected}, found another or a damaged file"
     kinds = (zipfile.BadZipFile, ValueError, struct.error, NotImplementedError)
     with (
-        library_errors(found, kinds, advice=" Save it again in its program."),
+        library_errors(problem, kinds, advice=" Save it again in its program."),
         zipfile.ZipFile(io.BytesIO(content)) as archive,
     ):
         size = sum(part.file_size for part in archive.infolist())  # zipfile reads no more than is declared
@@ -198,7 +204,8 @@ def check_zip(content: bytes, path: Path, expected: str) -> None:
 
 def decode(content: bytes, path: Path) -> str:
     """Decode a file's content: UTF-8, or another encoding, which a notice names; an InputError says what is no text."""
-    if instead := found_instead(content, path):
+    instead = found_instead(content, path)
+    if instead:
         raise InputError(f"{path}: expected text, found {instead}.")
     try:
         text = content.decode("utf-8-sig")  # spreadsheets write a byte order mark
@@ -208,14 +215,17 @@ def decode(content: bytes, path: Path) -> str:
     if position < 0:
         return text
     with suppress(UnicodeDecodeError, LookupError):  # no encoding
-        text = content.decode(encoding := _encoding(content)).removeprefix("\ufeff")
+        encoding = _encoding(content)
+        text = content.decode(encoding).removeprefix("\ufeff")
         word = next((f", such as {word!r}" for word in text.split() if not word.isascii()), "")
         logger.info("%s: read as %s, not UTF-8%s. Is it wrong? Save it as UTF-8.", path, encoding, one_line(word, 40))
         return text
-    found = "a NUL character" if content[position] == 0 else f"the byte 0x{content[position]:02x}"
+    character = "a NUL character"
+    if content[position] != 0:
+        character = f"the byte 0x{content[position]:02x}"
     excel = " (in Excel: CSV UTF-8)" if path.suffix.lower() == ".csv" else ""
     where = f"{path}, line {content.count(bytes([10]), 0, position) + 1}"
-    raise InputError(f"{where}: expected UTF-8 text, found {found}. Save the file as UTF-8{excel} and try again.")
+    raise InputError(f"{where}: expected UTF-8 text, found {character}. Save the file as UTF-8{excel} and try again.")
 
 
 _MARKS = (
@@ -240,25 +250,30 @@ _SAMPLE = 100_000
 
 def _encoding(content: bytes) -> str:
     """The encoding of a text that is not UTF-8; empty if it is none, or UTF-8 that is damaged in places."""
-    if mark := next((name for mark, name in _MARKS if content.startswith(mark)), ""):
+    mark = next((name for mark, name in _MARKS if content.startswith(mark)), "")
+    if mark:
         return mark
     if b"\0" in content:  # ASCII characters in UTF-16, of which any table has some, are a NUL and one other byte
-        high, low = content[::2].count(0), content[1::2].count(0)
+        high = content[::2].count(0)
+        low = content[1::2].count(0)
         ends = content.count(b"\0\n" if high > low else b"\n\0")  # of UTF-8 with a NUL, other lines end without
         is_text = min(high, low) * 10 <= max(high, low) and 0 < content.count(b"\n") < 2 * ends
-        return ("utf-16-be" if high > low else "utf-16-le") if is_text else ""
+        encoding = "utf-16-be" if high > low else "utf-16-le"
+        return encoding if is_text else ""
     from charset_normalizer import from_bytes
 
     sample = b"\n".join(line for line in content.splitlines() if not line.isascii())[:_SAMPLE]
     read = sample.decode("utf-8", "replace")
     best = from_bytes(sample).best()
-    letters, latin = (len(re.findall(each, sample)) for each in (rb"[\x80-\xff]", rb"[A-Za-z]"))
+    letters = len(re.findall(rb"[\x80-\xff]", sample))
+    latin = len(re.findall(rb"[A-Za-z]", sample))
     is_damaged = read.count("\ufffd") * 2 <= sum(character > "\x7f" for character in read)
     if best is None or is_damaged or latin < letters <= FEW_LETTERS:
         return ""
     if letters > latin:  # of no Latin script
         japanese = sample.decode("cp932", "ignore")  # which may pass for Korean
-        return "cp932" if len(re.findall("[\u3041-\u30fa]", japanese)) * 10 > len(japanese) else best.encoding
+        is_japanese = len(re.findall("[\u3041-\u30fa]", japanese)) * 10 > len(japanese)
+        return "cp932" if is_japanese else best.encoding
     if len(re.findall(rb"[a-z][\x80-\x90\x95-\x9f][a-z]", sample)) > len(re.findall(rb"[\xc0-\xff]", sample)):
         return "mac_roman"  # where Windows has signs, or letters of few languages
     import py3langid
@@ -321,20 +336,21 @@ def parse_yaml_texts(text: str, where: object) -> Any:
 
 def _check_nodes(node: yaml.Node, most: int = MAX_NODES) -> None:
     """Check the number of values that a node stands for, each alias expanded, and that no name stands twice."""
-    nodes, n_values = [node], 0
+    nodes = [node]
+    n_values = 0
     while nodes:
-        each = nodes.pop()
+        checked = nodes.pop()
         n_values += 1
         if n_values > most:  # also of a value that contains itself
             raise InputError(f"expected at most {most:,} values with aliases expanded, found more.")
-        if isinstance(each, yaml.MappingNode):
+        if isinstance(checked, yaml.MappingNode):
             names: set[str] = set()
-            for name, value in each.value:
+            for name, value in checked.value:
                 nodes += [name, value]
                 if isinstance(name, yaml.ScalarNode) and name.tag != "tag:yaml.org,2002:merge":
                     if name.value in names:
                         line = name.start_mark.line + 1
                         raise InputError(f"expected each name once, found {name.value!r} again in line {line}.")
                     names.add(name.value)
-        elif isinstance(each, yaml.SequenceNode):
-            nodes += each.value
+        elif isinstance(checked, yaml.SequenceNode):
+            nodes += checked.value

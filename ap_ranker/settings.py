@@ -36,7 +36,7 @@ def settings(cls: type[T]) -> type[T]:
         try:
             construct(self, *args, **values)
         except ValidationError as error:
-            raise InputError(sentence(error, [each.name for each in fields(cast(Any, checked))])) from error
+            raise InputError(sentence(error, [field.name for field in fields(cast(Any, checked))])) from error
 
     cast(Any, checked).__init__ = initialize
     return cast(type[T], checked)
@@ -44,22 +44,25 @@ def settings(cls: type[T]) -> type[T]:
 
 def checked_arguments(method: Callable[..., T]) -> Callable[..., T]:
     """A method whose arguments are checked against its annotations, as the fields of `settings` are."""
-    known, checked_call = signature(method), validate_call(config={**STRICT, "defer_build": True})(method)
+    parameters_of = signature(method)
+    checked_call = validate_call(config={**STRICT, "defer_build": True})(method)
 
     @wraps(method)
     def call(self: Any, *args: Any, **values: Any) -> T:
         try:
-            given = known.bind(self, *args, **values).arguments
+            arguments = parameters_of.bind(self, *args, **values).arguments
         except TypeError as error:
-            unknown = did_you_mean(min(values.keys() - known.parameters, default=""), known.parameters)
+            unknown = did_you_mean(min(values.keys() - parameters_of.parameters, default=""), parameters_of.parameters)
             raise TypeError(f"{type(self).__name__}: {error}.{unknown}") from None
-        del given["self"]
+        del arguments["self"]
         try:
-            return checked_call(self, **given)
+            return checked_call(self, **arguments)
         except ValidationError as error:
             name = str(error.errors()[0]["loc"][0])
-            found = f"{one_line(repr(given[name]), 80)}.{yaml_hint(given[name])}"
-            raise InputError(f"Expected {name} as {known.parameters[name].annotation}, found {found}") from error
+            value = f"{one_line(repr(arguments[name]), 80)}.{yaml_hint(arguments[name])}"
+            raise InputError(
+                f"Expected {name} as {parameters_of.parameters[name].annotation}, found {value}"
+            ) from error
 
     return call
 
@@ -85,26 +88,28 @@ def checked(is_valid: Callable[[Any], object], expected: str) -> AfterValidator:
 
 def sentence(error: ValidationError, names: list[str]) -> str:
     """The first finding of pydantic as a sentence; `names` are the known ones."""
-    found = error.errors(include_url=False)[0]
-    loc = [str(part) for part in found["loc"] if not str(part).endswith("]")]
-    if loc and isinstance(found["loc"][0], int) and found["loc"][0] < len(names):  # a positional argument
-        loc[0] = names[found["loc"][0]]
+    fault = error.errors(include_url=False)[0]
+    loc = [str(part) for part in fault["loc"] if not str(part).endswith("]")]
+    if loc and isinstance(fault["loc"][0], int) and fault["loc"][0] < len(names):  # a positional argument
+        loc[0] = names[fault["loc"][0]]
     place = one_line(".".join(loc), 80)
-    if found["type"] == "value_error":  # of a validator of ours, which has said everything
-        return ": ".join(filter(None, (place, str(found["ctx"]["error"]))))
-    if found["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        known = f"expected one of {', '.join(names)}.{did_you_mean(place, names)}"
-        return f"Unknown name {one_line(repr(place), 80)}: {known}"
-    if found["type"] in ("missing", "missing_argument"):
+    if fault["type"] == "value_error":  # of a validator of ours, which has said everything
+        return ": ".join(filter(None, (place, str(fault["ctx"]["error"]))))
+    if fault["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        allowed = f"expected one of {', '.join(names)}.{did_you_mean(place, names)}"
+        return f"Unknown name {one_line(repr(place), 80)}: {allowed}"
+    if fault["type"] in ("missing", "missing_argument"):
         return f"Expected {place}, found none."
-    expected = re.sub(r"^\w+ should ", "", found["msg"])  # such as "Input should be a valid string"
-    finding = f"Expected {place} to {expected}, found {one_line(repr(found['input']), 80)}."
-    if isinstance(found["input"], bool) and found["type"] in ("literal_error", "string_type"):
+    expected = re.sub(r"^\w+ should ", "", fault["msg"])  # such as "Input should be a valid string"
+    finding = f"Expected {place} to {expected}, found {one_line(repr(fault['input']), 80)}."
+    if isinstance(fault["input"], bool) and fault["type"] in ("literal_error", "string_type"):
         return f"{finding} YAML reads no, off, on and yes so: put the word in quotation marks."
-    return finding + yaml_hint(found["input"])
+    return finding + yaml_hint(fault["input"])
 
 
 def yaml_hint(value: object) -> str:
     """Explain why YAML reads a value that looks like a number as text, as a sentence after another."""
     text = isinstance(value, str) and re.fullmatch(r"[+-]?\d+e[+-]?\d+", value, re.IGNORECASE)
-    return f" YAML reads {value} as text: write it with a point, as in 1.0e-4." if text else ""
+    if text:
+        return f" YAML reads {value} as text: write it with a point, as in 1.0e-4."
+    return ""

@@ -34,7 +34,8 @@ class Watched(Generic[T]):
     def now(self) -> T:
         """The content, read again if the file has changed."""
         with self._lock:
-            if (version := file_version(self.path)) != self._version:
+            version = file_version(self.path)
+            if version != self._version:
                 self._version = version
                 try:
                     self._content = self._read(self.path)

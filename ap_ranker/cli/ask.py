@@ -66,7 +66,9 @@ def _print(result: dict[str, Any]) -> None:
         probability = result["probability"]
         console.say("  No answer." if probability is None else f"  No answer (probability {probability:.3f}).")
     for rank, answer in enumerate(result["answers"], start=1):
-        score = "-" if answer["score"] is None else f"{answer['score']:.3f}"
+        score = "-"
+        if answer["score"] is not None:
+            score = f"{answer['score']:.3f}"
         source = Source(**answer["source"]) if "source" in answer else Source()
         console.print(f"  {rank}. {score}  [cyan]{escape(answer['question'] or '')}[/]")
         console.say(indent(answer["answer"], "     "))

@@ -52,7 +52,9 @@ def calibrate(
     from ap_ranker.training.calibrate import calibrate as run
 
     try:
-        precisions = None if precision is None else [float(part) for part in precision.split(",")]
+        precisions = None
+        if precision is not None:
+            precisions = [float(part) for part in precision.split(",")]
     except ValueError as error:
         raise InputError(f"Expected --precision as numbers such as 0.9,0.95; found {precision!r}.") from error
     report = run(checkpoint, precisions=precisions, **vars(data))
@@ -113,7 +115,9 @@ def _print(split: SplitReport, targets: Sequence[str]) -> None:
         for target in targets:
             effect = score["thresholds"][target]
             shares = (effect[share] for share in ("precision", "answered", "rejected"))
-            percents = ["-" if part is None else f"{part:.1%}" for part in shares]
+            percents = []
+            for part in shares:
+                percents.append("-" if part is None else f"{part:.1%}")
             rows.append([name, target, f"{effect['threshold']:.3f}", *percents])
             name = ""
         rows.append(None)

@@ -79,8 +79,8 @@ def _check_documents(path: Path, columns: tuple[str, str] | None, json_file: Pat
     for left in reading.left_out:
         console.say(f"         {left}")
     if json_file:
-        found = {"data": str(path), "passages": len(reading.entries), "files": reading.files}
-        write_json(json_file, found | {"left_out": [vars(left) for left in reading.left_out]})
+        numbers = {"data": str(path), "passages": len(reading.entries), "files": reading.files}
+        write_json(json_file, numbers | {"left_out": [vars(left) for left in reading.left_out]})
 
 
 def warn_of_faults(
@@ -100,7 +100,8 @@ def warn_of_faults(
     if leaks:
         also = f"{sum(leaks.values()):,} questions are also, exactly or nearly, in an earlier split"
         console.warn(f"{also}: measures will be too high.")
-    if others := [f"{kind} {count:,}" for kind, count in faults.items() if kind not in leaks]:
+    others = [f"{kind} {count:,}" for kind, count in faults.items() if kind not in leaks]
+    if others:
         console.warn(f"faults in the data: {', '.join(others)}.")
     if faults:
         console.say(f"  Details: ap-ranker check {data}")
@@ -138,12 +139,12 @@ def doctor(
     with search.of(folder_or_faq).set_up() as setup, errors.status("Examining ..."):
         findings = diagnose(setup)
     if as_json:
-        typer.echo(to_json([asdict(each) for each in findings]))
+        typer.echo(to_json([asdict(finding) for finding in findings]))
         return
-    for each in findings:
-        console.print("[yellow]![/]" if each.advice else "[green]✓[/]", end=" ")
-        console.say(each.found)
-        if each.advice:
-            console.say(f"  → {each.advice}")
-    steps = [each.advice for each in findings if each.advice]
+    for finding in findings:
+        console.print("[yellow]![/]" if finding.advice else "[green]✓[/]", end=" ")
+        console.say(finding.found)
+        if finding.advice:
+            console.say(f"  → {finding.advice}")
+    steps = [finding.advice for finding in findings if finding.advice]
     console.say(f"Next: {steps[0]}" if steps else "Nothing stands in the way. Look at `ap-ranker gaps` now and then.")

@@ -42,10 +42,18 @@ def init(
     entries = read_entries(documents, columns)
     with errors.status("Counting words ..."):
         texts = [entry.text(match) for entry in entries]
-        source, wordings = str(documents), [entry.questions for entry in entries]
-        stored, given = have_questions(entries), reader.given
+        source = str(documents)
+        wordings = [entry.questions for entry in entries]
+        stored = have_questions(entries)
         write_untrained(
-            output, texts, language, source=source, stored=stored, options=given, wordings=wordings, warn_of_cuts=True
+            output,
+            texts,
+            language,
+            source=source,
+            stored=stored,
+            options=reader.given,
+            wordings=wordings,
+            warn_of_cuts=True,
         )
     console.say(
         f"Wrote {output}: ap-transformer, untrained, for {len(entries):,} texts. Search them: "
@@ -62,7 +70,8 @@ def models(name: Annotated[str | None, argument("A model's name; by default, lis
         return
     rows: list[list[str] | None] = []
     for family in dict.fromkeys(spec.family for spec in MODELS.values()):
-        for spec in sorted((spec for spec in MODELS.values() if spec.family == family), key=lambda spec: spec.name):
+        of_family = [spec for spec in MODELS.values() if spec.family == family]
+        for spec in sorted(of_family, key=lambda spec: spec.name):
             names = spec.paper.split(", ")
             authors = f"{names[0].split(' & ')[0]} et al." if len(names) > 2 else names[0]
             rows.append([spec.name, f"{authors} {spec.year}", spec.cached, f"{_parameters(spec):,}", spec.objective])
@@ -84,7 +93,7 @@ def _print_one(spec: ModelSpec) -> None:
         "paper": f"{spec.paper} ({spec.year})",
         "family": spec.family,
         "cached per answer": spec.cached,
-        "attention": f"over the words of {over}" if (over := spec.attention_over) else "none",
+        "attention": f"over the words of {spec.attention_over}" if spec.attention_over else "none",
         "parameters": f"{_parameters(spec):,} at default size, without the word vectors",
         "objective": spec.objective,
     }
@@ -96,11 +105,14 @@ def _print_one(spec: ModelSpec) -> None:
     if not spec.options:
         return
     rows = []
-    for name, each in spec.options.items():
-        rows.append([name, str(each.default), ", ".join(each.choices) or type(each.default).__name__, each.meaning])
+    for name, model_option in spec.options.items():
+        choices = ", ".join(model_option.choices) or type(model_option.default).__name__
+        rows.append([name, str(model_option.default), choices, model_option.meaning])
     console.table(["option", "default", "values", "meaning"], rows)
-    first, each = next(iter(spec.options.items()))
-    console.say(f"Set them in the file of --config:\n  model: {spec.name}\n  options: {{{first}: {each.default}}}")
+    first, model_option = next(iter(spec.options.items()))
+    console.say(
+        f"Set them in the file of --config:\n  model: {spec.name}\n  options: {{{first}: {model_option.default}}}"
+    )
 
 
 def _parameters(spec: ModelSpec) -> int:

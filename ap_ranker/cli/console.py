@@ -70,8 +70,12 @@ class Console(rich.Console):
             if row is None:
                 table.add_section()
             else:
-                table.add_row(*(escape(cell) if isinstance(cell, str) else cell for cell in row))
+                table.add_row(*map(_escaped, row))
         self.print(table)
+
+
+def _escaped(cell: str | Text) -> str | Text:
+    return escape(cell) if isinstance(cell, str) else cell
 
 
 console = Console(quiet=process_number() != 0)  # of several processes, the first one prints
@@ -85,7 +89,8 @@ def describe(parts: Mapping[str, Dataset]) -> None:
         console.say(f"{asked} {len(data.answers):,} ({data.name})")
         for reason, count in data.notes.items():
             console.say(f"  {count:,} {reason}")
-        if without := len(data.questions) - len(data.answerable):
+        without = len(data.questions) - len(data.answerable)
+        if without:
             console.say(f"  {without:,} questions without a right answer left out")
 
 

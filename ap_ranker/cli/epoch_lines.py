@@ -21,8 +21,9 @@ class EpochLines(ProgressCallback):
     def on_evaluate(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         if not state.is_world_process_zero:
             return
-        *earlier, mrr = (entry["eval_MRR"] for entry in state.log_history if "eval_MRR" in entry)
+        history = [entry["eval_MRR"] for entry in state.log_history if "eval_MRR" in entry]
+        mrr = history[-1]
         loss = next((entry["loss"] for entry in reversed(state.log_history) if "loss" in entry), float("nan"))
-        mark = "  best so far" if mrr > max(earlier, default=0.0) else ""
+        mark = "  best so far" if mrr > max(history[:-1], default=0.0) else ""
         line = f"epoch {round(state.epoch or 0):3d}   loss {loss:.4f}   dev MRR {mrr:.3f}{mark}"
         self._console.print(line, highlight=False)

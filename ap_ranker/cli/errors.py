@@ -17,13 +17,16 @@ from rich.markup import escape
 from ap_ranker.cli.console import errors
 from ap_ranker.errors import InputError
 
-USER, BUG, STOPPED = 2, 1, 130
+USER = 2
+BUG = 1
+STOPPED = 130
 """Exit codes."""
 
 TRACEBACK = "AP_RANKER_TRACEBACK"
 """Environment variable; if it is set, the traceback is printed before the message."""
 
-MAX_LINES, MAX_LENGTH = 3, 1_000
+MAX_LINES = 3
+MAX_LENGTH = 1_000
 """Limits of a message; the middle of a longer one is left out, as its end says what to do."""
 
 FULL = "A file cannot be written: the disk is full. Make room, or name another place."
@@ -53,7 +56,8 @@ def report_user_errors() -> Iterator[None]:
 
 def explained(error: Exception) -> tuple[str, int]:
     """The message for an exception, and the exit code."""
-    if message := _user_message(error):
+    message = _user_message(error)
+    if message:
         return message, USER
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
     ours = [frame for frame in frames if {"ap_ranker", "haystack_integrations"} & set(Path(frame.filename).parts)]
@@ -73,7 +77,8 @@ def _user_message(error: Exception) -> str:
         context = getattr(error, "ctx", None)
         commands: list[str] = []  # its own name, and before it that of its group
         while context and context.parent:
-            commands, context = [context.info_name, *commands], context.parent
+            commands = [context.info_name, *commands]
+            context = context.parent
         message = message or ("Name a command" if commands else "Name a command, such as: ap-ranker serve FAQ.csv")
         sentence = message if message.endswith(("?", ".")) else f"{message}."
         return f"{sentence} See {' '.join(['ap-ranker', *commands])} --help."

@@ -113,7 +113,8 @@ def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -
 
 def _rows_of(report: EvaluationReport, name: str, served: PipelineReport | None, kind: str) -> list[list[str] | None]:
     """The rows of the questions of a kind."""
-    bm25, model = (report.means_of(kind, each) for each in (report.bm25_each, report.model_each))
+    bm25 = report.means_of(kind, report.bm25_each)
+    model = report.means_of(kind, report.model_each)
     if bm25 is None or model is None:
         return []
     end = report.shown_kinds[kind]
@@ -125,13 +126,17 @@ def _rows_of(report: EvaluationReport, name: str, served: PipelineReport | None,
     }
     if served is not None:
         measured |= {f"as served ({served.pipeline})": served.means_of(kind)}
-    rows: list[list[str] | None] = [cells(title + end, each.values()) for title, each in measured.items() if each]
+    rows: list[list[str] | None] = [
+        cells(title + end, measures.values()) for title, measures in measured.items() if measures
+    ]
     gains = (model[measure] - value for measure, value in bm25.items())
     return [*rows, cells(f"difference to BM25{end}", gains, "+.3f")]
 
 
 def _print_comparison(comparison: EarlierCheckpoint, report: EvaluationReport) -> None:
-    before, changes, name = comparison.before, comparison.changes, comparison.checkpoint
+    before = comparison.before
+    changes = comparison.changes
+    name = comparison.checkpoint
     compared = {name: (before.model, changes["model"])}
     if changes["fusion"]:
         compared["both scores added"] = (before.fused, changes["fusion"])
@@ -140,7 +145,8 @@ def _print_comparison(comparison: EarlierCheckpoint, report: EvaluationReport) -
         rows += [cells(title, values.values()), cells("difference", gain["difference"].values(), "+.3f")]
         rows += [cells("p-value", gain["p_value"].values(), ".4f"), None]
     console.table(["", *map(numbers, before.model)], rows, f"Compared with {name}")
-    if new := changes["new"]:
+    new = changes["new"]
+    if new:
         gain = new.get("fusion") or new["model"]
         console.say(
             f"On the {new['n_questions']:,} new questions alone: MRR {gain['difference']['MRR']:+.3f}, "

@@ -12,7 +12,8 @@ from ap_ranker.cli.console import console, minute, numbers
 from ap_ranker.cli.options import DATABASE, argument, option
 from ap_ranker.cli.serve import require_server
 
-SHOWN, WIDTH = 200, 60
+SHOWN = 200
+WIDTH = 60
 """Maximum number of rows in the table, and of characters of an answer without a question."""
 
 Place = Annotated[str, DATABASE]
@@ -71,5 +72,5 @@ def delete(
 
     who = {"visit": visit, "address": address, "identity": identity, "sentence": sentence}
     deleted = delete_traces(open_existing(database), **who)
-    found = ", ".join(f"{count:,} {what}" for what, count in deleted.items() if count)
-    console.say(f"Deleted: {found or 'nothing'}.")
+    counts = ", ".join(f"{count:,} {what}" for what, count in deleted.items() if count)
+    console.say(f"Deleted: {counts or 'nothing'}.")

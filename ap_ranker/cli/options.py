@@ -115,8 +115,8 @@ class SearchedOptions:
         """The search, as `ap_ranker.search.setup.set_up` with further arguments."""
         from ap_ranker.search.setup import set_up
 
-        found = {name: getattr(self, name) for name in ("model", "language", "columns", "match")}
-        return set_up(self.documents, wordings=self.wordings or (), **found, **more)
+        own_options = {name: getattr(self, name) for name in ("model", "language", "columns", "match")}
+        return set_up(self.documents, wordings=self.wordings or (), **own_options, **more)
 
     def of(self, documents: Path | None) -> Self:
         """The same with documents that are an argument of the command; InputError if there are others, too."""
@@ -204,8 +204,8 @@ class EncoderOptions:
     def given(self) -> dict[str, Any]:
         """Those that are given, by the names that the model's options have."""
         names = ("encoder", "question_prompt", "answer_prompt")
-        found = {name: getattr(self, name) for name in names} | {"linked": self.link_encoder or None}
-        return {name: value for name, value in found.items() if value is not None}
+        own_options = {name: getattr(self, name) for name in names} | {"linked": self.link_encoder or None}
+        return {name: value for name, value in own_options.items() if value is not None}
 
 
 def takes_groups(command: Callable[..., T]) -> Callable[..., T]:
@@ -215,9 +215,9 @@ def takes_groups(command: Callable[..., T]) -> Callable[..., T]:
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
         group = groups.get(name)
-        found = list(inspect.signature(group).parameters.values()) if group else [parameter]
+        members = list(inspect.signature(group).parameters.values()) if group else [parameter]
         types = get_type_hints(group, include_extras=True) if group else hints
-        parameters += [each.replace(kind=each.KEYWORD_ONLY, annotation=types[each.name]) for each in found]
+        parameters += [member.replace(kind=member.KEYWORD_ONLY, annotation=types[member.name]) for member in members]
 
     @wraps(command)
     def call(**values: Any) -> T:

@@ -50,26 +50,32 @@ def gaps(
     unanswered = find_unanswered(open_existing(place))
     with searched.set_up(overlay=owners_changes(place)) as setup, errors.status("Grouping the questions ..."):
         search, _ = setup.load()
-        entries = setup.documents.entries if setup.documents else None
-        remaining, known = open_questions(unanswered, entries, setup.match, setup.wordings)
-        *_, found = GapFinder(search).find(remaining, known)
+        entries = None
+        if setup.documents:
+            entries = setup.documents.entries
+        remaining, answered = open_questions(unanswered, entries, setup.match, setup.wordings)
+        *_, groups = GapFinder(search).find(remaining, answered)
     known_by_now = f"{len(unanswered) - len(remaining):,} of them in the FAQ by now"
     console.say(f"{len(unanswered):,} different questions without an answer that helped, {known_by_now}.")
     if not unanswered:
         console.say("Questions are logged by serve's --log-questions.")
     if output is not None:
-        write_gaps(found, output)
+        write_gaps(groups, output)
     rows: list[list[str | Text]] = []
-    for gap in found[:SHOWN]:
-        further = f"\n+ {len(gap.questions) - 1} other wordings" if len(gap.questions) > 1 else ""
-        score = "-" if gap.first.score is None else f"{gap.first.score:.3f}"
+    for gap in groups[:SHOWN]:
+        further = ""
+        if len(gap.questions) > 1:
+            further = f"\n+ {len(gap.questions) - 1} other wordings"
+        score = "-"
+        if gap.first.score is not None:
+            score = f"{gap.first.score:.3f}"
         rows.append([str(gap.asked), Text.assemble(gap.first.text, (further, "dim")), gap.first.nearest[:80], score])
-    if found:
+    if groups:
         console.table(["asked", "question", "nearest entry", "its score"], rows)
-    if len(found) > SHOWN:
-        console.say(f"{len(found) - SHOWN:,} smaller groups not shown.")
+    if len(groups) > SHOWN:
+        console.say(f"{len(groups) - SHOWN:,} smaller groups not shown.")
     if output is not None:
-        console.say(f"Wrote {len(found):,} groups into {output}. Fill in answers, and add these rows to the FAQ.")
+        console.say(f"Wrote {len(groups):,} groups into {output}. Fill in answers, and add these rows to the FAQ.")
 
 
 def changes(
@@ -99,14 +105,14 @@ def changes(
     if clear:
         console.say(f"Deleted {clear_changes(website, entries):,} changes, which {faq} has.")
         return
-    known = read_changes(website)
-    changed = apply_changes(entries, known)
+    recorded = read_changes(website)
+    changed = apply_changes(entries, recorded)
     states = dict.fromkeys(changed.undone, "undone") | dict.fromkeys(changed.lapsed, "no longer applies")
-    rows = [
-        [minute(in_utc(change.time)), change.owner, change.action, _described(change), states.get(change.id, "")]
-        for change in known
-        if change.action != Action.undo
-    ]
+    rows = []
+    for change in recorded:
+        if change.action != Action.undo:
+            state = states.get(change.id, "")
+            rows.append([minute(in_utc(change.time)), change.owner, change.action, _described(change), state])
     console.table(["time, UTC", "owner", "change", "entry", ""], rows)
     if changed.lapsed:
         console.say(f"{len(changed.lapsed):,} changes no longer apply: their entries have changed in {faq}.")
@@ -150,7 +156,10 @@ def report(
         ("", numbers(texts["now"]), numbers(texts["before"])), report.summary(), f"{website.place}: {report.days}"
     )
     counts = ("asked", "before", "none")
-    if rows := [[row["question"][:80], *(f"{row[name]:,}" for name in counts)] for row in usage["top"]]:
+    rows = []
+    for row in usage["top"]:
+        rows.append([row["question"][:80], *(f"{row[name]:,}" for name in counts)])
+    if rows:
         columns = (texts["askedTimes"], texts["before"], texts["names"]["none"])
         console.table([texts["top"], *map(numbers, columns)], rows)
     if output is not None:

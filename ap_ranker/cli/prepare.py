@@ -33,16 +33,16 @@ def extract(
     check_output(output, ".csv")  # before the documents are read, which may take minutes
     if output.exists() and not overwrite:
         raise InputError(f"{output}: expected no file there yet, found one. Choose another --output, or --overwrite.")
-    found = find(documents)
-    write_entries(found.faq, output)
-    lines = [f"{count:,} {KINDS[kind]}" for kind, count in found.kinds.most_common()]
-    if found.merged:
-        lines.append(f"{found.merged:,} left out, as another entry has the same question and answer")
-    if found.without:
-        lines.append(f"{found.without:,} files ask no question: serve {documents} searches them, too")
-    for line in [*lines, *found.left_out]:
+    extracted = find(documents)
+    write_entries(extracted.faq, output)
+    lines = [f"{count:,} {KINDS[kind]}" for kind, count in extracted.kinds.most_common()]
+    if extracted.merged:
+        lines.append(f"{extracted.merged:,} left out, as another entry has the same question and answer")
+    if extracted.without:
+        lines.append(f"{extracted.without:,} files ask no question: serve {documents} searches them, too")
+    for line in [*lines, *extracted.left_out]:
         console.say(f"  {line}")
-    console.say(f"Wrote {output}: {len(found.entries):,} questions with answers.")
+    console.say(f"Wrote {output}: {len(extracted.entries):,} questions with answers.")
     if documents.resolve() in output.resolve().parents:
         console.warn(f"a search of {documents} would find each answer twice, as the file is in it.", "Note")
 
@@ -83,15 +83,17 @@ def synonyms(
     from ap_ranker.text.synonyms import read_synonyms
 
     check_language(language)
-    known = read_synonyms(file, language)
+    read_words = read_synonyms(file, language)
     data = read_dataset(questions, "dev", answers=documents, columns=columns)
     data.require_shared_answers("Name questions that a FAQ answers.")
     answerable(data)
-    result = preview(data, known)
+    result = preview(data, read_words)
     rising = sum(after < before for _, before, after in result.moved)
     rows: list[list[str | Text]] = []
     for question, before, after in result.moved[:SHOWN]:
-        ranks = [f"{rank:g}" if isfinite(rank) else "not found" for rank in (before, after)]
+        ranks = []
+        for rank in (before, after):
+            ranks.append(f"{rank:g}" if isfinite(rank) else "not found")
         rows.append([question, ranks[0], Text(ranks[1], "green" if after < before else "red")])
     if rows:
         console.table(["question", "rank before", "after"], rows)

@@ -50,8 +50,8 @@ def retrain(
     open_existing(place)
     settings = {"epochs": epochs, "effort": "quick" if quick else None}
     with searched.set_up(overlay=owners_changes(place)) as setup, ProgressBars() as bars:
-        found = run(setup, settings, precision=precision, callbacks=(EpochLines(console),), on_progress=bars.update)
-    if not found.recommended:
-        console.warn(f"{found.explained()} {live} stays as it was.", "No change")
+        outcome = run(setup, settings, precision=precision, callbacks=(EpochLines(console),), on_progress=bars.update)
+    if not outcome.recommended:
+        console.warn(f"{outcome.explained()} {live} stays as it was.", "No change")
         raise typer.Exit(NO_GAIN)
-    console.say(f"{found.explained()} It is {live} from now on. To go back: ap-ranker retrain --back --model {live}")
+    console.say(f"{outcome.explained()} It is {live} from now on. To go back: ap-ranker retrain --back --model {live}")

@@ -73,7 +73,10 @@ def tune(
     )
     _print_search(result)
     files = {"--dev": dev, "--answers": answers, "--config": output / BEST, "--output": output / "trained"}
-    named = [part for name, value in files.items() if value is not None for part in (name, str(value))]
+    named: list[str] = []
+    for name, value in files.items():
+        if value is not None:
+            named += [name, str(value)]
     console.say(f"The best trial's checkpoint: {output / CHECKPOINT}. To train it again:")
     console.say(shlex.join(["ap-ranker", "train", str(data), *named]))
 
@@ -92,9 +95,13 @@ def _report_trial(trial: FrozenTrial, best: bool) -> None:
 
 def _cells(trial: FrozenTrial) -> list[str]:
     """Its number, counted from 1, its MRR, of a pruned one that of the last epoch, its settings and its time."""
-    values = {name: f"{each:.4g}" if isinstance(each, float) else each for name, each in trial.params.items()}
-    settings = ", ".join(f"{name} {value}" for name, value in values.items())
-    seconds = trial.duration.total_seconds() if trial.duration else 0.0
+    values: list[str] = []
+    for name, value in trial.params.items():
+        values.append(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}")
+    settings = ", ".join(values)
+    seconds = 0.0
+    if trial.duration:
+        seconds = trial.duration.total_seconds()
     return [f"{trial.number + 1}", f"{trial.value or 0.0:.3f}", settings, f"{seconds:.0f} s"]
 
 
@@ -106,8 +113,13 @@ def _print_search(search: Search) -> None:
     bm25 = search.bm25["MRR"]
     ahead = sum((trial.value or 0.0) > bm25 for trial in best)
     rows.insert(ahead, [Text("BM25", "bold"), Text(f"{bm25:.3f}", "bold"), "", ""])
-    number, mrr, time = (numbers(title, no_wrap=True) for title in ("trial", "dev MRR", "time"))
-    console.table([number, mrr, "settings", time], rows)
+    columns: list[Column | str] = [
+        numbers("trial", no_wrap=True),
+        numbers("dev MRR", no_wrap=True),
+        "settings",
+        numbers("time", no_wrap=True),
+    ]
+    console.table(columns, rows)
     console.say(
         f"{len(states)} trials: {states.count('COMPLETE')} complete, {states.count('PRUNED')} pruned, "
         f"{states.count('FAIL')} failed. The settings were chosen on these dev questions, so their MRR is too high: "
@@ -142,7 +154,9 @@ def compare(
     from ap_ranker.training.config import read_training_config
     from ap_ranker.training.peers import check_peers
 
-    named_peers = list(dict.fromkeys(map(str.strip, peers.split(",")))) if peers else []
+    named_peers = []
+    if peers:
+        named_peers = list(dict.fromkeys(map(str.strip, peers.split(","))))
     check_peers(named_peers)
     contenders = Contender.parse_all(models)
     settings = read_training_config(config, {"epochs": epochs, "match": match, "embeddings": embeddings})
@@ -194,7 +208,9 @@ def _rows(comparison: Comparison) -> list[list[str]]:
     """The table's cells: one row per model, BM25 among them by its MRR, and random order last."""
     rows = []
     for result in comparison.results:
-        tests = [f"{result.p_values[name]:.4f}" if name in result.p_values else "" for name in comparison.baselines]
+        tests = []
+        for name in comparison.baselines:
+            tests.append(f"{result.p_values[name]:.4f}" if name in result.p_values else "")
         times = [f"{result.training_seconds:,.0f} s", f"{result.seconds_per_question * 1000:.2f} ms"]
         size = [f"{result.parameters:,}", *times, f"{result.bytes_per_answer:,.0f}"]
         others = [spread(result.kinds[kind]["MRR"]) for kind in _other_kinds(comparison)]
@@ -221,7 +237,9 @@ def _header(comparison: Comparison) -> list[str]:
 
 
 def _notes(comparison: Comparison) -> str:
-    runs = f"mean ± standard deviation of {len(comparison.seeds)} seeds" if len(comparison.seeds) > 1 else "one seed"
+    runs = "one seed"
+    if len(comparison.seeds) > 1:
+        runs = f"mean ± standard deviation of {len(comparison.seeds)} seeds"
     return (
         f"{_asked(comparison)} of {comparison.data}; {runs}. p: paired randomisation test on the "
         "questions' MRR, two-sided, Holm-corrected. Parameters beside the word vectors; time per question with the "

@@ -65,7 +65,11 @@ def train(
 
     if quick and best:
         raise InputError("Expected --quick or --best, found both.")
-    effort = "quick" if quick else "best" if best else None
+    effort = None
+    if quick:
+        effort = "quick"
+    elif best:
+        effort = "best"
     if start is not None and model is None and run.config is None:
         model = read_checkpoint_config(find_checkpoint(start)).model
     about = About(command_line(), licence)
@@ -78,7 +82,9 @@ def train(
     from ap_ranker.ranking.ranker import Ranker, resolve_device
     from ap_ranker.training.train import train
 
-    begin = None if start is None else Ranker.from_pretrained(start, resolve_device(run.device))
+    begin = None
+    if start is not None:
+        begin = Ranker.from_pretrained(start, resolve_device(run.device))
     result = _train(partial(train, start=begin), run, training, development, settings, replace(about, audit=audit))
     if must_beat_bm25 and not result.dev.gain.better:
         raise typer.Exit(NO_GAIN)
@@ -139,12 +145,14 @@ def _train(
             errors.say(f"To go on after the last whole epoch: {command_line()}{'' if run.resume else ' --resume'}")
         raise
     on_dev = result.dev
-    model, bm25, fusion = (
-        on_dev.means_of(on_dev.headline, each) for each in (on_dev.model_each, on_dev.bm25_each, on_dev.fusion_each)
-    )
+    model = on_dev.means_of(on_dev.headline, on_dev.model_each)
+    bm25 = on_dev.means_of(on_dev.headline, on_dev.bm25_each)
+    fusion = on_dev.means_of(on_dev.headline, on_dev.fusion_each)
     assert model is not None
     assert bm25 is not None
-    both = f"both added {fusion['MRR']:.3f}" if fusion else "adding both does not help"
+    both = "adding both does not help"
+    if fusion:
+        both = f"both added {fusion['MRR']:.3f}"
     console.say(
         f"Wrote {run.output}: {settings.model}, epoch {result.best_epoch}, dev MRR {model['MRR']:.3f} "
         f"({on_dev.bm25_name} {bm25['MRR']:.3f}, {both}), {result.seconds:.0f} s of training."
@@ -184,7 +192,9 @@ def distill(
 
     named = run.config is not None and "model" in read_settings(run.config)
     settings, training, development = _read(run, {"model": model or (None if named else DEFAULT_STUDENT)})
-    unlabelled = read_questions(questions, development) if questions else []
+    unlabelled = []
+    if questions:
+        unlabelled = read_questions(questions, development)
 
     from ap_ranker.training.distill import distill
 

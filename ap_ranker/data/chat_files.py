@@ -16,7 +16,7 @@ _ANSWERING = ("assistant", "gpt", "bot", "agent", "model", "chatgpt", "support",
 
 def is_chat(values: list[Any]) -> bool:
     """Whether a list is of messages, each with who wrote it, and somebody who asks among them."""
-    return bool(values) and all(map(_message, values)) and any(_message(each)[0] in _ASKING for each in values)
+    return bool(values) and all(map(_message, values)) and any(_message(message)[0] in _ASKING for message in values)
 
 
 def _message(value: Any) -> tuple[str, str]:
@@ -38,7 +38,8 @@ def turns(messages: list[Any]) -> Iterator[dict[str, Any]]:
     for role, text in map(_message, messages):
         if role in _ASKING and answered:
             yield {"question": "\n".join(asked), "answer": "\n\n".join(answered)}
-            asked, answered = [], []
+            asked = []
+            answered = []
         if role in _ASKING:
             asked.append(text)
         elif role in _ANSWERING and asked:  # a greeting before the first question answers nothing
@@ -50,11 +51,11 @@ def turns(messages: list[Any]) -> Iterator[dict[str, Any]]:
 def is_corpus(value: dict[str, Any]) -> bool:
     """Whether an object holds conversations as lists of texts, as the corpus of ChatterBot does."""
     spoken = value.get("conversations")
-    return (
-        isinstance(spoken, list)
-        and bool(spoken)
-        and all(isinstance(each, list) and each and all(isinstance(text, str) for text in each) for each in spoken)
-    )
+    return isinstance(spoken, list) and bool(spoken) and all(map(_is_exchange, spoken))
+
+
+def _is_exchange(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
 
 
 def corpus_pairs(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -84,7 +85,9 @@ def rasa_intents(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
         examples = str(intent.get("examples") or "").splitlines()
         lines = [_ANNOTATION.sub(r"\1", line.strip().removeprefix("-").strip()) for line in examples]
         said = responses.get(f"utter_{name}") or responses.get(actions.get(name, "")) or []
-        texts = [each["text"] for each in said if isinstance(each, dict) and each.get("text")] if said else []
+        texts = []
+        if said:
+            texts = [example["text"] for example in said if isinstance(example, dict) and example.get("text")]
         yield {"intent": name, "question": [line for line in lines if line], "responses": texts}
 
 

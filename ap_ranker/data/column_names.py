@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 from ap_ranker.text.language_detection import LANGUAGES
@@ -15,7 +16,9 @@ from ap_ranker.text.normal_form import normal_form
 
 def plain(name: str) -> str:
     """A column's name as it is compared: without upper case and marks around it."""
-    return _kept_plain(name) if len(name) <= LONGEST_KEPT else _kept_plain.__wrapped__(name)
+    if len(name) <= LONGEST_KEPT:
+        return _kept_plain(name)
+    return _kept_plain.__wrapped__(name)
 
 
 @lru_cache(maxsize=2**16)  # each name is compared with those of all languages
@@ -26,18 +29,24 @@ def _kept_plain(name: str) -> str:
 
 _NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
-PAIRS: list[list[list[str]]] = [[[*map(plain, words)] for words in pair] for pair in _NAMES["pairs"]]
+PAIRS: list[list[list[str]]] = []
+for _questions, _answers in _NAMES["pairs"]:
+    PAIRS.append([[*map(plain, _questions)], [*map(plain, _answers)]])
 """Names of the columns of questions and answers; a table has one of each side, as a name alone may mean anything."""
 
 
 def find_pair(names: Iterable[str]) -> list[int]:
     """The places of a column of questions and of one of answers, by their names; empty if there are none."""
-    known = [*map(plain, names)]
-    places = ([next((i for i, name in enumerate(known) if name in words), -1) for words in pair] for pair in PAIRS)
-    return next((pair for pair in places if min(pair) >= 0), [])
+    plain_names = [*map(plain, names)]
+    for questions, answers in PAIRS:
+        asked = [place for place, name in enumerate(plain_names) if name in questions]
+        answered = [place for place, name in enumerate(plain_names) if name in answers]
+        if asked and answered:
+            return [asked[0], answered[0]]
+    return []
 
 
-ALONE = frozenset(name for questions, answers in PAIRS for name in (*questions[:2], *answers))
+ALONE = frozenset(chain.from_iterable((*questions[:2], *answers) for questions, answers in PAIRS))
 """Those that are no title where they stand alone, as "FAQ" is."""
 
 CATEGORIES = frozenset(map(plain, _NAMES["categories"]))
@@ -49,7 +58,8 @@ OF_FORMS = frozenset(map(plain, _NAMES["of_forms"]))
 SEVERAL_ANSWERS = frozenset(map(plain, _NAMES["several_answers"]))
 """Names of a list whose texts are answers of their own, not the paragraphs of one."""
 
-TITLES, THEIR_TEXTS = ([*map(plain, words)] for words in _NAMES["titles_that_ask"])
+TITLES = [plain(name) for name in _NAMES["titles_that_ask"][0]]
+THEIR_TEXTS = [plain(name) for name in _NAMES["titles_that_ask"][1]]
 """Names of columns that hold questions and answers if most titles ask."""
 
 FURTHER_WORDINGS = frozenset(map(plain, _NAMES["wordings"]))
@@ -91,7 +101,7 @@ def base_name(name: str) -> str:
     return split_language(name)[0]
 
 
-_ROLES = frozenset(name for pair in PAIRS for names in pair for name in names) | CATEGORIES
+_ROLES = CATEGORIES.union(*chain.from_iterable(PAIRS))
 _WORDINGS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
 
 
@@ -111,6 +121,7 @@ def is_category(name: str) -> bool:
 
 def named_pair(names: Sequence[str], columns: tuple[str, str], *, some: bool = False) -> bool:
     """Whether both of `columns`, or `some` of them, are among names, but for case and marks around them."""
-    known = {*map(plain, names)}
+    plain_names = {*map(plain, names)}
     wanted = [{plain(column), plain(base_name(column))} for column in columns]
-    return (any if some else all)(known & each for each in wanted)
+    is_there = [not plain_names.isdisjoint(forms) for forms in wanted]
+    return any(is_there) if some else all(is_there)

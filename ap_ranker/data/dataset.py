@@ -31,7 +31,9 @@ class Answer:
 
 def without_question(text: str, wordings: Sequence[str]) -> str:
     """A text to match without the stored question above its answer, the first of the wordings."""
-    return text.removeprefix(f"{wordings[0]}\n") if wordings else text
+    if wordings:
+        return text.removeprefix(f"{wordings[0]}\n")
+    return text
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,24 @@ class Dataset:
         return self.answers_file != "" and self.answers_file == self.name
 
     @property
+    def question_texts(self) -> list[str]:
+        """The texts of all questions."""
+        return [question.text for question in self.questions]
+
+    @property
+    def answer_texts(self) -> list[str]:
+        """The texts of all answers."""
+        return [answer.text for answer in self.answers]
+
+    @property
+    def wordings(self) -> set[str]:
+        """The known wordings of all answers."""
+        wordings: set[str] = set()
+        for answer in self.answers:
+            wordings.update(answer.wordings)
+        return wordings
+
+    @property
     def answerable(self) -> list[Question]:
         """The questions that have a right answer."""
         return [question for question in self.questions if question.positives]
@@ -101,7 +121,10 @@ class Dataset:
     @property
     def questions_per_answer(self) -> float:
         """Mean number of questions of an answer, over the answers that are right for any; 0 without questions."""
-        return self.pairs / max(1, len({row for question in self.questions for row in question.positives}))
+        right_rows: set[int] = set()
+        for question in self.questions:
+            right_rows.update(question.positives)
+        return self.pairs / max(1, len(right_rows))
 
     def require_shared_answers(self, advice: str) -> None:
         """Refuse (InputError) candidates that were judged for each question: other answers are unknown, not wrong."""
@@ -114,16 +137,17 @@ class Dataset:
 
 def answerable(dataset: Dataset) -> list[Question]:
     """The questions that have a right answer; raises `InputError` if there are none."""
-    if questions := dataset.answerable:
+    questions = dataset.answerable
+    if questions:
         return questions
-    best = dataset.classes[-1] if len(dataset.classes) > 2 else "1"
-    advice = (
-        f"as no label is {best}. Label the right answers {best}, or check which column holds the labels."
-        if dataset.judged
-        else "as none names an answer. Name right ones in answer_ids, without answerable: no."
-    )
-    found = f"found none among {len(dataset.questions):,}, {advice}"
-    raise InputError(f"{dataset.name}: expected questions with a right answer, {found}")
+    best = "1"
+    if len(dataset.classes) > 2:
+        best = dataset.classes[-1]
+    advice = "as none names an answer. Name right ones in answer_ids, without answerable: no."
+    if dataset.judged:
+        advice = f"as no label is {best}. Label the right answers {best}, or check which column holds the labels."
+    total = f"{len(dataset.questions):,}"
+    raise InputError(f"{dataset.name}: expected questions with a right answer, found none among {total}, {advice}")
 
 
 def sample_questions(dataset: Dataset, size: int, seed: int) -> Dataset:
@@ -145,10 +169,14 @@ def leave_one_out(data: Dataset) -> Dataset:
     """
     import numpy as np  # the command line imports this module before it knows what to do
 
-    stored = {text for answer in data.answers for text in answer.wordings[:1]}
-    further = dict.fromkeys(text for answer in data.answers for text in answer.wordings[1:])
-    known = [text for text in further if text not in stored]
-    drawn = [known[place] for place in np.sort(np.random.default_rng(0).permutation(len(known))[:MOST_QUESTIONS])]
+    stored: set[str] = set()
+    further: dict[str, None] = {}
+    for answer in data.answers:
+        stored.update(answer.wordings[:1])
+        further.update(dict.fromkeys(answer.wordings[1:]))
+    askable = [text for text in further if text not in stored]
+    places = np.random.default_rng(0).permutation(len(askable))[:MOST_QUESTIONS]
+    drawn = [askable[place] for place in np.sort(places)]
     rows: dict[str, list[int]] = {text: [] for text in drawn}
     for row, answer in enumerate(data.answers):
         for text in rows.keys() & set(answer.wordings):

@@ -50,11 +50,16 @@ def _encoded(value: Any) -> Any:
     if isinstance(value, list):
         return list(map(_encoded, value))
     if isinstance(value, dict):
-        plain = {key: _encoded(one) for key, one in value.items() if type(key) is str and key != _TYPE}
-        others = [[_encoded(key), _encoded(one)] for key, one in value.items() if type(key) is not str or key == _TYPE]
-        return plain | {_TYPE: ["dict", others]} if others else plain
-    for kind, (known, encode, _) in _KINDS.items():
-        if isinstance(value, known):
+        plain = {key: _encoded(inner) for key, inner in value.items() if type(key) is str and key != _TYPE}
+        others = []
+        for key, inner in value.items():
+            if type(key) is not str or key == _TYPE:
+                others.append([_encoded(key), _encoded(inner)])
+        if others:
+            return plain | {_TYPE: ["dict", others]}
+        return plain
+    for kind, (types, encode, _) in _KINDS.items():
+        if isinstance(value, types):
             return {_TYPE: [kind, _encoded(encode(value))]}
     return value
 
@@ -63,4 +68,6 @@ def _decoded(value: dict[str, Any]) -> Any:
     if _TYPE not in value:
         return value
     kind, content = value.pop(_TYPE)
-    return value | dict(map(tuple, content)) if kind == "dict" else _KINDS[kind][2](content)
+    if kind == "dict":
+        return value | dict(map(tuple, content))
+    return _KINDS[kind][2](content)

@@ -40,7 +40,9 @@ def read_spreadsheet(content: bytes, path: Path, chosen: Columns = None) -> Iter
     columns = dict.fromkeys(chain.from_iterable(names[name] for name in read))
     if len(names) > 1:
         others = ", ".join(name for name in names if name not in read)
-        without = f"; left out, as they have other columns: {others}" if others else ""
+        without = ""
+        if others:
+            without = f"; left out, as they have other columns: {others}"
         logger.info("%s: sheets that are read: %s%s.", path, ", ".join(read), without)
     for name in read:
         rows = named_rows(sheets[name], f"{path}, sheet {name!r}", "row", chosen=chosen)
@@ -53,22 +55,31 @@ def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
 
     with open_file(path) as file:
         content = file.read()
-    found = found_instead(content, path) or "a damaged one, or one with a password"
-    with library_errors(f"{path}: expected a spreadsheet without a password, found {found}"):
+    other_kind = found_instead(content, path) or "a damaged one, or one with a password"
+    with library_errors(f"{path}: expected a spreadsheet without a password, found {other_kind}"):
         book = CalamineWorkbook.from_filelike(io.BytesIO(content))
-        shown = [each.name for each in book.sheets_metadata if each.visible == SheetVisibleEnum.Visible]
+        sheets = book.sheets_metadata
+        visible = [metadata.name for metadata in sheets if metadata.visible == SheetVisibleEnum.Visible]
         cells = {}
-        for name in shown:
+        for name in visible:
             sheet = book.get_sheet_by_name(name)
             cells[name] = rows = sheet.to_python(skip_empty_area=False)
             for (top, left), (bottom, _) in sheet.merged_cell_ranges or ():
                 for row in filter(texts, rows[top + 1 : bottom + 1]):  # a text beside several rows is that of each
                     row[left : left + 1] = rows[top][left : left + 1]
-    check_growth(path, sum(len(row) for rows in cells.values() for row in rows), len(content))
-    return [(name, [list(map(_shown, row)) for row in rows]) for name, rows in cells.items()]
+    n_cells = sum(map(len, chain.from_iterable(cells.values())))
+    check_growth(path, n_cells, len(content))
+    shown_cells: list[tuple[str, list[list[Any]]]] = []
+    for name, rows in cells.items():
+        shown_cells.append((name, [list(map(_shown, row)) for row in rows]))
+    return shown_cells
 
 
 def _shown(cell: Any) -> Any:
     """A cell as it is shown: whole numbers without a decimal point, dates without the time if it is midnight."""
     whole = isinstance(cell, float) and cell.is_integer()
-    return int(cell) if whole else cell if isinstance(cell, (str, int, float)) else str(cell).removesuffix(" 00:00:00")
+    if whole:
+        return int(cell)
+    if isinstance(cell, (str, int, float)):
+        return cell
+    return str(cell).removesuffix(" 00:00:00")

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 
 from ap_ranker.data.html_cells import as_cell, shown_text
@@ -52,14 +53,17 @@ class Entry:
     def of(cls, row: Row) -> Entry:
         """The entry of a row, which must have an answer."""
         other = {name: value for name, value in row.fields.items() if name not in ("question", "answer")}
-        cells = [other.pop(name) for name in list(other) if WORDING_COLUMNS.fullmatch(name)]
-        wordings = dict.fromkeys(shown_text(stripped(line)) for cell in cells for line in cell.splitlines())
+        wordings: dict[str, None] = {}
+        for name in list(other):
+            if WORDING_COLUMNS.fullmatch(name):
+                lines = other.pop(name).splitlines()
+                wordings.update(dict.fromkeys(shown_text(stripped(line)) for line in lines))
         return cls(
             shown_text(row.get("question")),
             shown_text(row.need("answer")),
-            other,
-            row.place,
-            tuple(filter(None, wordings)),
+            other=other,
+            place=row.place,
+            wordings=tuple(filter(None, wordings)),
         )
 
     @property
@@ -95,7 +99,9 @@ def read_finished(path: Path, columns: Columns = None) -> tuple[list[Entry], lis
     """The entries of a FAQ, as `read_faq`, and the rows that are left out, since they have no answer."""
     table = read_named_table(path, columns)
     if "answer" not in table.columns:
-        advice = f"Name yours: {OPTION}." if len(table.columns) > 1 else "Write the answers into one."
+        advice = "Write the answers into one."
+        if len(table.columns) > 1:
+            advice = f"Name yours: {OPTION}."
         raise InputError(f"{path}: expected a column 'answer' (and 'question'), found {table.header}. {advice}")
     entries, left_out = finished(table)
     if not entries:
@@ -111,7 +117,7 @@ def finished(table: Table) -> tuple[list[Entry], list[LeftOut]]:
         if row.get("answer"):
             entries.append(Entry.of(row))
         else:
-            text = row.get("question") or next((text for name in row.fields if (text := row.get(name))), "")
+            text = row.get("question") or next(filter(None, map(row.get, row.fields)), "")
             left_out.append(LeftOut(row.place, f"it has no answer ({one_line(repr(text), 60)})."))
     return entries, left_out
 
@@ -130,17 +136,18 @@ writes a short file anew sees all of it."""
 
 def gone_entries(before: Sequence[Entry], after: Sequence[Entry]) -> list[Entry]:
     """The entries of a file of which a new version has neither the question nor the answer, if these are too many."""
-    questions = {question_key(text) for entry in after for text in entry.questions} - {""}
+    questions = set(map(question_key, chain.from_iterable(entry.questions for entry in after))) - {""}
     answers = {normalized(entry.answer) for entry in after}
-    gone = [
-        entry
-        for entry in before
-        if question_key(entry.question) not in questions and normalized(entry.answer) not in answers
-    ]
+    gone = []
+    for entry in before:
+        if question_key(entry.question) not in questions and normalized(entry.answer) not in answers:
+            gone.append(entry)
     is_short = len(before) < SHORT
     share = SHORT_SHARE if is_short else SHARE_GONE
     is_share = len(gone) > max(FEW_GONE, share * len(before)) and not (is_short and len(after) >= len(before))
-    return gone if is_share or len(gone) >= MOST_GONE else []
+    if is_share or len(gone) >= MOST_GONE:
+        return gone
+    return []
 
 
 def why_kept(gone: Sequence[Entry], before: Sequence[Entry]) -> str:
@@ -160,7 +167,8 @@ def log_left_out(path: Path, left_out: Sequence[LeftOut]) -> None:
     """Log what was left out of a file or folder."""
     for left in left_out[:SHOWN]:
         logger.warning("%s", left)
-    if (more := len(left_out) - SHOWN) > 0:
+    more = len(left_out) - SHOWN
+    if more > 0:
         logger.warning("%s more left out. List them: ap-ranker check %s", f"{more:,}", path)
 
 
@@ -169,7 +177,7 @@ def write_entries(entries: Sequence[Entry], path: Path, *, private: bool = False
 
     Only its user can read a `private` one: wordings may be what visitors said.
     """
-    others = list(dict.fromkeys(name for entry in entries for name in entry.other))
+    others = list(dict.fromkeys(chain.from_iterable(entry.other for entry in entries)))
     rows = []
     for entry in entries:
         lines = (" ".join(wording.split()) for wording in entry.wordings)  # no other sign ends a line

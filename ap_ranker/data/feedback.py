@@ -24,17 +24,14 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     rows = read_feedback(path)
     training.require_shared_answers(f"Append the lines of {path}, which has the same columns, instead.")
     row_of = {answer.text: i for i, answer in enumerate(training.answers)}
-    held_out = near_any(
-        {shown_text(row.need("question")) for row in rows}, {question.text for question in dev.questions}
-    )
+    held_out = near_any({shown_text(row.need("question")) for row in rows}, set(dev.question_texts))
     votes: Counter[tuple[str, int]] = Counter()
     notes: Counter[str] = Counter()
     for row in rows:
         question = shown_text(row.need("question"))
         forms = [
-            text
-            for as_read in (shown_text, str)  # earlier releases wrote texts that look like HTML as they are
-            for text in _forms(as_read(row.need("answer")), as_read(row.get("stored_question")))
+            *_forms(shown_text(row.need("answer")), shown_text(row.get("stored_question"))),
+            *_forms(row.need("answer"), row.get("stored_question")),  # earlier releases kept texts that look like HTML
         ]
         answer = next((row_of[text] for text in forms if text in row_of), None)
         if answer is None:

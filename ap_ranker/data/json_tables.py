@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ Fields = dict[str, Any]
 
 def read_jsonl(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
     """Read one object a line; errors as `read_table`."""
-    known: dict[str, None] = {}
+    columns_so_far: dict[str, None] = {}
     is_pair = False
     for i, line in enumerate(decode(content, path).split("\n"), start=1):
         if not line.strip():
@@ -35,11 +36,12 @@ def read_jsonl(content: bytes, path: Path, columns: Columns = None) -> Iterator[
             rows = list(_Walk(columns).rows(record, {})) or [_flat(record)]
         for fields in rows:
             check_columns(list(fields), place)
-            if not known:
-                known, is_pair = dict.fromkeys(fields), _has_pair(fields, columns)
-            if not is_pair and (missing := ", ".join(sorted(known.keys() - fields.keys()))):
+            if not columns_so_far:
+                columns_so_far = dict.fromkeys(fields)
+                is_pair = _has_pair(fields, columns)
+            if not is_pair and (missing := ", ".join(sorted(columns_so_far.keys() - fields.keys()))):
                 raise InputError(f"{place}: expected the fields of the first line, found none of {missing}.")
-            yield row_of({name: fields.get(name) for name in dict.fromkeys((*known, *fields))}, place)
+            yield row_of({name: fields.get(name) for name in dict.fromkeys((*columns_so_far, *fields))}, place)
 
 
 def read_json(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
@@ -72,11 +74,15 @@ def rows_in_record(record: Fields, columns: Columns) -> list[Fields]:
 def _rows_in(value: Any, path: Path, columns: Columns) -> Iterator[Row]:
     with told_at(path):
         records = list(_Walk(columns).rows(value, {})) or list(_objects(value, {}))
-    names = dict.fromkeys(name for record in records for name in record)
+    names = dict.fromkeys(chain.from_iterable(records))
     for i, record in enumerate(records, start=1):
         check_columns(list(record), f"{path}, entry {i}")
-    values = ({name: record.get(name) for name in names} for record in records)
-    yield from rows_of(((f"{path}, entry {i}", each) for i, each in enumerate(values, start=1)), path)
+
+    def complete_entries() -> Iterator[tuple[str, Fields]]:
+        for i, record in enumerate(records, start=1):
+            yield f"{path}, entry {i}", {name: record.get(name) for name in names}
+
+    yield from rows_of(complete_entries(), path)
 
 
 def _is_lines(text: str) -> bool:
@@ -110,15 +116,15 @@ class _Walk:
         if self._columns is None and is_chat(values):
             yield from (around | turn for turn in turns(values))
             return
-        found = [list(self.rows(each, around)) for each in values]
-        names = next((self._pair(rows[0]) for rows in found if rows), ())
-        for each, rows in zip(values, found, strict=True):
+        rows_of_values = [list(self.rows(inner, around)) for inner in values]
+        names = next((self._pair(rows[0]) for rows in rows_of_values if rows), ())
+        for inner, rows in zip(values, rows_of_values, strict=True):
             if rows:
                 yield from rows
-            elif names and isinstance(each, dict):  # unfinished, as others of the list are rows
-                yield around | self._split(each)[0]
-            elif names and is_single(each) and each not in (None, ""):
-                yield around | {names[0]: each}
+            elif names and isinstance(inner, dict):  # unfinished, as others of the list are rows
+                yield around | self._split(inner)[0]
+            elif names and is_single(inner) and inner not in (None, ""):
+                yield around | {names[0]: inner}
 
     def _rows_of_object(self, value: Fields, around: Fields) -> Iterator[Fields]:
         if is_rasa(value):
@@ -135,37 +141,37 @@ class _Walk:
         if self._holds_pair(whole):
             yield whole
             inner_around = {name: text for name, text in whole.items() if not has_role(name, self._columns)}
-            for each in nested.values():
-                yield from (row for row in self.rows(each, inner_around) if self._holds_pair(row))
+            for inner in nested.values():
+                yield from (row for row in self.rows(inner, inner_around) if self._holds_pair(row))
             return
-        found = {name: list(self.rows(each, whole)) for name, each in nested.items()}
-        names = next((self._pair(rows[0]) for rows in found.values() if rows), ())
-        for name, rows in found.items():
-            each = nested[name]
+        rows_of_fields = {name: list(self.rows(inner, whole)) for name, inner in nested.items()}
+        names = next((self._pair(rows[0]) for rows in rows_of_fields.values() if rows), ())
+        for name, rows in rows_of_fields.items():
+            inner = nested[name]
             yield from rows
-            if not rows and names and isinstance(each, dict):
-                fields = self._split(each)[0]
-                if any(fields.get(one) for one in names):  # unfinished, as others beside it are rows
+            if not rows and names and isinstance(inner, dict):
+                fields = self._split(inner)[0]
+                if any(fields.get(column) for column in names):  # unfinished, as others beside it are rows
                     yield whole | fields
 
     def _split(self, value: Fields) -> tuple[Fields, Fields]:
         """The fields of an object that are texts, and those that are objects of their own."""
         own: Fields = {}
         nested: Fields = {}
-        for name, each in value.items():
-            is_plain = is_single(each) or (isinstance(each, list) and all(map(is_single, each)))
-            texts = each if is_plain else None
-            may_be_text = not (is_category(name) and not _is_flat(each)) and not (
-                isinstance(each, list) and is_chat(each)
+        for name, inner in value.items():
+            is_plain = is_single(inner) or (isinstance(inner, list) and all(map(is_single, inner)))
+            texts = inner if is_plain else None
+            may_be_text = not (is_category(name) and not _is_flat(inner)) and not (
+                isinstance(inner, list) and is_chat(inner)
             )
             if texts is None and has_role(name, self._columns) and may_be_text:
-                texts = texts_of(each)
+                texts = texts_of(inner)
             if isinstance(texts, dict):
                 own |= {f"{name}.{language}": text for language, text in texts.items()}
             elif is_plain or texts is not None:
                 own[name] = texts
             else:
-                nested[name] = each
+                nested[name] = inner
         return own, nested
 
     def _holds_pair(self, fields: Fields) -> bool:
@@ -176,7 +182,7 @@ class _Walk:
         names = list(fields)
         if self._columns is not None:
             return self._columns
-        return tuple(names[place] for place in find_pair([base_name(name) for name in names]))
+        return tuple(names[place] for place in find_pair(map(base_name, names)))
 
 
 def _is_flat(value: Any) -> bool:
@@ -194,7 +200,7 @@ def _flat(record: Fields) -> Fields:
     flat: Fields = {}
     for name, value in record.items():
         if isinstance(value, dict) and value and all(map(is_single, value.values())):
-            flat |= {f"{name}.{inner}": each for inner, each in value.items()}
+            flat |= {f"{name}.{inner}": inner_value for inner, inner_value in value.items()}
         else:
             flat[name] = value
     return flat
@@ -203,17 +209,24 @@ def _flat(record: Fields) -> Fields:
 def _objects(value: Any, around: Fields) -> Iterator[Fields]:
     """The innermost objects of a value without questions and answers that are known; each has those around it."""
     if isinstance(value, dict):
-        value = {name: _as_text(name, each) for name, each in value.items() if each != {}}
-        inner = [each for each in value.values() if isinstance(each, dict) or _is_table(each)]
-        around = around | {name: each for name, each in value.items() if not any(each is one for one in inner)}
+        inner: list[Any] = []
+        around = dict(around)
+        for name, field in value.items():
+            if field == {}:
+                continue
+            text = _as_text(name, field)
+            if isinstance(text, dict) or _is_table(text):
+                inner.append(text)
+            else:
+                around[name] = text
         if not inner:
             yield around
             return
         value = inner
     if not isinstance(value, list):
         raise InputError(f"expected {ARRAY}, found {type(value).__name__}.")
-    for each in value:
-        yield from _objects(each, around)
+    for entry in value:
+        yield from _objects(entry, around)
 
 
 def _as_text(name: str, value: Any) -> Any:
@@ -226,7 +239,7 @@ def _as_text(name: str, value: Any) -> Any:
 
 
 def _is_table(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
 
 
 def _loads(text: str) -> Any:

@@ -39,7 +39,8 @@ def texts_of(value: Any) -> Any:
     """The text, the list of texts or the texts by language that a value stands for; `None` if it is none of these."""
     if is_single(value):
         return "" if value is None else value
-    if (text := rich_text(value)) is not None:
+    text = rich_text(value)
+    if text is not None:
         return text
     if isinstance(value, list):
         return _list_of_texts(value)
@@ -49,8 +50,10 @@ def texts_of(value: Any) -> Any:
 
 
 def _texts_by_language(value: dict[str, Any]) -> dict[str, Any] | None:
-    texts = {name: texts_of(each) for name, each in value.items()}
-    is_whole = all(each is not None and not isinstance(each, dict) for each in texts.values())
+    texts = {name: texts_of(inner) for name, inner in value.items()}
+    is_whole = all(
+        texts_of_name is not None and not isinstance(texts_of_name, dict) for texts_of_name in texts.values()
+    )
     return texts if is_whole else None
 
 
@@ -65,11 +68,17 @@ def _wrapped_text(value: dict[str, Any]) -> Any:
 
 
 def _list_of_texts(values: list[Any]) -> list[Any] | None:
-    if any(isinstance(each, list) for each in values):
+    if any(isinstance(entry, list) for entry in values):
         return None
-    texts = [texts_of(each) for each in values]
-    texts = [each[0] if isinstance(each, list) and len(each) == 1 else each for each in texts]
-    return texts if all(is_single(each) and each is not None for each in texts) else None
+    texts: list[Any] = []
+    for value in values:
+        text = texts_of(value)
+        if isinstance(text, list) and len(text) == 1:
+            text = text[0]
+        if text is None or not is_single(text):
+            return None
+        texts.append(text)
+    return texts
 
 
 def rich_text(value: Any) -> str | None:
@@ -82,7 +91,7 @@ def rich_text(value: Any) -> str | None:
 
 def _is_of_editor(value: Any) -> bool:
     if isinstance(value, list):
-        return bool(value) and all(isinstance(each, dict) and _is_of_editor(each) for each in value)
+        return bool(value) and all(isinstance(block, dict) and _is_of_editor(block) for block in value)
     if not isinstance(value, dict):
         return False
     if "plain_text" in value:  # Notion
@@ -96,8 +105,8 @@ def _is_of_editor(value: Any) -> bool:
 def _pieces(value: Any) -> Iterator[str]:
     """The texts within a value, with the end of a line behind each block."""
     if isinstance(value, list):
-        for each in value:
-            yield from _pieces(each)
+        for block in value:
+            yield from _pieces(block)
     elif isinstance(value, dict):
         text = next((value[name] for name in ("text", "plain_text", "value") if isinstance(value.get(name), str)), "")
         yield text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +28,22 @@ def read_parquet(content: bytes, path: Path, columns: Columns = None) -> Iterato
         f"{path}: expected a Parquet file", (pyarrow.ArrowException, OSError, OverflowError, UnicodeDecodeError)
     ):
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
-        check_columns(names := file.schema_arrow.names, path)
+        names = file.schema_arrow.names
+        check_columns(names, path)
         groups = range(file.metadata.num_row_groups)
         check_growth(path, sum(file.metadata.row_group(group).total_byte_size for group in groups))
-        batches = ({name: _values(batch[name], name, path) for name in names} for batch in file.iter_batches(_AT_ONCE))
-        rows = enumerate(chain.from_iterable(zip(*batch.values(), strict=True) for batch in batches), start=1)
-        records = ((f"{path}, row {i}", dict(zip(names, values, strict=True))) for i, values in rows)
-        yield from rows_of(((place, row) for place, record in records for row in _flat(record, place, columns)), path)
+
+        def flat_rows() -> Iterator[tuple[str, dict[str, Any]]]:
+            number = 0
+            for batch in file.iter_batches(_AT_ONCE):
+                values_of_columns = [_values(batch[name], name, path) for name in names]
+                for values in zip(*values_of_columns, strict=True):
+                    number += 1
+                    place = f"{path}, row {number}"
+                    for row in _flat(dict(zip(names, values, strict=True)), place, columns):
+                        yield place, row
+
+        yield from rows_of(flat_rows(), path)
 
 
 def _flat(record: dict[str, Any], place: str, columns: Columns) -> list[dict[str, Any]]:
@@ -43,13 +51,14 @@ def _flat(record: dict[str, Any], place: str, columns: Columns) -> list[dict[str
     nested = [name for name, value in record.items() if isinstance(value, dict) or _holds_objects(value)]
     if not nested:
         return [record]
-    if rows := rows_in_record(record, columns):
+    rows = rows_in_record(record, columns)
+    if rows:
         return rows
     raise InputError(f"{place}: expected texts, numbers or lists of them in column {nested[0]!r}, found objects.")
 
 
 def _holds_objects(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(each, (dict, list)) for each in value)
+    return isinstance(value, list) and any(isinstance(entry, (dict, list)) for entry in value)
 
 
 def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:

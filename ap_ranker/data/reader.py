@@ -18,7 +18,7 @@ from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, read_faq
 from ap_ranker.data.html_cells import shown_text
 from ap_ranker.data.rows import Row
-from ap_ranker.data.tables import OPTION, PAIR, Table, is_table, read_columns, read_named_table
+from ap_ranker.data.tables import OPTION, Table, is_table, read_columns, read_named_table
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.text.reading import normalized, question_key
 
@@ -96,7 +96,9 @@ def read_dataset(
         return read_pairs(table)
     else:
         data = _pairs_among(table, answers, match, columns)
-    return _with_stored_questions(data) if split == "train" else data
+    if split == "train":
+        return _with_stored_questions(data)
+    return data
 
 
 def find_layout(table: Table) -> Layout:
@@ -105,7 +107,9 @@ def find_layout(table: Table) -> Layout:
     if {"question", "answer_ids"} <= columns:
         return Layout.by_id
     if {"question", "answer"} <= columns:
-        return Layout.judged if "label" in columns else Layout.pairs
+        if "label" in columns:
+            return Layout.judged
+        return Layout.pairs
     raise InputError(
         f"{table.path}: expected the columns (a) question, answer; (b) question, answer, label; or (c) qid, question, "
         f"answer_ids beside a file of answers with aid, answer; found {table.header}. If two of these hold questions "
@@ -115,7 +119,8 @@ def find_layout(table: Table) -> Layout:
 
 def find_answers(questions: Path) -> Path:
     """The file of answers beside a file of questions; raises `InputError` if there is none."""
-    if answers := _first_table(questions.parent, "answers*"):
+    answers = _first_table(questions.parent, "answers*")
+    if answers:
         return answers
     raise InputError(
         f"{questions}: its answer_ids need a file of answers (aid, answer): found no answers.* in "
@@ -135,13 +140,16 @@ def find_split(folder: Path, split: str) -> Path | None:
 
 def _first_table(folder: Path, *patterns: str) -> Path | None:
     """The table whose name fits the first of these patterns that any fits; of several, that with the shortest name."""
-    tables = (sorted(filter(is_table, folder.glob(each)), key=lambda file: (len(file.name), file)) for each in patterns)
-    return next(chain.from_iterable(tables), None)
+    for pattern in patterns:
+        tables = list(filter(is_table, folder.glob(pattern)))
+        if tables:
+            return min(tables, key=lambda file: (len(file.name), file))
+    return None
 
 
 def missing_split(folder: Path, *splits: str) -> InputError:
     """What to raise where a folder has a file of questions for none of these splits."""
-    names = ", ".join(f"{name}.*" for split in splits for name in SPLITS[split])
+    names = ", ".join(f"{name}.*" for name in chain.from_iterable(SPLITS[split] for split in splits))
     present = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
     return InputError(f"{folder}: expected a file {names} with questions, found {present}.")
 
@@ -177,7 +185,7 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
     wordings are compared.
     """
     entries = _read(faq, columns)
-    asked = {question_key(question) for row in table.rows for question in _asked(row)}
+    asked = set(map(question_key, chain.from_iterable(map(_asked, table.rows))))
     entries_of: defaultdict[str, list[int]] = defaultdict(list)
     for i, entry in enumerate(entries):
         for form in {normalized(text) for text in (entry.answer, entry.text(Match.both), entry.text(match))}:
@@ -185,7 +193,8 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
     positives: defaultdict[str, dict[int, None]] = defaultdict(dict)
     missing: list[str] = []
     for row in table.rows:
-        if right := entries_of.get(normalized(shown_text(row.need("answer")))):
+        right = entries_of.get(normalized(shown_text(row.need("answer"))))
+        if right:
             for question in _asked(row):
                 positives[question] |= dict.fromkeys(right)
         else:
@@ -238,7 +247,8 @@ def _judged(table: Table) -> Dataset:
     judged: defaultdict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     notes: Counter[str] = Counter()
     for row in table.rows:
-        text, answer = (shown_text(row.need(column)) for column in PAIR)
+        text = shown_text(row.need("question"))
+        answer = shown_text(row.need("answer"))
         label = read_label(row, classes)
         key = row.need("qid") if has_id else text
         texts.setdefault(key, text)
@@ -254,7 +264,9 @@ def _judged(table: Table) -> Dataset:
     for i, (key, candidates) in enumerate(judged.items()):
         rows, labels = zip(*candidates.values(), strict=True)
         positives = tuple(row for row, label in candidates.values() if label == len(classes) - 1)
-        questions.append(Question(key if has_id else str(i), texts[key], positives, rows, labels))
+        questions.append(
+            Question(key if has_id else str(i), texts[key], positives=positives, candidates=rows, labels=labels)
+        )
     return Dataset(str(table.path), answers, questions, judged=True, classes=classes, notes=notes)
 
 
@@ -280,7 +292,8 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
     position: dict[str, int] = {}
     texts: list[Answer] = []
     for row in answers.rows:
-        aid, entry = _new(row, "aid", row.need("aid"), position), Entry.of(row)
+        aid = _new(row, "aid", row.need("aid"), position)
+        entry = Entry.of(row)
         position[aid] = len(texts)
         texts.append(Answer(aid, entry.text(match), entry.questions, entry.answer))
     candidates: dict[str, tuple[int, ...]] = {}
@@ -291,30 +304,35 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
         qid = _new(row, "qid", row.get("qid") or str(len(result)), result)
         text = shown_text(row.need("question"))
         unanswerable = row.get("answerable").lower() in UNANSWERABLE
-        right = () if unanswerable else _positions(row, "answer_ids", position)
+        right: tuple[int, ...] = ()
+        if not unanswerable:
+            right = _positions(row, "answer_ids", position)
         if pools and qid not in candidates:
             raise InputError(f"{row.place}: expected a pool for question {qid!r} in {pools.path}, found none.")
         result[qid] = Question(qid, text, right, candidates.get(qid))
     return Dataset(str(questions.path), texts, list(result.values()), answers_file=str(answers.path))
 
 
-def _new(row: Row, column: str, name: str, known: Container[str]) -> str:
-    if name in known:
+def _new(row: Row, column: str, name: str, existing: Container[str]) -> str:
+    if name in existing:
         raise InputError(f"{row.place}: expected each {column} once, found {one_line(repr(name))} again.")
     return name
 
 
 def _positions(row: Row, column: str, position: dict[str, int]) -> tuple[int, ...]:
     ids = dict.fromkeys(row.need(column).split())
-    if unknown := [aid for aid in ids if aid not in position]:
-        found = one_line(repr(unknown[0]))
-        raise InputError(f"{row.place}: expected ids of known answers in {column!r}, found {found}.")
+    unknown = [aid for aid in ids if aid not in position]
+    if unknown:
+        unknown_id = one_line(repr(unknown[0]))
+        raise InputError(f"{row.place}: expected ids of known answers in {column!r}, found {unknown_id}.")
     return tuple(position[aid] for aid in ids)
 
 
 def _with_stored_questions(data: Dataset) -> Dataset:
     """Add the stored question of each answer, and its further wordings, to learn from."""
-    texts = [(i, text) for i, answer in enumerate(data.answers) for text in answer.wordings]
-    stored = [Question(f"stored-{number}", text, (i,), stored=True) for number, (i, text) in enumerate(texts)]
+    stored: list[Question] = []
+    for row, answer in enumerate(data.answers):
+        for text in answer.wordings:
+            stored.append(Question(f"stored-{len(stored)}", text, (row,), stored=True))
     notes = data.notes + Counter({"stored questions added to learn from": len(stored)})
     return replace(data, questions=[*data.questions, *stored], notes=notes)

@@ -61,7 +61,8 @@ class Row:
 
     def need(self, column: str) -> str:
         """The field's text without surrounding white space; raises `InputError` if it is empty or missing."""
-        if value := self.get(column):
+        value = self.get(column)
+        if value:
             return value
         raise InputError(
             f"{self.place}: expected text in column {self.written.get(column, column)!r}, found nothing. "
@@ -121,7 +122,9 @@ def below_titles(records: Iterable[Record]) -> tuple[int, Iterator[Record]]:
     top = [*islice(filled, MAX_TITLE_ROWS + 2)]
     rows = [texts(values) for _, values in top]
     several = [i for i, row in enumerate(rows) if len(row) > 1]
-    start = several[0] if len(several) > 1 and several[0] <= MAX_TITLE_ROWS else 0
+    start = 0
+    if len(several) > 1 and several[0] <= MAX_TITLE_ROWS:
+        start = several[0]
     if start and (ALONE.intersection(map(plain, rows[0])) or len(top[0][1]) < len(top[start][1])):
         start = 0  # it names the only column
     for i, row in reversed([*enumerate(rows[: MAX_TITLE_ROWS + 1])]):
@@ -144,14 +147,21 @@ def named_rows(
     place = f"{file}, {unit} {first}"
     names = [as_text(value, f"in column {i}", place).strip() for i, value in enumerate(header, 1)]
     columns = [i for i, name in enumerate(names) if name]
-    left, right = min(columns, default=0), max(columns, default=0) + 1
+    left = min(columns, default=0)
+    right = max(columns, default=0) + 1
     below = list(records)
     is_pair = bool(find_pair(map(base_name, names))) if chosen is None else named_pair(names, chosen)
     nameless = [i for i in range(right) if i not in columns]
-    filled = [i for i in nameless if any(texts(values[i : i + 1]) for _, values in below)]
+
+    def has_texts(i: int) -> bool:
+        return any(texts(values[i : i + 1]) for _, values in below)
+
+    filled = list(filter(has_texts, nameless))
     checked = columns if is_pair else [i for i in range(left, right) if i in columns or i in filled]
-    check_columns([*([] if is_pair else (f" {i}" for i in range(left))), *(names[i] for i in checked)], place)
-    known = one_line(", ".join(names[i] for i in columns))
+    # Columns before the first name keep their place, of which a message has the number.
+    before = [] if is_pair else [f" {i}" for i in range(left)]
+    check_columns([*before, *(names[i] for i in checked)], place)
+    column_list = one_line(", ".join(names[i] for i in columns))
     if n_titles:
         logger.info("%s: the names of the columns are in %s %d; what stands above is left out.", file, unit, first)
     ignored = set(nameless) if is_pair else set()
@@ -159,7 +169,8 @@ def named_rows(
         ignored.update(
             range(right, len(names) if unit == "line" else max(map(len, (row for _, row in below)), default=0))
         )
-    if ignored and (lost := [i for i in sorted(ignored) if any(texts(values[i : i + 1]) for _, values in below)]):
+    lost = list(filter(has_texts, sorted(ignored)))
+    if lost:
         numbers = ", ".join(str(i + 1) for i in lost[:3])
         logger.info("%s: columns without a name are left out: %s.", file, numbers)
     others_below = _other_tables(below, ignored, after_blank) if is_pair else {}
@@ -178,11 +189,11 @@ def named_rows(
             advice = f" {unit.capitalize()} {first} must hold the names of the columns." if is_no_header else ""
             if others and mark and not is_no_header:
                 advice = f" Put texts that hold {mark!r} in quotation marks."
-            expected = f"expected {len(columns)} texts ({known}), found {len(values)}"
+            expected = f"expected {len(columns)} texts ({column_list}), found {len(values)}"
             raise InputError(f"{file}, {unit} {number}: {expected}.{advice}")
         cells = [*values, *[""] * (right - len(values))]
         if i and all(str(cells[at]).strip(" \ufeff") == names[at] for at in columns) and find_pair(names):
-            logger.info("%s, %s %d: left out: the names of the columns again (%s).", file, unit, number, known)
+            logger.info("%s, %s %d: left out: the names of the columns again (%s).", file, unit, number, column_list)
         else:
             yield f"{file}, {unit} {number}", {names[at]: cells[at] for at in columns}
 
@@ -209,13 +220,18 @@ def _other_tables(below: Sequence[Record], nameless: set[int], after_blank: set[
     if not starts:
         return {}
     others: dict[int, str] = {}
-    used = {at for at in nameless for _, values in below[: starts[0]] if texts(values[at : at + 1])}
-    beside = sorted(nameless - used)
+    above = [values for _, values in below[: starts[0]]]
+    beside = []
+    for at in sorted(nameless):
+        if not any(texts(values[at : at + 1]) for values in above):
+            beside.append(at)
     for start, end in zip(starts, [*starts[1:], len(below)], strict=True):
         block = below[start:end]
         has_title = len(block) > 1 and len(texts(block[0][1])) == 1
         rows = block[1:] if has_title else block
-        wide = [any(texts(values[at : at + 1]) for at in beside) for _, values in rows]
+        wide = []
+        for _, values in rows:
+            wide.append(any(texts(values[at : at + 1]) for at in beside))
         names = texts(rows[0][1])
         asks = any(name.endswith(QUESTION_MARKS) for name in names)
         if len(rows) > 1 and wide[0] and not asks and 2 * sum(wide) > len(wide):
@@ -229,9 +245,9 @@ def check_columns(names: Sequence[str], place: object) -> None:
     earlier: set[str] = set()
     for i, name in enumerate(names):
         if not name.strip() or name in earlier:
-            found = f"{one_line(repr(name))} again" if name.strip() else "none"
+            fault = f"{one_line(repr(name))} again" if name.strip() else "none"
             advice = "Name it, or leave it out (with pandas: to_csv(..., index=False))."
-            raise InputError(f"{place}: expected a name for each column, found {found} for column {i + 1}. {advice}")
+            raise InputError(f"{place}: expected a name for each column, found {fault} for column {i + 1}. {advice}")
         earlier.add(name)
 
 
@@ -247,22 +263,24 @@ def as_text(value: object, column: str, place: str) -> str:
     if isinstance(value, list) and not any(isinstance(part, list) for part in value):
         separator = "\n" if WORDING_COLUMNS.fullmatch(column) else " "
         return separator.join(as_text(part, column, place) for part in value)
-    text, found = "", ""
+    text = ""
+    fault = ""
     if isinstance(value, list):
-        found = "a list inside a list"
+        fault = "a list inside a list"
     elif isinstance(value, dict):
-        found = "an object with fields of its own"
+        fault = "an object with fields of its own"
     elif isinstance(value, float) and not math.isfinite(value):
-        found = f"{value}: leave it empty"
+        fault = f"{value}: leave it empty"
     elif isinstance(value, bytes):
         try:
             text = value.decode("utf-8")
         except UnicodeDecodeError as error:
-            found = f"the byte 0x{value[error.start]:02x}, which is not UTF-8"
+            fault = f"the byte 0x{value[error.start]:02x}, which is not UTF-8"
     elif value is not None:
         text = str(int(value) if isinstance(value, bool) else value)
-    if match := _NO_TEXT.search(text):
-        found = f"the character {match[0]!r}"
-    if found:
-        raise InputError(f"{place}: expected Unicode text or a number in column {column!r}, found {found}.")
+    match = _NO_TEXT.search(text)
+    if match:
+        fault = f"the character {match[0]!r}"
+    if fault:
+        raise InputError(f"{place}: expected Unicode text or a number in column {column!r}, found {fault}.")
     return text

@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from ap_ranker.data.column_names import PAIRS, SEVERAL_ANSWERS, base_name, plain, split_language
 from ap_ranker.data.rows import WORDING_COLUMNS, Row
@@ -26,10 +27,16 @@ _OTHER_BACKSLASH = re.compile(r"(?<![A-Za-z])[A-Za-z]:\\|\\(?![nrt])")
 
 def with_line_ends(rows: list[Row]) -> list[Row]:
     """The rows with their escaped line ends as line ends, if none of their texts has a real one."""
-    texts = [text for row in rows for text in row.fields.values()]
-    if not any("\\" in text for text in texts) or any("\n" in text.strip() for text in texts):
+    if not any(map(_has_backslash, rows)):
         return rows
-    return [_with_texts(row, _unescaped) if any("\\" in text for text in row.fields.values()) else row for row in rows]
+    texts = chain.from_iterable(row.fields.values() for row in rows)
+    if any("\n" in text.strip() for text in texts):
+        return rows
+    return [_with_texts(row, _unescaped) if _has_backslash(row) else row for row in rows]
+
+
+def _has_backslash(row: Row) -> bool:
+    return any("\\" in text for text in row.fields.values())
 
 
 def _with_texts(row: Row, change: Callable[[str], str]) -> Row:
@@ -106,7 +113,9 @@ def entries_by_language(columns: Sequence[str], rows: list[Row]) -> list[Row]:
                 names += [name for key, name in asked.items() if key not in written and name not in names]
             if not names and place == 0:
                 names = [*asked.values()][:1]
-            several = [text for name in names for text in (row.lists.get(name) or (row.get(name),))]
+            several: list[str] = []
+            for name in names:
+                several += row.lists.get(name) or [row.get(name)]
             texts["question"] = several[0] if several else ""
             lists["question"] = tuple(several)
             texts["answer"] = row.fields.get(answers[language], "")
@@ -126,5 +135,7 @@ def _columns_by_language(columns: Sequence[str]) -> tuple[dict[str, str], dict[s
         answers = {language.lower(): column for column, base, language in split if plain(base) in answered}
         is_whole = "" in questions and "" in answers  # then a translation of one side alone is another column
         if questions and answers and (any(questions) or any(answers)):
-            return None if is_whole and not any(questions.keys() & answers.keys()) else (questions, answers)
+            if is_whole and not any(questions.keys() & answers.keys()):
+                return None
+            return questions, answers
     return None

@@ -29,13 +29,14 @@ def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset,
     are in neither part: they would reveal its answer. InputError if all of the users' answerable questions are near to
     each other, or there are none.
     """
-    groups = near_groups([question.text for question in dataset.questions]).tolist()
+    groups = near_groups(dataset.question_texts).tolist()
     grouped = list(zip(dataset.questions, groups, strict=True))
     group_of = {q.text.casefold(): group for q, group in grouped if q.positives and not q.stored}
-    if (found := len(set(group_of.values()))) < 2:
+    n_groups = len(set(group_of.values()))
+    if n_groups < 2:
         raise InputError(
             f"{dataset.name}: expected at least two different questions of users, so that one can be set aside to "
-            f"choose the epoch, found {found} (near copies count as one, stored questions do not count). Add "
+            f"choose the epoch, found {n_groups} (near copies count as one, stored questions do not count). Add "
             "some, or name a file of dev questions with --dev."
         )
     order = sorted(group_of)
@@ -81,7 +82,8 @@ def split_file(
         raise InputError(f"Expected a share above 0 and below 0.5, as dev and test get one each, found {share:g}.")
     check_is_new(folder)
     table = read_named_table(path, columns)
-    if (layout := find_layout(table)) != Layout.pairs:
+    layout = find_layout(table)
+    if layout != Layout.pairs:
         raise InputError(f"{path}: expected pairs of a question and its answer to split, found {layout}.")
     dataset = read_pairs(table)
     try:
@@ -108,7 +110,10 @@ def write_parts(parts: Mapping[str, Dataset], answers: Sequence[Answer], folder:
     """Write data sets that share their answers: `answers.csv`, and the questions of each as `NAME.csv`."""
     files = {"answers": csv_text(("aid", "answer"), ((answer.id, as_cell(answer.text)) for answer in answers))}
     for name, part in parts.items():
-        rows = ((q.id, as_cell(q.text), " ".join(answers[row].id for row in q.positives)) for q in part.questions)
+        rows = []
+        for question in part.questions:
+            right_ids = " ".join(answers[row].id for row in question.positives)
+            rows.append((question.id, as_cell(question.text), right_ids))
         files[name] = csv_text(("qid", "question", "answer_ids"), rows)
     with atomic_directory(folder) as draft:
         for name, text in files.items():

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -65,20 +66,17 @@ class Table:
             return self
         new_names = {new: f"other {new}" for new in changed.values() if new not in names} | changed
         written = {new: old for old, new in new_names.items()}
-        rows = [
-            replace(
-                row,
-                fields={new_names.get(name, name): text for name, text in row.fields.items()},
-                written=written,
-                lists={new_names.get(name, name): texts for name, texts in row.lists.items()},
-            )
-            for row in self.rows
-        ]
+        rows: list[Row] = []
+        for row in self.rows:
+            fields = {new_names.get(name, name): text for name, text in row.fields.items()}
+            lists = {new_names.get(name, name): texts for name, texts in row.lists.items()}
+            rows.append(replace(row, fields=fields, written=written, lists=lists))
         return Table(self.path, tuple(new_names.get(column, column) for column in self.columns), rows, written)
 
     def require(self, *columns: str) -> None:
         """Raise an `InputError` if one of these columns is missing."""
-        if missing := [column for column in columns if column not in self.columns]:
+        missing = [column for column in columns if column not in self.columns]
+        if missing:
             raise InputError(f"{self.path}: expected a column {missing[0]!r}, found {self.header}.")
 
 
@@ -111,9 +109,10 @@ def read_table(path: Path, columns: Columns = None) -> Table:
 
 
 def _read_delimited(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
-    text, tabs = decode(content, path), file_format(path) == ".tsv"
+    text = decode(content, path)
+    tabs = file_format(path) == ".tsv"
     above = _ABOVE_HEADER.match(text)
-    told, text = (above[0].count("\n"), text[above.end() :]) if above else (0, text)
+    lines_above, text = (above[0].count("\n"), text[above.end() :]) if above else (0, text)
     delimiter = "\t" if tabs else _delimiter(text, path)
     plain = tabs and not _has_quoted_fields(text)
     reader = csv.reader(
@@ -124,12 +123,12 @@ def _read_delimited(content: bytes, path: Path, columns: Columns = None) -> Iter
         strict=not plain,
     )
     try:
-        records = ((told + reader.line_num, [*map(unguarded, record)]) for record in reader)
+        records = ((lines_above + reader.line_num, [*map(unguarded, record)]) for record in reader)
         for place, fields in named_rows(records, str(path), "line", "" if plain else delimiter, columns):
             yield Row(fields, place)
     except csv.Error as error:
-        found = f"not a valid record ({error}). Close all quotation marks, and write one inside a text twice."
-        raise InputError(f"{path}, line {told + reader.line_num}: {found}") from error
+        fault = f"not a valid record ({error}). Close all quotation marks, and write one inside a text twice."
+        raise InputError(f"{path}, line {lines_above + reader.line_num}: {fault}") from error
 
 
 _ABOVE_HEADER = re.compile(r'(?:"?sep=[,;\t|]"?[,;\t|]*\r?\n)?(?:(?:[ ,;\t|]|"")*\r?\n)*', re.IGNORECASE)
@@ -141,16 +140,24 @@ _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical ba
 
 def _delimiter(text: str, path: Path) -> str:
     """What separates the names of the columns; raises `InputError` if several of `_DELIMITERS` do."""
-    readers = {each: csv.reader(io.StringIO(text[: 2**17], newline=""), delimiter=each) for each in _DELIMITERS}
-    tops = {each: next(below_titles(enumerate(reader))[1], (0, []))[1] for each, reader in readers.items()}
-    found = [each for each, top in tops.items() if find_pair(top)] or [each for each in tops if len(tops[each]) > 1]
-    if len(found) > 1:
-        kinds = " and ".join(_DELIMITERS[character] for character in found)
+    of_pairs: list[str] = []
+    of_several: list[str] = []
+    for delimiter in _DELIMITERS:
+        reader = csv.reader(io.StringIO(text[: 2**17], newline=""), delimiter=delimiter)
+        _, below = below_titles(enumerate(reader))
+        _, names = next(below, (0, []))
+        if find_pair(names):
+            of_pairs.append(delimiter)
+        if len(names) > 1:
+            of_several.append(delimiter)
+    delimiters = of_pairs or of_several
+    if len(delimiters) > 1:
+        kinds = " and ".join(_DELIMITERS[character] for character in delimiters)
         raise InputError(
             f"{path}, line 1: expected names of columns separated by commas, semicolons, tabs or bars, found {kinds}. "
             "Put a name that has one of them in quotation marks."
         )
-    return found[0] if found else ","
+    return delimiters[0] if delimiters else ","
 
 
 def _has_quoted_fields(text: str) -> bool:
@@ -162,7 +169,8 @@ def _has_quoted_fields(text: str) -> bool:
     """
     if '"' not in text:
         return False
-    plain, quoted = _fitting_lines(text, quoting=csv.QUOTE_NONE), _fitting_lines(text)
+    plain = _fitting_lines(text, quoting=csv.QUOTE_NONE)
+    quoted = _fitting_lines(text)
     if quoted != plain or plain < math.inf:
         return quoted > plain
     marked = [field for field in re.split(r"[\t\r\n]", text) if '"' in field]
@@ -182,7 +190,8 @@ def _has_spaced_fields(text: str, spaced: str) -> bool:
 def _fitting_lines(text: str, delimiter: str = "\t", **reading: Any) -> float:
     """Number of the last line before the first record that does not fit the header; infinite if all fit."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, **reading)
-    last, widths = 0, set[int]()
+    last = 0
+    widths = set[int]()
     with suppress(csv.Error):
         for record in reader:
             if not widths and len(record) < 2:  # a title
@@ -229,25 +238,44 @@ def name_columns(table: Table, columns: Columns = None, *, guess: bool = True) -
     if columns is not None:
         named = [_find(table, name) for name in columns]
         if not all(named):
-            found = f"found no {columns[named.index('')]!r} in {table.header}"
-            raise InputError(f"{table.path}: expected the columns {_listed(columns)} that --columns names, {found}.")
+            missing = f"{columns[named.index('')]!r} in {table.header}"
+            expected = f"expected the columns {_listed(columns)} that --columns names"
+            raise InputError(f"{table.path}: {expected}, found no {missing}.")
         return _finished(table.renamed(dict(zip(named, PAIR, strict=True))))
-    every = dict.fromkeys(name for row in table.rows for name in row.fields)  # later records of JSON may have more
-    if rows := entries_by_language([*every], table.rows):
-        table = Table(table.path, tuple(dict.fromkeys(name for row in rows for name in row.fields)), rows)
-    written = {name: column for name in KNOWN if (column := _find(table, name))}
+    # Later records of JSON may have more columns.
+    rows = entries_by_language(_columns_of(table.rows), table.rows)
+    if rows:
+        table = Table(table.path, tuple(_columns_of(rows)), rows)
+    written = {name: _find(table, name) for name in KNOWN}
+    written = {name: column for name, column in written.items() if column}
     if not set(PAIR) <= written.keys():
-        in_other_words = ([_find(table, *names) for names in pair] for pair in PAIRS)
-        pair = next(filter(all, in_other_words), None) or _titles_that_ask(table)
+        pair = _in_other_words(table) or _titles_that_ask(table)
         pair = pair or _only_two(table, written, guess=guess)
         written |= dict(zip(PAIR, pair, strict=True)) if pair else {}
     others = {plain(column): column for column in table.columns if column not in written.values()}
-    for words in PAIRS if {*PAIR} <= written.keys() else ():  # in another language, perhaps
-        if all(other := [next((others[name] for name in names if name in others), "") for names in words]):
-            advice = f"--columns {one_line(','.join(other))} takes those instead"
+    for questions, answers in PAIRS if {*PAIR} <= written.keys() else ():  # in another language, perhaps
+        asked = [others[name] for name in questions if name in others]
+        answered = [others[name] for name in answers if name in others]
+        if asked and answered:
+            advice = f"--columns {one_line(f'{asked[0]},{answered[0]}')} takes those instead"
             logger.info("%s: %s are read; %s.", table.path, _listed(written[name] for name in PAIR), advice)
     names = {column: name for name, column in written.items()}
     return _finished(table.renamed(names | _further_wordings(table, written)))
+
+
+def _columns_of(rows: Iterable[Row]) -> list[str]:
+    """The names of the fields of all rows, in order."""
+    return list(dict.fromkeys(chain.from_iterable(row.fields for row in rows)))
+
+
+def _in_other_words(table: Table) -> tuple[str, str] | None:
+    """The columns of questions and of answers by other names that these have."""
+    for questions, answers in PAIRS:
+        asked = _find(table, *questions)
+        answered = _find(table, *answers)
+        if asked and answered:
+            return asked, answered
+    return None
 
 
 def _further_wordings(table: Table, written: Mapping[str, str]) -> dict[str, str]:
@@ -261,18 +289,25 @@ def _further_wordings(table: Table, written: Mapping[str, str]) -> dict[str, str
         for column in others
         if plain(column) in FURTHER_WORDINGS or re.fullmatch(rf"{question}[ _-]?\d+", plain(column))
     ]
-    free = (name for name in (f"wording {i}" for i in itertools.count(2)) if name not in table.columns)
-    return dict(zip(further, free, strict=False))
+    names: dict[str, str] = {}
+    number = 2
+    for column in further:
+        while f"wording {number}" in table.columns:
+            number += 1
+        names[column] = f"wording {number}"
+        number += 1
+    return names
 
 
 def _titles_that_ask(table: Table) -> tuple[str, str] | None:
     """The columns of titles and their texts, if most titles are questions."""
     for title, text in itertools.product(TITLES, THEIR_TEXTS):
-        names = [next((column for column in table.columns if plain(column) == name), "") for name in (title, text)]
-        if all(names):
-            asked = sum(row.get(names[0]).endswith(QUESTION_MARKS) for row in table.rows)
+        titles = [column for column in table.columns if plain(column) == title]
+        texts = [column for column in table.columns if plain(column) == text]
+        if titles and texts:
+            asked = sum(row.get(titles[0]).endswith(QUESTION_MARKS) for row in table.rows)
             if 2 * asked > len(table.rows):
-                return names[0], names[1]
+                return titles[0], texts[0]
     return None
 
 
@@ -280,7 +315,7 @@ def _finished(table: Table) -> Table:
     """The table with lists of questions as wordings, if it holds pairs, and with questions."""
     if {*PAIR} <= {*table.columns} and any(row.lists for row in table.rows):
         rows = with_lists(table.rows, table.written.get("answer", "answer"), str(table.path))
-        columns = dict.fromkeys((*table.columns, *(name for row in rows for name in row.fields)))
+        columns = dict.fromkeys((*table.columns, *_columns_of(rows)))
         table = Table(table.path, tuple(columns), rows, table.written)
     return _with_questions(table)
 
@@ -288,9 +323,9 @@ def _finished(table: Table) -> Table:
 def _with_questions(table: Table) -> Table:
     """The table, unless its questions are numbers or dates: then the column is another one."""
     if len(table.rows) > 1 and all(_NUMBERS.fullmatch(row.get("question")) for row in table.rows):
-        found = f"numbers such as {one_line(repr(table.rows[0].get('question')))}"
+        numbers = f"numbers such as {one_line(repr(table.rows[0].get('question')))}"
         column = repr(table.written.get("question", "question"))
-        raise InputError(f"{table.path}: expected questions in column {column}, found {found}. Name yours: {OPTION}.")
+        raise InputError(f"{table.path}: expected questions in column {column}, found {numbers}. Name yours: {OPTION}.")
     return table
 
 

@@ -38,14 +38,14 @@ class Wordings:
 
     def of(self, *answer: str) -> tuple[str, ...]:
         """The wordings of an answer, given its id and the forms of its text, with and without the stored question."""
-        found = self._found.get(answer)
-        if found is None:
+        wordings = self._found.get(answer)
+        if wordings is None:
             keys = dict.fromkeys(map(normalized, answer[1:] if self.by_text else ()))
             parts = [self.by_id.get(answer[0], ()), *(self.by_text.get(key, ()) for key in keys)]
-            found = tuple(dict.fromkeys(text for part in parts for text in part))
+            wordings = tuple(dict.fromkeys(chain.from_iterable(parts)))
             if len(self._found) < MOST_ANSWERS:
-                self._found[answer] = found
-        return found
+                self._found[answer] = wordings
+        return wordings
 
     def __len__(self) -> int:
         return sum(map(len, (*self.by_id.values(), *self.by_text.values())))
@@ -73,7 +73,7 @@ def read_wordings(path: str | Path) -> Wordings:
             f"{path}: expected wordings that you know to be right, found judgements (a column label), as visitors' "
             "clicks are. Accept those that are right on the owner's page, or add them to the FAQ's column wordings."
         )
-    known: list[tuple[str, str]] = []
+    keyed: list[tuple[str, str]] = []
     right = "answer" if layout == Layout.pairs else "answer_ids"
     unfinished = [row for row in table.rows if layout == Layout.pairs and not (row.get("question") and row.get(right))]
     log_left_out(path, [LeftOut(row.place, "it has no question or no answer.") for row in unfinished])
@@ -82,21 +82,27 @@ def read_wordings(path: str | Path) -> Wordings:
         question = shown_text(row.need("question"))
         if layout == Layout.pairs:
             for text in dict.fromkeys((question, *Entry.of(row).wordings)):
-                known += [(normalized(form), text) for form in {row.need("answer"), shown_text(row.need("answer"))}]
+                keyed += [(normalized(form), text) for form in {row.need("answer"), shown_text(row.need("answer"))}]
         elif row.get("answerable").lower() not in UNANSWERABLE:
-            known += [(name, question) for name in row.need("answer_ids").split()]
-    return Wordings(by_text=_grouped(known)) if layout == Layout.pairs else Wordings(by_id=_grouped(known))
+            keyed += [(name, question) for name in row.need("answer_ids").split()]
+    if layout == Layout.pairs:
+        return Wordings(by_text=_grouped(keyed))
+    return Wordings(by_id=_grouped(keyed))
 
 
-def _grouped(known: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
+def _grouped(keyed: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
     grouped: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    for key, text in known:
+    for key, text in keyed:
         grouped[key][text] = None
     return {key: tuple(texts) for key, texts in grouped.items()}
 
 
 def _merged(parts: Iterable[Mapping[str, Sequence[str]]]) -> Mapping[str, Sequence[str]]:
-    return _grouped((key, text) for part in parts for key, texts in part.items() for text in texts)
+    keyed: list[tuple[str, str]] = []
+    for part in parts:
+        for key, texts in part.items():
+            keyed += [(key, text) for text in texts]
+    return _grouped(keyed)
 
 
 @lru_cache(maxsize=16)
@@ -120,9 +126,10 @@ class WordingFiles:
         for path in (path for path in paths if path not in self._files):
             self._files[path] = Watched(path, lambda path: _read(path, file_version(path)))
         files = [self._files[path].now() for path in paths]
-        known, merged = self._latest
-        if len(files) != len(known) or any(map(is_not, files, known)):
-            merged = Wordings(_merged(file.by_id for file in files), _merged(file.by_text for file in files))
+        versions, merged = self._latest
+        if len(files) != len(versions) or any(map(is_not, files, versions)):
+            by_id = _merged([file.by_id for file in files])
+            merged = Wordings(by_id, _merged([file.by_text for file in files]))
             self._latest = files, merged
         return merged
 
@@ -142,7 +149,9 @@ def read_with_wordings(
     other arguments and the errors are those of `read_dataset` and `with_wordings_of`. A `Dataset` is read already.
     """
     if isinstance(source, Dataset):
-        return source if wordings is None else with_wordings_of(source, wordings)
+        if wordings is None:
+            return source
+        return with_wordings_of(source, wordings)
     dataset = read_dataset(source, split, answers=answers, match=match, columns=columns)
     if wordings is not None:
         return with_wordings_of(dataset, wordings)
@@ -154,18 +163,18 @@ def read_with_wordings(
 
 def wordings_of(entries: Sequence[Entry], texts: Sequence[str], files: Sequence[Wordings]) -> list[tuple[str, ...]]:
     """The known wordings of each entry, its stored question first: its own and those of files, which name its text."""
-    known: list[tuple[str, ...]] = []
+    wordings: list[tuple[str, ...]] = []
     for entry, text in zip(entries, texts, strict=True):
         further = (file.of(entry.other.get("aid", ""), text, entry.answer) for file in files)
-        known.append(tuple(dict.fromkeys(chain(entry.questions, *further))))
-    return known
+        wordings.append(tuple(dict.fromkeys(chain(entry.questions, *further))))
+    return wordings
 
 
 def with_wordings_of(dataset: Dataset, path: str | Path) -> Dataset:
     """Give the answers of a data set a file's known wordings, as `read_wordings`; InputError if it is `judged`."""
     dataset.require_shared_answers("Leave out --wordings.")
-    known = read_wordings(path)
-    return _with(dataset, lambda answer: known.of(answer.id, *answer.parts))
+    wordings = read_wordings(path)
+    return _with(dataset, lambda answer: wordings.of(answer.id, *answer.parts))
 
 
 def with_wordings(dataset: Dataset, training: Dataset) -> Dataset:
@@ -173,9 +182,11 @@ def with_wordings(dataset: Dataset, training: Dataset) -> Dataset:
     if dataset.judged or training.judged:
         return dataset
     answers = training.answers
-    pairs = ((normalized(answers[row].text), each.text) for each in training.questions for row in each.positives)
-    known = Wordings(by_text=_grouped(pairs))
-    return _with(dataset, lambda answer: known.of("", answer.text))
+    pairs: list[tuple[str, str]] = []
+    for question in training.questions:
+        pairs += [(normalized(answers[row].text), question.text) for row in question.positives]
+    wordings = Wordings(by_text=_grouped(pairs))
+    return _with(dataset, lambda answer: wordings.of("", answer.text))
 
 
 def _with(dataset: Dataset, wordings: Callable[[Answer], Iterable[str]]) -> Dataset:
@@ -192,21 +203,23 @@ class WordingRows:
         """Of each row: its own wordings, and what files may call it: its id, its content, its answer."""
         self._own: list[tuple[int, str]] = []
         # Hashes of the names: the texts of a million documents in a dictionary would take gigabytes.
-        hashes, rows = array("q"), array("q")
+        hashes = array("q")
+        rows = array("q")
         for row, own, (answer_id, *texts) in read:
             self._own += ((row, text) for text in own)
             for name in {("id", answer_id), *(("text", normalized(text)) for text in texts)}:
                 hashes.append(hash(name))
                 rows.append(row)
-        self._hashes, self._rows = np.array(hashes, np.int64), np.array(rows, np.int64)
+        self._hashes = np.array(hashes, np.int64)
+        self._rows = np.array(rows, np.int64)
 
     def pairs(self, files: Wordings) -> Iterator[tuple[int, str]]:
         """Each document's row with each of its wordings: those of its meta and those that files have for it."""
         yield from self._own
         named: defaultdict[int, list[str]] = defaultdict(list)
-        for kind, known in (("id", files.by_id), ("text", files.by_text)):
-            for name, texts in known.items():
+        for kind, texts_of_names in (("id", files.by_id), ("text", files.by_text)):
+            for name, texts in texts_of_names.items():
                 named[hash((kind, name))] += texts
-        found = np.isin(self._hashes, np.array(list(named), np.int64))
-        for row, name in zip(self._rows[found].tolist(), self._hashes[found].tolist(), strict=True):
+        is_named = np.isin(self._hashes, np.array(list(named), np.int64))
+        for row, name in zip(self._rows[is_named].tolist(), self._hashes[is_named].tolist(), strict=True):
             yield from ((row, text) for text in named[name])

@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from ap_ranker.child_process import ChildProcess
@@ -28,7 +29,9 @@ from ap_ranker.safe_open import save_as, what_is_at
 
 logger = logging.getLogger(__name__)
 
-READABLE = f"a table ({', '.join(TABLES)}) or a document ({', '.join(each for each in FORMATS if each not in TABLES)})"
+READABLE = (
+    f"a table ({', '.join(TABLES)}) or a document ({', '.join(ending for ending in FORMATS if ending not in TABLES)})"
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Reading:
     @property
     def entries(self) -> list[Entry]:
         """Passages of documents, and entries and rows of tables."""
-        return [entry for file in self.by_file.values() for entry in file.entries]
+        return list(chain.from_iterable(file.entries for file in self.by_file.values()))
 
     @property
     def files(self) -> int:
@@ -51,8 +54,8 @@ class Reading:
     @property
     def left_out(self) -> list[LeftOut]:
         """What could not be read, and why."""
-        rows = (left for file in self.by_file.values() for left in file.left_out)
-        return sorted([*self.skipped, *rows], key=lambda left: left.place)
+        of_files = chain.from_iterable(file.left_out for file in self.by_file.values())
+        return sorted([*self.skipped, *of_files], key=lambda left: left.place)
 
 
 def read_entries(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:
@@ -64,15 +67,16 @@ def read_entries(path: Path, columns: tuple[str, str] | None = None) -> list[Ent
     return reading.entries
 
 
-def log_reading(path: Path, reading: Reading, known: Collection[LeftOut] = ()) -> None:
+def log_reading(path: Path, reading: Reading, logged_before: Collection[LeftOut] = ()) -> None:
     """Log what was read of a folder, and what was left out, except what is known."""
     logger.info("%s: %s passages of %s files.", path, f"{len(reading.entries):,}", f"{reading.files:,}")
-    log_left_out(path, [left for left in reading.left_out if left not in known])
+    log_left_out(path, [left for left in reading.left_out if left not in logged_before])
 
 
 def is_faq(path: Path) -> bool:
     """Whether it can only be a FAQ: a table, or a name of nothing that can be read."""
-    if (kind := what_is_at(path)) != "a file":
+    kind = what_is_at(path)
+    if kind != "a file":
         return kind != "a folder"
     return file_format(path) in TABLES and not is_export(path)
 
@@ -96,12 +100,13 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
         raise InputError(f"{path}: expected {READABLE}, found a checkpoint. Name it with --model.")
     root = path if is_folder else path.parent
     files, skipped = find_files(path) if is_folder else ([path], [])
-    known = earlier.by_file if earlier else {}
+    earlier_files = earlier.by_file if earlier else {}
     by_file: dict[str, FileReading] = {}
     with ChildProcess() as child:
         for file in files:
             name = os.fsencode(file.relative_to(root).as_posix()).decode(errors="replace")
-            version, before = file_version(file), known.get(name)
+            version = file_version(file)
+            before = earlier_files.get(name)
             if before is not None and before.version == version:
                 by_file[name] = before
                 continue
@@ -120,7 +125,9 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
                 by_file[name] = replace(kept, version=version, left_out=[LeftOut(name, reason + still)])
     reading = Reading(by_file, skipped)
     if not reading.files:
-        example = f" ({reading.left_out[0]})" if reading.left_out else ""
+        example = ""
+        if reading.left_out:
+            example = f" ({reading.left_out[0]})"
         raise InputError(f"{path}: expected {READABLE}, found none that can be read{example}.")
     if columns and not any(file.has_columns for file in by_file.values()):
         named = f"the columns {columns[0]!r} and {columns[1]!r} that --columns names"
@@ -147,9 +154,14 @@ def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: Ch
     entries = passages_of(converted, parts, markup_questions, name)
     if not entries:
         raise InputError(f"{file}: expected text, found none{converted.advice}.")
-    faults = [LeftOut(f"{name}, {part}" if part else name, fault) for part, fault in converted.faults]
+    faults = []
+    for part, fault in converted.faults:
+        faults.append(LeftOut(f"{name}, {part}" if part else name, fault))
     texts = [(part, without_marks(part.text)) for part in parts if part.question]
-    of_headings = [MarkupQuestion(part.question, text, HEADING, part.above, part.anchor) for part, text in texts]
+    of_headings = [
+        MarkupQuestion(part.question, text, kind=HEADING, headings=part.above, anchor=part.anchor)
+        for part, text in texts
+    ]
     return FileReading(entries, faults, [*of_headings, *markup_questions])
 
 
@@ -161,13 +173,16 @@ def _read_rows(path: Path, name: str, columns: tuple[str, str] | None) -> FileRe
     """Read a table of a folder; `name` is its path in the folder, which becomes the source of its entries."""
     raw = read_table(path, columns)
     table = name_columns(raw, guess=False)
-    if training := [column for column in TRAINING if column in table.columns and "question" in table.columns]:
+    training = [column for column in TRAINING if column in table.columns and "question" in table.columns]
+    if training:
         raise InputError(f"{path}: its column {training[0]!r} belongs to training data, not to texts to search.")
     chosen = False
     if columns:
         with suppress(InputError):  # another table of the folder may have them
-            table, chosen = name_columns(raw, columns), True
-    source, entries = {"file_path": name}, list[Entry]()
+            table = name_columns(raw, columns)
+            chosen = True
+    source = {"file_path": name}
+    entries = list[Entry]()
     if not set(PAIR) <= set(table.columns):
         if path.suffix.lower() in (".json", ".yml", ".yaml"):  # such as the settings of a program
             raise InputError(f"{path}: expected articles, or questions with answers, found {table.header}.")

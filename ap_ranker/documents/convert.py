@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from html import escape
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,9 @@ def _markdown(content: bytes, path: Path) -> Converted:
         text = text[front.end() :]
         with suppress(InputError):  # not settings, or for another program
             settings = parse_yaml(front[1], path)
-            title = str(settings.get("title") or "") if isinstance(settings, dict) else ""
+            title = ""
+            if isinstance(settings, dict):
+                title = str(settings.get("title") or "")
     text = without_site_marks(text)
     reader = MarkdownIt("commonmark", {"maxNesting": 100})
     if not lacks_cells(text):
@@ -166,7 +168,7 @@ def _docx(content: bytes, path: Path) -> Converted:
     signs = {qn(f"w:{name}"): sign for name, sign in signs.items()} | dict.fromkeys((qn("m:t"), *references), "")
 
     def text_of(element: Any) -> str:
-        return "".join(signs[each.tag] or each.text or "" for each in element.iter(*signs)).strip()
+        return "".join(signs[piece.tag] or piece.text or "" for piece in element.iter(*signs)).strip()
 
     def html_of(element: Any) -> str:
         return escape(text_of(element)).replace("\n", "<br>")
@@ -178,8 +180,9 @@ def _docx(content: bytes, path: Path) -> Converted:
             text = text_of(run)
             if text and not is_bold(run):
                 break
-            begins += "".join(signs[each.tag] or each.text or "" for each in run.iter(*signs))
-        whole, begins = text_of(paragraph), begins.strip()
+            begins += "".join(signs[piece.tag] or piece.text or "" for piece in run.iter(*signs))
+        whole = text_of(paragraph)
+        begins = begins.strip()
         if not begins or not whole.startswith(begins):
             return html_of(paragraph)
         rest = whole[len(begins) :]
@@ -190,27 +193,35 @@ def _docx(content: bytes, path: Path) -> Converted:
         return bold is not None and bold.get(qn("w:val")) not in ("0", "false", "off")
 
     check_zip(content, path, _KINDS[".docx"])
-    document, parts = docx.Document(io.BytesIO(content)), []
-    relations = [each for each in document.part.rels.values() if each.reltype.endswith(("/footnotes", "/endnotes"))]
-    notes = [note for each in relations for note in parse_xml(each.target_part.blob)]
+    document = docx.Document(io.BytesIO(content))
+    parts = []
+    relations = [
+        relation for relation in document.part.rels.values() if relation.reltype.endswith(("/footnotes", "/endnotes"))
+    ]
+    notes = chain.from_iterable(parse_xml(relation.target_part.blob) for relation in relations)
     texts = {(f"{note.tag}Reference", note.get(qn("w:id"))): text_of(note) for note in notes}
-    for each in document.element.body.iter(*references):
-        each.text = f" ({texts.get((each.tag, each.get(qn('w:id'))), '…')})"
-    for each in document.element.body.xpath("//w:moveFrom | //*[local-name() = 'Fallback']"):  # stands elsewhere, too
-        each.getparent().remove(each)
+    for reference in document.element.body.iter(*references):
+        reference.text = f" ({texts.get((reference.tag, reference.get(qn('w:id'))), '…')})"
+    for repeated in document.element.body.xpath("//w:moveFrom | //*[local-name() = 'Fallback']"):
+        repeated.getparent().remove(repeated)
     bases = {style.style_id: style.element.basedOn_val for style in document.styles}
     styles = {style.style_id: _HEADING.fullmatch(style.name or "") for style in document.styles}
     for _ in range(3):
-        styles = {each: own or styles.get(bases[each]) for each, own in styles.items()}
+        styles = {style_id: own or styles.get(bases[style_id]) for style_id, own in styles.items()}
     for element in document.element.body.xpath("(.//w:p | .//w:tbl[w:tr])[not(ancestor::w:p or ancestor::w:tbl)]"):
         if element.tag == qn("w:tbl"):
-            rows = [[html_of(cell._tc) for cell in row.cells] for row in Table(element, document).rows]
-            cells = ("".join(f"<t{'d' if i else 'h'}>{text}" for text in row) for i, row in enumerate(rows))
-            parts.append(f"<table><tr>{'<tr>'.join(cells)}</table>")
+            rows: list[str] = []
+            for i, row in enumerate(Table(element, document).rows):
+                tag = "<td>" if i else "<th>"
+                rows.append("".join(f"{tag}{html_of(cell._tc)}" for cell in row.cells))
+            parts.append(f"<table><tr>{'<tr>'.join(rows)}</table>")
             continue
-        text, named = with_bold(element), element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
+        text = with_bold(element)
+        named = element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
         style = None if named is None else styles.get(named.get(qn("w:val")))  # `block.style` takes milliseconds
-        kind = f"h{min(int(style[1] or 0) + 1, 6)}" if text and style else "p"
+        kind = "p"
+        if text and style:
+            kind = f"h{min(int(style[1] or 0) + 1, 6)}"
         parts.append(f"<{kind}>{text}</{kind}>")
     return read_page("".join(parts))
 
@@ -227,7 +238,8 @@ def _pdf(content: bytes, path: Path) -> Converted:
 
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns of every oddity that it can cope with
     pages = PdfReader(io.BytesIO(content)).pages
-    texts, until = [], time.monotonic() + PDF_SECONDS
+    texts = []
+    until = time.monotonic() + PDF_SECONDS
     for page in islice(pages, MAX_PAGES):
         if time.monotonic() > until:
             break
@@ -245,8 +257,12 @@ def _pptx(content: bytes, path: Path) -> Converted:
 
     check_zip(content, path, _KINDS[".pptx"])
     slides = Presentation(io.BytesIO(content)).slides
-    parts = ([*slide.element.iter("{*}p", "{*}t", "{*}br")] for slide in slides)  # in tables and groups, too
-    texts = ("".join(each.text or "" if each.tag.endswith("}t") else "\n" for each in part) for part in parts)
+    texts: list[str] = []
+    for slide in slides:
+        text = ""
+        for piece in slide.element.iter("{*}p", "{*}t", "{*}br"):  # in tables and groups, too
+            text += (piece.text or "") if piece.tag.endswith("}t") else "\n"
+        texts.append(text)
     return Converted("\f".join(texts), by="pages")
 
 
@@ -255,8 +271,10 @@ def text_with_questions(text: str) -> Converted:
     lines = re.split(r"\r\n?|\n", text)
     if not any(map(QUESTION_LABEL.match, lines)) or not any(map(ANSWER_LABEL.match, lines)):
         return Converted(text)
-    marked = [f"###### {line.strip()}" if QUESTION_LABEL.match(line) else line for line in lines]
-    return Converted("\n".join(marked), by="headings")
+    for number, line in enumerate(lines):
+        if QUESTION_LABEL.match(line):
+            lines[number] = f"###### {line.strip()}"
+    return Converted("\n".join(lines), by="headings")
 
 
 FORMATS: dict[str, Callable[[bytes, Path], Converted]] = {

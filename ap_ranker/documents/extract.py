@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from ap_ranker.data.faq import Entry, read_faq
@@ -40,7 +41,10 @@ class Extracted:
     @property
     def faq(self) -> list[Entry]:
         """The same as entries of a FAQ, for a table that a person can edit."""
-        return [Entry(each.question, each.answer, {"source": at}, at, each.wordings) for each, at in self.entries]
+        return [
+            Entry(entry.question, entry.answer, other={"source": at}, place=at, wordings=entry.wordings)
+            for entry, at in self.entries
+        ]
 
 
 def extract(path: Path) -> Extracted:
@@ -55,18 +59,23 @@ def extract(path: Path) -> Extracted:
         read_faq(path)  # what serve would refuse, too, is said here
         raise InputError(f"{path}: expected documents, found a table. To search it: ap-ranker serve {path}")
     reading = read_documents(path)
-    found = [(entry, name) for name, file in reading.by_file.items() for entry in file.questions]
-    rows = [found[i] for i in _without_copies([entry for entry, _ in found])]
+    entries: list[MarkupQuestion] = []
+    places: list[str] = []
+    for name, file in reading.by_file.items():
+        for entry in file.questions:
+            entries.append(entry)
+            places.append(f"{name}#{entry.anchor}" if entry.anchor else name)
+    rows = _without_copies(entries)
     if not rows:
         expected = "headings that ask a question, details, definition lists, tables or a FAQPage of schema.org"
         instead = f"Their passages can be searched as they are: ap-ranker serve {path}"
         raise InputError(f"{path}: expected {expected}, found none in {reading.files:,} files. {instead}")
     return Extracted(
-        [(entry, f"{name}#{entry.anchor}" if entry.anchor else name) for entry, name in rows],
-        Counter(entry.kind for entry, _ in rows),
-        len(found) - len(rows),
-        reading.left_out,
-        sum(bool(file.entries) and not file.questions for file in reading.by_file.values()),
+        [(entries[row], places[row]) for row in rows],
+        Counter(entries[row].kind for row in rows),
+        merged=len(entries) - len(rows),
+        left_out=reading.left_out,
+        without=sum(bool(file.entries) and not file.questions for file in reading.by_file.values()),
     )
 
 
@@ -77,6 +86,6 @@ def _without_copies(entries: Sequence[MarkupQuestion]) -> list[int]:
         letters = "".join(filter(str.isalnum, entry.answer.casefold()))
         same = kept.setdefault(question_key(entry.question), [])
         if not any(letters in other for _, other in same):
-            same[:] = [each for each in same if each[1] not in letters]
+            same[:] = [copy for copy in same if copy[1] not in letters]
             same.append((i, letters))
-    return sorted(i for same in kept.values() for i, _ in same)
+    return sorted(i for i, _ in chain.from_iterable(kept.values()))

@@ -36,7 +36,8 @@ def find_files(root: Path) -> tuple[list[Path], list[LeftOut]]:
     left_out: list[LeftOut] = []
 
     def leave_out(path: Path | str, reason: str) -> None:
-        left_out.append(LeftOut(Path(path).relative_to(root).as_posix(), reason))
+        place = Path(path).relative_to(root).as_posix()
+        left_out.append(LeftOut(place, reason))
 
     def refused(error: OSError) -> None:
         leave_out(error.filename, f"a folder that cannot be read ({error.strerror}).")
@@ -69,7 +70,8 @@ def _reason(path: Path, root: Path, *, is_folder: bool) -> str:
     if is_folder:
         is_checkpoint = all((path / name).is_file() for name in ("config.json", "model.safetensors"))
         return "a checkpoint." if is_checkpoint else ""
-    if (kind := what_is_at(path)) != "a file":
+    kind = what_is_at(path)
+    if kind != "a file":
         return f"{kind}, not a file."
     if file_format(path) not in TABLES and path.suffix.lower() not in FORMATS:
         return f"its ending is not that of a document or a table.{save_as(path)}"

@@ -11,7 +11,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.dataset import QUESTION_MARKS
@@ -50,7 +49,9 @@ def slugs() -> Callable[[str], str]:
     def slug_of(heading: str) -> str:
         slug = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
         used[slug] += 1
-        return f"{slug}-{used[slug] - 1}" if used[slug] > 1 else slug
+        if used[slug] > 1:
+            return f"{slug}-{used[slug] - 1}"
+        return slug
 
     return slug_of
 
@@ -65,7 +66,9 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
         soup = _parse(_close_headings(content))
     else:  # in whatever encoding, which the parser finds
         soup = _parse(_close_headings(content.decode("latin-1")).encode("latin-1"))
-    title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    title = ""
+    if soup.title:
+        title = soup.title.get_text(" ", strip=True)
     above = _keep_page_of_confluence(soup)
     address = soup.find("link", rel="canonical")
     url = str(address.get("href") or "") if address else ""
@@ -85,7 +88,16 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
     markup_questions += [entry for entry in hidden if question_key(entry.question) not in visible]
     anchors = [(heading.get_text(), str(heading["id"])) for heading in body(HEADINGS)]
     title = above or (title if body.find("h1") is None else "")
-    return Converted(_to_text(body), title, url, "headings", "", anchors, markup_questions, faults)
+    return Converted(
+        _to_text(body),
+        title,
+        url=url,
+        by="headings",
+        advice="",
+        anchors=anchors,
+        markup_questions=markup_questions,
+        faults=faults,
+    )
 
 
 def _keep_page_of_confluence(soup: BeautifulSoup) -> str:
@@ -93,12 +105,14 @@ def _keep_page_of_confluence(soup: BeautifulSoup) -> str:
 
     Who made it, attachments and comments go, and all of the export's table of contents. Other HTML stays as it is.
     """
-    title, body = soup.find(id="title-text"), soup.body
+    title = soup.find(id="title-text")
+    body = soup.body
     if title is None or body is None or soup.find(class_="pagetitle") is None:
         return ""
     above = [" ".join(link.get_text().split()) for link in soup.select("#breadcrumbs a")]
     text = " ".join(title.get_text().split())
-    heading, content = soup.new_tag("h1"), soup.find(id="main-content", class_="wiki-content")
+    heading = soup.new_tag("h1")
+    content = soup.find(id="main-content", class_="wiki-content")
     heading.string = text.removeprefix(f"{above[0]} : ") if above else text
     body.clear()
     if content is not None:
@@ -125,8 +139,11 @@ def _close_headings(html: str) -> str:
 
     def close(tag: re.Match[str]) -> str:
         nonlocal unclosed
-        before, unclosed = unclosed, "" if tag[1] else tag[2]
-        return f"</{before}>{tag[0]}" if before and not tag[1] else tag[0]
+        before = unclosed
+        unclosed = "" if tag[1] else tag[2]
+        if before and not tag[1]:
+            return f"</{before}>{tag[0]}"
+        return tag[0]
 
     return _HEADING.sub(close, html)
 
@@ -160,7 +177,9 @@ _LONG_SPACE = re.compile(rf"[\t \r\n]{{{_FEW},}}+")
 
 def _one_space(space: re.Match[str]) -> str:
     """What the converter leaves of it."""
-    return "\n" if "\n" in space[0] or "\r" in space[0] else " "
+    if "\n" in space[0] or "\r" in space[0]:
+        return "\n"
+    return " "
 
 
 def _short_space(space: re.Match[str]) -> str:
@@ -175,8 +194,8 @@ def _to_text(tag: Tag) -> str:
     """The text of an element, with headings, lists and tables as those of Markdown."""
     from markdownify import MarkdownConverter
 
-    for each in tag(["summary", "dt"]):  # else nothing separates it from what follows
-        each.name = "p"
+    for element in tag(["summary", "dt"]):  # else nothing separates it from what follows
+        element.name = "p"
     for cell in tag(["td", "th"]):  # the converter adds a cell for each column that one spans
         spanned = str(cell.get("colspan", ""))
         if spanned.isdecimal():
@@ -190,12 +209,13 @@ def _to_text(tag: Tag) -> str:
             strings[i] = type(string)(_LONG_SPACE.sub(shorter, string))
             string.replace_with(strings[i])
     for string in filter(str.strip, strings):
-        full.update(
-            id(each) for each in takewhile(lambda each: each is not tag and id(each) not in full, string.parents)
-        )
-    for each in tag([*HEADINGS, *_BLOCKS]):
-        if id(each) not in full:  # else nothing is left of it between two words
-            each.replace_with(" ")
+        for parent in string.parents:
+            if parent is tag or id(parent) in full:
+                break
+            full.add(id(parent))
+    for element in tag([*HEADINGS, *_BLOCKS]):
+        if id(element) not in full:  # else nothing is left of it between two words
+            element.replace_with(" ")
     if tag.name in ("dd", "th", "td"):  # else it has a colon or a bar
         tag.name = "div"
     converter = MarkdownConverter(
@@ -214,7 +234,8 @@ _MARK = re.compile(r"#{1,6} (?=\S)")
 
 def without_marks(text: str) -> str:
     """A text whose headings are lines like others; code is left as it is."""
-    lines, in_code = [], False
+    lines = []
+    in_code = False
     for line in text.split("\n"):
         in_code ^= bool(_FENCE.match(line))
         lines.append(line if in_code else _MARK.sub("", line, count=1).rstrip())

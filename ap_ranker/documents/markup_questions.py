@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
 HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
-DETAILS, DEFINITION, TABLE, MICRODATA, JSON_LD = "details", "definition", "table", "microdata", "JSON-LD"
+DETAILS = "details"
+DEFINITION = "definition"
+TABLE = "table"
+MICRODATA = "microdata"
+JSON_LD = "JSON-LD"
 
 
 @dataclass(frozen=True)
@@ -38,21 +42,29 @@ def set_anchors(soup: BeautifulSoup, slug: Callable[[str], str] | None = None) -
     """Give each heading the id that leads to it; `slug` makes those of headings without one."""
     begun: set[int] = set()  # elements around the headings before
     for heading in soup(HEADINGS):
-        new = list(takewhile(lambda each: id(each) not in begun, heading.parents))
+        new = list(takewhile(lambda element: id(element) not in begun, heading.parents))
         begun.update(map(id, new))
-        section = next((each for each in new if each.name in ("section", "article", "div")), None)
+        section = next((element for element in new if element.name in ("section", "article", "div")), None)
         anchor = _own_anchor(heading) or (_text_of(section.get("id")) if section is not None else "")
         heading["id"] = anchor or (slug(heading.get_text()) if slug else "")
 
 
 def _own_anchor(tag: Tag) -> str:
     """The id of an element, or of the first one in it that has one; such as `<h2><a id="refund"></a>Refund</h2>`."""
-    ids = (each.get("id") or (each.get("name") if each.name == "a" else None) for each in (tag, *tag.find_all(True)))
-    return next(filter(None, map(_text_of, ids)), "")
+    for element in (tag, *tag.find_all(True)):
+        anchor = element.get("id")
+        if not anchor and element.name == "a":
+            anchor = element.get("name")
+        text = _text_of(anchor)
+        if text:
+            return text
+    return ""
 
 
 def _text_of(value: Any) -> str:
-    return " ".join(value.split()) if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return " ".join(value.split())
+    return ""
 
 
 def take_entries(body: Tag, to_text: Callable[[Tag], str]) -> list[MarkupQuestion]:
@@ -62,7 +74,7 @@ def take_entries(body: Tag, to_text: Callable[[Tag], str]) -> list[MarkupQuestio
         take = {"details": _take_details, "dl": _take_terms, "table": _take_rows}.get(tag.name, _take_microdata)
         taken = []
         for entry in take(tag, to_text):
-            above = tuple(each for each in headings if entry.kind != MICRODATA or each != entry.question)
+            above = tuple(heading for heading in headings if entry.kind != MICRODATA or heading != entry.question)
             taken.append(replace(entry, headings=above, anchor=entry.anchor or anchor))
         entries = taken + entries
     return entries
@@ -79,7 +91,7 @@ def _places(body: Tag) -> Iterator[tuple[Tag, tuple[str, ...], str]]:
         in_answer, topics = inside.get(id(tag.parent), (False, ()))
         if tag.name in HEADINGS and not in_answer:
             level = int(tag.name[1])
-            above = [*(each for each in above if each[0] < level), (level, _title(tag))]
+            above = [*(heading_above for heading_above in above if heading_above[0] < level), (level, _title(tag))]
             anchor = _text_of(tag.get("id"))
         elif tag.name == "details" or (is_list and not in_answer) or is_question:
             yield tag, (*(text for _, text in above), *topics), anchor
@@ -93,8 +105,13 @@ MAX_TOPICS = 8
 
 
 def _title(tag: Tag) -> str:
-    parts: Iterator[Any] = tag.descendants
-    texts = (" " if each.name in _APART else each if type(each).__name__ == "NavigableString" else "" for each in parts)
+    texts: list[str] = []
+    pieces: Iterator[Any] = tag.descendants
+    for piece in pieces:
+        if piece.name in _APART:
+            texts.append(" ")
+        elif type(piece).__name__ == "NavigableString":  # no comment, and no script
+            texts.append(piece)
     return " ".join("".join(texts).split())
 
 
@@ -113,8 +130,8 @@ def _take_details(details: Tag, to_text: Callable[[Tag], str]) -> Iterator[Marku
         return
     own = _text_of(details.get("id")) or _own_anchor(summary)
     rest = copy(details)
-    for each in rest.find_all("summary", recursive=False):
-        each.decompose()
+    for title in rest.find_all("summary", recursive=False):
+        title.decompose()
     answer = to_text(rest)
     if answer:
         yield MarkupQuestion(question, answer, DETAILS, anchor=own)
@@ -131,10 +148,10 @@ def _take_terms(terms: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQue
         if groups:
             groups[-1][part.name == "dd"].append(part)
     for names, definitions in groups:
-        questions = [text for name in names if (text := _title(name))]
-        answer = "\n\n".join(text for each in definitions if (text := to_text(each)))
+        questions = list(filter(None, map(_title, names)))
+        answer = "\n\n".join(filter(None, map(to_text, definitions)))
         if questions and answer:
-            own = next((text for name in names if (text := _own_anchor(name))), "")
+            own = next(filter(None, map(_own_anchor, names)), "")
             question, *wordings = questions
             yield MarkupQuestion(question, answer, DEFINITION, anchor=own, wordings=tuple(wordings))
             for part in (*names, *definitions):
@@ -145,8 +162,13 @@ def _take_rows(table: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQues
     rows = [(row, row.find_all(["th", "td"], recursive=False)) for row in table("tr")]
     pair = find_pair(map(_title, rows[0][1])) if rows else []
     for row, cells in rows[1:] if pair else ():
-        asked, answer = (cells[i] for i in pair) if len(cells) == len(rows[0][1]) else (row, row)
-        if asked is not answer and (question := _title(asked)) and (text := to_text(copy(answer))):
+        if len(cells) != len(rows[0][1]):
+            continue
+        question = _title(cells[pair[0]])
+        text = ""
+        if question and pair[0] != pair[1]:
+            text = to_text(copy(cells[pair[1]]))
+        if question and text:
             yield MarkupQuestion(question, text, TABLE, anchor=_own_anchor(row))
             if len(cells) == len(pair):  # else what its other columns say stays in the page
                 row.decompose()
@@ -161,7 +183,8 @@ def _parts(terms: Tag) -> Iterator[Tag]:
 
 
 def _take_microdata(tag: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQuestion]:
-    name, accepted = tag.find(itemprop="name"), tag.find(itemprop="acceptedAnswer")
+    name = tag.find(itemprop="name")
+    accepted = tag.find(itemprop="acceptedAnswer")
     if name is None or accepted is None:
         return
     question = _title(name) or _text_of(name.get("content"))
@@ -187,7 +210,7 @@ def read_json_ld(
         try:
             values: list[Any] = [_parse_json_ld(script.get_text())]
         except (RecursionError, ValueError) as error:
-            reason = "nested too deeply" if isinstance(error, RecursionError) else error
+            reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
             faults.append((f"block {number} of JSON-LD", f"expected JSON ({reason}). The page itself is read."))
             continue
         while values:
@@ -232,20 +255,24 @@ def _parse_json_ld(text: str) -> Any:
 def _without_fault(match: re.Match[str]) -> str:
     if match["value"]:
         return "null"  # what a template would have put here is unknown
-    return "" if match["tag"] or match["comma"] else match[0]
+    if match["tag"] or match["comma"]:
+        return ""
+    return match[0]
 
 
 def _json_ld_entry(value: dict[str, Any], to_text: Callable[[str], str]) -> Iterator[MarkupQuestion]:
     kinds = value.get("@type")
-    if not any(str(kind).endswith("Question") for kind in (kinds if isinstance(kinds, list) else [kinds])):
+    if not isinstance(kinds, list):
+        kinds = [kinds]
+    if not any(str(kind).endswith("Question") for kind in kinds):
         return
     names = (value.get("name"), value.get("text"))
-    question = next((text for name in names if isinstance(name, str) and (text := to_text(name))), "")
+    question = next(filter(None, (to_text(name) for name in names if isinstance(name, str))), "")
     accepted = value.get("acceptedAnswer")
     answers = accepted if isinstance(accepted, list) else [accepted]
-    texts = [each.get("text") for each in answers if isinstance(each, dict)]
-    answer = "\n\n".join(text for each in texts if isinstance(each, str) and (text := to_text(each)))
+    texts = [to_text(own["text"]) for own in answers if isinstance(own, dict) and isinstance(own.get("text"), str)]
+    answer = "\n\n".join(filter(None, texts))
     if question and answer:
         address = value.get("url") or value.get("@id")
         anchor = address.partition("#")[2] if isinstance(address, str) else ""
-        yield MarkupQuestion(" ".join(question.split()), answer, JSON_LD, (), anchor)
+        yield MarkupQuestion(" ".join(question.split()), answer, kind=JSON_LD, headings=(), anchor=anchor)

@@ -47,22 +47,35 @@ def passages_of(
     """
 
     def pieces_of(titles: Iterable[str], text: str, page: int | None, **fields: Any) -> list[Entry]:
-        source, anchor, titles = {"file_path": file}, fields.pop("anchor"), [*titles]
-        headings = map(letters, (fields["question"], *titles))
-        if url := next((converted.articles[each] for each in headings if each in converted.articles), converted.url):
+        source = {"file_path": file}
+        anchor = fields.pop("anchor")
+        titles = [*titles]
+        url = converted.url
+        for heading in map(letters, reversed((fields["question"], *titles))):  # the question's own, if it has one
+            url = converted.articles.get(heading, url)
+        if url:
             source["url"] = f"{url.partition('#')[0]}#{anchor}" if anchor else url
         if page:
             source["page_number"] = str(page)
-        lines = (" ".join(each.split()) for each in titles if each)
-        title = " > ".join(line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…" for line in lines)
+        path: list[str] = []
+        for heading in filter(None, titles):
+            line = " ".join(heading.split())
+            path.append(line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…")
+        title = " > ".join(path)
         title = title or re.sub(r"[-_\s]+", " ", Path(file).stem).strip()
         return [Entry(answer=piece, other=source, place=place or file, title=title, **fields) for piece in pieces(text)]
 
-    found = [pieces_of(part.above, part.text, part.page, question=part.question, anchor=part.anchor) for part in parts]
-    for each in questions:
-        fields: dict[str, Any] = {"question": each.question, "anchor": each.anchor, "wordings": each.wordings}
-        found.append(pieces_of((converted.title, *each.headings), each.answer, None, **fields))
-    return [entry for of_part in found for entry in of_part]
+    passages: list[Entry] = []
+    for part in parts:
+        passages += pieces_of(part.above, part.text, part.page, question=part.question, anchor=part.anchor)
+    for question in questions:
+        fields: dict[str, Any] = {
+            "question": question.question,
+            "anchor": question.anchor,
+            "wordings": question.wordings,
+        }
+        passages += pieces_of((converted.title, *question.headings), question.answer, None, **fields)
+    return passages
 
 
 def pieces(text: str) -> list[str]:
@@ -81,7 +94,7 @@ def pieces(text: str) -> list[str]:
             merged[-1] += content
         else:
             merged.append(content)
-    return [content for part in merged if (content := part.strip())]
+    return list(filter(None, map(str.strip, merged)))
 
 
 @cache

@@ -35,9 +35,12 @@ def without_label(question: str) -> str:
     """A question without its number and its label."""
     text = question
     for label in (NUMBER, QUESTION_LABEL, NUMBER):
-        if match := label.match(text):
+        match = label.match(text)
+        if match:
             text = text[match.end() :]
-    return text if any(map(str.isalpha, text)) else question
+    if any(map(str.isalpha, text)):
+        return text
+    return question
 
 
 def without_answer_label(text: str) -> str:
@@ -93,12 +96,12 @@ def _mark(soup: BeautifulSoup, paragraph: Tag) -> None:
     if len(line) > LONGEST:
         return
     groups: list[list[Any]] = [[]]  # each question of the paragraph's lines with those below it
-    for one in lines:
-        text = " ".join(_text(one).split())
-        is_next = QUESTION_LABEL.match(text) or (is_bold and _is_bold(one) and text.endswith(QUESTION_MARKS))
+    for nodes in lines:
+        text = " ".join(_text(nodes).split())
+        is_next = QUESTION_LABEL.match(text) or (is_bold and _is_bold(nodes) and text.endswith(QUESTION_MARKS))
         if is_next and groups[-1]:
             groups.append([])
-        groups[-1].append(one)
+        groups[-1].append(nodes)
     for question, *answers in groups:
         heading = soup.new_tag("h6")
         heading.string = " ".join(_text(question).split())

@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.documents.html import Converted, letters
@@ -46,8 +47,9 @@ def sections(converted: Converted) -> list[Section]:
     for place, (heading, _) in enumerate(converted.anchors):
         places[letters(heading)].append(place)
     next_place = 0
-    above_questions = {letters(heading) for each in converted.markup_questions for heading in each.headings}
-    found: list[Section] = []
+    headings_of_questions = chain.from_iterable(question.headings for question in converted.markup_questions)
+    above_questions = set(map(letters, headings_of_questions))
+    sections_so_far: list[Section] = []
     text = re.sub(r"\r\n?", "\n", _UNUSABLE.sub("", converted.text))
     pages = text.split("\f") if converted.by == "pages" else [text]
     parts = _below_headings(text) if converted.by == "headings" else (((), page) for page in pages)
@@ -57,38 +59,46 @@ def sections(converted: Converted) -> list[Section]:
             lines = "\n".join(line for line in lines.split("\n") if not line or letters(line) not in above_questions)
         anchor = ""
         same = places[letters(path[-1])] if path else []
-        if (at := bisect_left(same, next_place)) < len(same):
+        at = bisect_left(same, next_place)
+        if at < len(same):
             anchor = anchors[same[at]]
             next_place = same[at] + 1  # headings without text have none either
-        if not (text := re.sub(r"\n{3,}", "\n\n", lines).strip()):
+        text = re.sub(r"\n{3,}", "\n\n", lines).strip()
+        if not text:
             continue
         is_article = bool(path) and letters(path[-1]) in converted.articles
         is_asked = is_article or (bool(path) and (asks(path[-1]) or is_labelled(path[-1])))
         above, question = (path[:-1], path[-1]) if is_asked else (path, "")
         titles = (converted.title, *above) if converted.title else above
-        if not path and not found and converted.by == "headings" and asks(converted.title):
-            question, titles = converted.title, above  # a page whose title asks what its text answers
+        if not path and not sections_so_far and converted.by == "headings" and asks(converted.title):
+            question = converted.title  # a page whose title asks what its text answers
+            titles = above
         if question and not is_article:
-            question, text = without_label(question), without_answer_label(text)
+            question = without_label(question)
+            text = without_answer_label(text)
         page = number if converted.by == "pages" else None
-        found.append(Section(titles, " ".join(question.split()), text, page, anchor))
-    return found
+        sections_so_far.append(Section(titles, " ".join(question.split()), text=text, page=page, anchor=anchor))
+    return sections_so_far
 
 
 def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """What stands below each heading; one without text that is not above the next text is a part of that."""
     headings = list(_headings(text))
-    ends = [*(each.start() for each in headings), len(text)]
+    ends = [*(heading.start() for heading in headings), len(text)]
     yield (), text[: ends[0]]
     above: dict[int, str] = {}
     waiting: list[str] = []
     for heading, end in zip(headings, ends[1:], strict=True):
-        level, title = len(heading["level"]), heading["title"].strip()
-        above = {at: each for at, each in above.items() if at < level} | {level: title}
+        level = len(heading["level"])
+        title = heading["title"].strip()
+        above = {upper: name for upper, name in above.items() if upper < level}
+        above[level] = title
         waiting.append(title)
-        if (part := text[heading.end() : end]).strip():
+        part = text[heading.end() : end]
+        if part.strip():
             path = tuple(filter(None, above.values()))
-            yield path, "\n".join([*(each for each in waiting if each not in path), re.sub(r"\A\s*\n", "", part)])
+            without_text = [name for name in waiting if name not in path]
+            yield path, "\n".join([*without_text, re.sub(r"\A\s*\n", "", part)])
             waiting = []
     yield (), "\n".join(waiting)
 

@@ -34,7 +34,8 @@ class WatchedFolder:
     """A FAQ, a document or a folder that is read more than once; arguments as for `read_documents`."""
 
     def __init__(self, path: Path, columns: tuple[str, str] | None = None, overlay: Overlay | None = None) -> None:
-        self.path, self._columns = path, columns
+        self.path = path
+        self._columns = columns
         self.overlay = overlay
         self.version = Version({}, None)  # of all that is read, from before they were last read
         self.unchanged: list[Entry] = []  # what was last read, without the overlay
@@ -62,20 +63,27 @@ class WatchedFolder:
             read, left_out = self._read_faq()
             log_left_out(self.path, [left for left in left_out if left not in self.left_out])
         else:
-            known, self._reading = self._reading, read_documents(self.path, self._columns, self._reading)
-            log_reading(self.path, self._reading, set(known.left_out) if known else ())
-            read, left_out = self._reading.entries, self._reading.left_out
+            earlier = self._reading
+            self._reading = read_documents(self.path, self._columns, self._reading)
+            log_reading(self.path, self._reading, set(earlier.left_out) if earlier else ())
+            read = self._reading.entries
+            left_out = self._reading.left_out
         self.left_out = left_out
-        self.unchanged, self.entries = read, self.laid(read)
+        entries = self.laid(read)
+        self.unchanged = read
+        self.entries = entries
         return self.entries
 
     def laid(self, entries: list[Entry]) -> list[Entry]:
         """Entries with the overlay as it is now."""
-        return self.overlay.lay(entries) if self.overlay else entries
+        if self.overlay:
+            return self.overlay.lay(entries)
+        return entries
 
     def _read_faq(self) -> tuple[list[Entry], list[LeftOut]]:
         """The entries of a FAQ and its rows left out; those of before if too many are gone in one step."""
         read, left_out = read_finished(self.path, self._columns)
-        if gone := gone_entries(self.unchanged, read):
+        gone = gone_entries(self.unchanged, read)
+        if gone:
             return self.unchanged, [LeftOut(str(self.path), why_kept(gone, self.unchanged))]
         return read, left_out

@@ -52,15 +52,16 @@ class Epoch:
         raised = evaluation_set.with_wordings(ranker, scores)
         own = NOTHING
         if number == 0 and raised.wordings is not None and len(evaluation_set.dataset.answers) <= RANK_ALL:
-            asked = {question.text for question in evaluation_set.questions}
+            asked = set(evaluation_set.question_texts)
             own = own_wordings(ranker, evaluation_set.dataset, without=asked)
         return cls(number, evaluation_set, raised, own)
 
     @cached_property
     def measures_each(self) -> tuple[dict[str, NDArray[np.float64]], ...]:
         """Measure -> (Q,) values, with the wordings at their default weight, and without: no weight is fitted yet."""
-        kinds = (Weights(DEFAULT_WEIGHT), ALONE)
-        return tuple(self.evaluation_set.measured(self.evaluation_set.rank(self.scores, each)) for each in kinds)
+        with_wordings = self.evaluation_set.rank(self.scores, Weights(DEFAULT_WEIGHT))
+        without_wordings = self.evaluation_set.rank(self.scores, ALONE)
+        return self.evaluation_set.measured(with_wordings), self.evaluation_set.measured(without_wordings)
 
     @property
     def measures(self) -> dict[str, float]:
@@ -69,8 +70,11 @@ class Epoch:
 
     def mrr(self, rows: Rows | None = None) -> float:
         """The MRR by which epochs are compared, of all questions or of some."""
-        each = (kind["MRR"] if rows is None else kind["MRR"][rows] for kind in self.measures_each)
-        return max(float(values.mean()) for values in each)
+        means_of_kinds: list[float] = []
+        for measures in self.measures_each:
+            reciprocal_ranks = measures["MRR"] if rows is None else measures["MRR"][rows]
+            means_of_kinds.append(float(reciprocal_ranks.mean()))
+        return max(means_of_kinds)
 
     def weights(self, rows: Rows | None = None) -> Weights:
         """The most probable weights, given all questions or some `rows` of them."""
@@ -113,7 +117,7 @@ class DevChoice:
     @cached_property
     def parts(self) -> list[Rows]:
         """The rows of each part of the questions."""
-        return parts_of([question.text for question in self.best.evaluation_set.questions])
+        return parts_of(self.best.evaluation_set.question_texts)
 
     @cached_property
     def cross_fitted(self) -> CrossFitted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,16 +64,17 @@ def evaluate(
     data = read_with_wordings(data, "test", wordings=wordings, answers=answers, match=match, columns=columns)
     data = data if sample is None else sample_questions(data, sample, seed=0)
     evaluation_set = EvaluationSet(data, as_new=False, language=ranker.bm25_language)
-    texts = [question.text for question in evaluation_set.questions]
-    seen, near = ranker.seen_in_training(texts), ranker.near_training(texts)
+    texts = evaluation_set.question_texts
+    seen = ranker.seen_in_training(texts)
+    near = ranker.near_training(texts)
     exact = np.array([rows.any() for rows in evaluation_set.exact])
-    known = exact if seen is None else exact | np.array(seen)
+    is_known = exact if seen is None else exact | np.array(seen)
     near_wording = near_known_wordings(evaluation_set.dataset, texts)
     report = replace(
         evaluation_set.report(ranker, on_progress),
         match=match,
-        known=known,
-        near=known | near_wording if near is None else known | near_wording | np.array(near),
+        known=is_known,
+        near=is_known | near_wording if near is None else is_known | near_wording | np.array(near),
         warnings=[*easy_warnings(evaluation_set.dataset, seen), *chosen_warnings(ranker, texts)],
     )
     if earlier is None:
@@ -85,7 +86,7 @@ def evaluate(
 
 def near_known_wordings(data: Dataset, texts: Sequence[str]) -> np.ndarray:
     """(Q,) whether each question is a near copy of a known wording or a stored question of the answers."""
-    wordings = {text for answer in data.answers for text in answer.wordings}
+    wordings = data.wordings
     near = near_any(set(texts), wordings) if wordings else set()
     return np.array([text in near for text in texts])
 
@@ -93,8 +94,12 @@ def near_known_wordings(data: Dataset, texts: Sequence[str]) -> np.ndarray:
 def chosen_warnings(ranker: Ranker, texts: Sequence[str]) -> list[str]:
     """That questions are dev questions of the training, for which its epoch and weights are the best ones."""
     chosen = sum(ranker.chosen_by(texts) or [])
-    told = f"{chosen:,} of the {len(texts):,} questions chose the epoch and the weights of this checkpoint in training"
-    return [f"{told}: on them it looks better than it is."] if chosen else []
+    if not chosen:
+        return []
+    share = f"{chosen:,} of the {len(texts):,} questions"
+    return [
+        f"{share} chose the epoch and the weights of this checkpoint in training: on them it looks better than it is."
+    ]
 
 
 def trained_match(ranker: Ranker) -> Match:
@@ -133,26 +138,34 @@ def _new_differences(before: EvaluationReport, after: EvaluationReport) -> dict[
     rows = after.rows_of[NEW]
     if not 0 < after.n_near < len(rows):
         return None
-    fused = before.fusion_each or before.model_each, after.fusion_each or after.model_each
-    pairs = {"model": (before.model_each, after.model_each)} | ({"fusion": fused} if any(fused) else {})
-    only_new = {
-        name: [{measure: values[rows] for measure, values in each.items()} for each in pair]
-        for name, pair in pairs.items()
-    }
-    return {"n_questions": int(rows.sum()), **{name: _differences(*pair) for name, pair in only_new.items()}}
+    differences: dict[str, Any] = {"n_questions": int(rows.sum())}
+    differences["model"] = _differences(_of_rows(before.model_each, rows), _of_rows(after.model_each, rows))
+    fused_before = before.fusion_each or before.model_each
+    fused_after = after.fusion_each or after.model_each
+    if fused_before or fused_after:
+        differences["fusion"] = _differences(_of_rows(fused_before, rows), _of_rows(fused_after, rows))
+    return differences
 
 
-def _differences(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
-    return {
-        "difference": {name: float(values.mean() - before[name].mean()) for name, values in after.items()},
-        "p_value": {name: randomisation_test(values, before[name]) for name, values in after.items()},
-    }
+def _of_rows(values: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Measure -> its values of some questions."""
+    return {measure: of_all[rows] for measure, of_all in values.items()}
+
+
+def _differences(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
+    differences: dict[str, float] = {}
+    p_values: dict[str, float] = {}
+    for name, values in after.items():
+        differences[name] = float(values.mean() - before[name].mean())
+        p_values[name] = randomisation_test(values, before[name])
+    return {"difference": differences, "p_value": p_values}
 
 
 def _change(asked: EvaluationSet, before: EvaluationReport, after: EvaluationReport, row: int) -> dict[str, Any]:
     """The rank of the first right answer of a question, from 1, the mean among equal scores; the first answers."""
-    rankings, pool = (before.rankings[row], after.rankings[row]), asked.pools[row]
-    ranks = [Levels.of(-each.levels, asked.right[row]).first_rank() for each in rankings]
-    first = [asked.dataset.answers[pool[each.order[0]]].text for each in rankings]
+    rankings = (before.rankings[row], after.rankings[row])
+    pool = asked.pools[row]
+    ranks = [Levels.of(-ranking.levels, asked.right[row]).first_rank() for ranking in rankings]
+    first = [asked.dataset.answers[pool[ranking.order[0]]].text for ranking in rankings]
     names = ("question", "rank_before", "rank_after", "first_before", "first_after")
     return dict(zip(names, (asked.questions[row].text, *ranks, *first), strict=True))

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from ap_ranker.evaluation.significance import Gain
 
 
-AS_ASKED, NEW, COPIES = "as users ask", "new questions", "near copies"
+AS_ASKED = "as users ask"
+NEW = "new questions"
+COPIES = "near copies"
 """The three kinds of questions that measures are given for: all of them; those that are no near copy of what the search
 has seen, which tell how good it is with the next question; and the near copies."""
 
@@ -81,7 +83,9 @@ class EvaluationReport:
     @property
     def fusion(self) -> dict[str, float] | None:
         """Measure -> the mean with both scores added; `None` if BM25 has no weight."""
-        return means(self.fusion_each) if self.fusion_each else None
+        if self.fusion_each:
+            return means(self.fusion_each)
+        return None
 
     @property
     def fused(self) -> dict[str, float]:
@@ -99,20 +103,26 @@ class EvaluationReport:
         from ap_ranker.evaluation.significance import Gain  # by the extra `train`: searches measure, too
 
         rows = self.rows_of[self.headline]
-        fusion = self.fusion_each["MRR"][rows] if self.fusion_each else None
+        fusion = None
+        if self.fusion_each:
+            fusion = self.fusion_each["MRR"][rows]
         only_new = self.headline == NEW and self.n_near > 0
         return Gain.over_bm25(self.model_each["MRR"][rows], self.bm25_each["MRR"][rows], fusion, only_new=only_new)
 
     @property
     def n_known(self) -> int:
         """Number of questions that are not new to the checkpoint."""
-        return 0 if self.known is None else int(self.known.sum())
+        if self.known is None:
+            return 0
+        return int(self.known.sum())
 
     @cached_property
     def is_near(self) -> np.ndarray:
         """(Q,) `near`, or `known` where nearness was not looked for; by default all questions are new."""
         flags = self.known if self.near is None else self.near
-        return np.zeros(self.n_questions, dtype=bool) if flags is None else flags
+        if flags is None:
+            return np.zeros(self.n_questions, dtype=bool)
+        return flags
 
     @property
     def n_near(self) -> int:
@@ -127,7 +137,9 @@ class EvaluationReport:
     @property
     def headline(self) -> str:
         """The kind of question that the verdict is on: the new ones, if there are any."""
-        return NEW if self.n_near < self.n_questions else AS_ASKED
+        if self.n_near < self.n_questions:
+            return NEW
+        return AS_ASKED
 
     @property
     def shown_kinds(self) -> dict[str, str]:
@@ -139,22 +151,30 @@ class EvaluationReport:
             return {AS_ASKED: ""}
         return {kind: f", {kind}" for kind in (NEW, AS_ASKED, COPIES)}
 
-    def means_of(self, kind: str, each: Mapping[str, np.ndarray] | None) -> dict[str, float] | None:
+    def means_of(self, kind: str, of_measures: Mapping[str, np.ndarray] | None) -> dict[str, float] | None:
         """The means of (Q,) values over the questions of a kind; `None` if there are none."""
         rows = self.rows_of[kind]
-        return means({name: values[rows] for name, values in each.items()}) if each and rows.any() else None
+        if of_measures and rows.any():
+            return means({name: values[rows] for name, values in of_measures.items()})
+        return None
 
-    def new(self, each: Mapping[str, np.ndarray] | None) -> dict[str, float] | None:
+    def new(self, of_measures: Mapping[str, np.ndarray] | None) -> dict[str, float] | None:
         """The means of (Q,) values over the new questions; `None` if all are new, or none is."""
-        return self.means_of(NEW, each) if 0 < self.n_near < self.n_questions else None
+        if 0 < self.n_near < self.n_questions:
+            return self.means_of(NEW, of_measures)
+        return None
 
     def kinds(self) -> dict[str, dict[str, Any]]:
         """Kind of question -> number of questions, and the means of the model, BM25 and fusion, for a JSON file."""
-        each = {"model": self.model_each, "bm25": self.bm25_each, "fusion": self.fusion_each}
-        return {
-            kind: {"n_questions": int(rows.sum()), **{name: self.means_of(kind, own) for name, own in each.items()}}
-            for kind, rows in self.rows_of.items()
-        }
+        kinds: dict[str, dict[str, Any]] = {}
+        for kind, rows in self.rows_of.items():
+            kinds[kind] = {
+                "n_questions": int(rows.sum()),
+                "model": self.means_of(kind, self.model_each),
+                "bm25": self.means_of(kind, self.bm25_each),
+                "fusion": self.means_of(kind, self.fusion_each),
+            }
+        return kinds
 
     def as_json(self) -> dict[str, Any]:
         """The means, times and, if there is one, the comparison as basic types."""
@@ -164,7 +184,8 @@ class EvaluationReport:
         numbers = {name: getattr(self, name) for name in f"{measures} {costs}".split()}
         numbers |= {"new": new, "n_near": self.n_near, "kinds": self.kinds(), "headline": self.headline}
         numbers |= {"warnings": list(self.warnings)}
-        if (earlier := self.comparison) is None:
+        earlier = self.comparison
+        if earlier is None:
             return numbers
         measures_before = {"model": earlier.before.model, "fusion": earlier.before.fusion}
         compared = {"checkpoint": earlier.checkpoint, "measures": measures_before, **earlier.changes}

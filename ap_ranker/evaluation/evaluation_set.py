@@ -49,21 +49,28 @@ class EvaluationSet:
         language: str | None = None,
         retriever: Ranker | None = None,
     ) -> None:
-        self.dataset, self.language, self.as_new = dataset, language, as_new
+        self.dataset = dataset
+        self.language = language
+        self.as_new = as_new
         self.questions = list(dataset.questions) if unanswerable else answerable(dataset)
         self.pools, self.candidates = self._choose_candidates(retriever)
 
     @cached_property
     def _index(self) -> BM25:  # lazy: small data with given candidates does not need it in training
-        return BM25([answer.text for answer in self.dataset.answers], language=self.language)
+        return BM25(self.dataset.answer_texts, language=self.language)
 
     def with_language(self, language: str | None) -> EvaluationSet:
         """The same candidates beside BM25 of another language, for the fusion of a checkpoint trained with that."""
         if language == self.language:
             return self
         pairs = zip(self.questions, self.pools, strict=True)
-        pooled = replace(self.dataset, questions=[replace(question, candidates=rows) for question, rows in pairs])
-        return EvaluationSet(pooled, as_new=self.as_new, language=language)
+        questions = [replace(question, candidates=rows) for question, rows in pairs]
+        return EvaluationSet(replace(self.dataset, questions=questions), as_new=self.as_new, language=language)
+
+    @property
+    def question_texts(self) -> list[str]:
+        """The texts of the questions."""
+        return [question.text for question in self.questions]
 
     @cached_property
     def bm25_scores(self) -> list[np.ndarray]:
@@ -74,9 +81,15 @@ class EvaluationSet:
     @cached_property
     def exact(self) -> list[np.ndarray]:
         """Whether each question is a known wording of each of its candidates, word for word."""
-        known = [{key for text in each.wordings for key in question_keys(text)} for each in self.dataset.answers]
-        pairs = zip((question_keys(question.text) for question in self.questions), self.pools, strict=True)
-        return [np.array([not known[row].isdisjoint(asked) for row in rows], dtype=bool) for asked, rows in pairs]
+        keys_of_answers: list[set[str]] = [set() for _ in self.dataset.answers]
+        for keys, answer in zip(keys_of_answers, self.dataset.answers, strict=True):
+            for text in answer.wordings:
+                keys.update(question_keys(text))
+        exact: list[np.ndarray] = []
+        for question, rows in zip(self.questions, self.pools, strict=True):
+            asked = question_keys(question.text)
+            exact.append(np.array([not keys_of_answers[row].isdisjoint(asked) for row in rows], dtype=bool))
+        return exact
 
     @cached_property
     def right(self) -> list[np.ndarray]:
@@ -104,7 +117,9 @@ class EvaluationSet:
     def scores(self, ranker: Ranker, on_progress: Callable[[int, int], None] = ignored) -> CandidateScores:
         """As `timed_scores`, with the known wordings if the checkpoint uses them."""
         scores = self.timed_scores(ranker, on_progress)
-        return self.with_wordings(ranker, scores) if ranker.decider().weights.wording else scores
+        if ranker.decider().weights.wording:
+            return self.with_wordings(ranker, scores)
+        return scores
 
     def with_wordings(self, ranker: Ranker, scores: CandidateScores) -> CandidateScores:
         """Add the scores of the best known wordings, if there are any (`score_wordings`)."""
@@ -112,10 +127,12 @@ class EvaluationSet:
 
     def signals(self, scores: CandidateScores) -> list[Signals]:
         """What the rule of ranking needs of each question."""
-        answers = [[self.dataset.answers[row].parts for row in rows] for rows in self.pools]
-        exact: Sequence[np.ndarray | None] = [None] * len(answers) if self.as_new else self.exact
-        each = zip(scores.signals, self.bm25_scores, exact, answers, strict=True)
-        return [replace(one, bm25=bm25, exact=known, answers=parts) for one, bm25, known, parts in each]
+        exact: Sequence[np.ndarray | None] = [None] * len(self.pools) if self.as_new else self.exact
+        complete: list[Signals] = []
+        for signals, bm25, is_exact, rows in zip(scores.signals, self.bm25_scores, exact, self.pools, strict=True):
+            parts = [self.dataset.answers[row].parts for row in rows]
+            complete.append(replace(signals, bm25=bm25, exact=is_exact, answers=parts))
+        return complete
 
     def rank(
         self, scores: CandidateScores, weights: Weights | Sequence[Weights], calibration: Calibration | None = None
@@ -134,8 +151,12 @@ class EvaluationSet:
         """
         signals = self.signals(scores)
         rows = np.arange(len(signals)) if rows is None else rows
-        kept = [row for row in rows.tolist() if self.right[row].any()]  # if BM25 retrieved the candidates, it may miss
-        return [signals[row] for row in kept], [self.right[row] for row in kept]
+        with_right: tuple[list[Signals], list[NDArray[np.bool_]]] = ([], [])
+        for row in rows.tolist():
+            if self.right[row].any():  # if BM25 retrieved the candidates, it may miss
+                with_right[0].append(signals[row])
+                with_right[1].append(self.right[row])
+        return with_right
 
     def measures(self, scores: Sequence[Sequence[float] | np.ndarray]) -> dict[str, float]:
         """The mean measures of each question's scores."""
@@ -152,14 +173,19 @@ class EvaluationSet:
 
     def report(self, ranker: Ranker, on_progress: Callable[[int, int], None] = ignored) -> EvaluationReport:
         """The model, BM25 and their fusion side by side, with the checkpoint's weights and calibration."""
-        scores, decision = self.scores(ranker, on_progress), ranker.decider()
+        scores = self.scores(ranker, on_progress)
+        decision = ranker.decider()
         report = self.report_of(scores, decision.weights, decision.served)
-        return replace(report, model_name=ranker.config.model) if ranker.config else report
+        if ranker.config:
+            return replace(report, model_name=ranker.config.model)
+        return report
 
     def report_of_bm25(self) -> EvaluationReport:
         """BM25 as if it were the model."""
         left_out = len(self.dataset.questions) - len(self.questions)
-        return EvaluationReport(self.dataset, left_out, self.candidates, self.bm25_each, self.bm25_each)
+        return EvaluationReport(
+            self.dataset, left_out, candidates=self.candidates, model_each=self.bm25_each, bm25_each=self.bm25_each
+        )
 
     def report_of(
         self,
@@ -175,7 +201,7 @@ class EvaluationSet:
         served = self.rank(scores, of_each, calibration)
         alone = None
         if weights.wording and scores.wordings:
-            alone = means(self.measured([rank(each, ALONE) for each in scores.signals]))
+            alone = means(self.measured([rank(signals, ALONE) for signals in scores.signals]))
         return EvaluationReport(
             dataset=self.dataset,
             unanswerable=len(self.dataset.questions) - len(self.questions),
@@ -202,11 +228,13 @@ class EvaluationSet:
         pools = [_best(self._index.scores(question.text)) for question in self.questions]
         chosen = f"BM25's {CANDIDATES} best"
         if retriever is not None:
-            vectors = retriever.embed_answers([answer.text for answer in self.dataset.answers]).numpy()
-            asked = retriever.embed_questions([question.text for question in self.questions]).numpy()
-            pools = [tuple(dict.fromkeys((*rows, *_best(vectors @ q)))) for rows, q in zip(pools, asked, strict=True)]
+            vectors = retriever.embed_answers(self.dataset.answer_texts).numpy()
+            asked = retriever.embed_questions(self.question_texts).numpy()
+            for place, vector in enumerate(asked):
+                pools[place] = tuple(dict.fromkeys((*pools[place], *_best(vectors @ vector))))
             chosen += f" and the {CANDIDATES} best by the model's vectors"
-        recall = np.mean([not set(q.positives).isdisjoint(rows) for rows, q in zip(pools, self.questions, strict=True)])
+        pairs = zip(pools, self.questions, strict=True)
+        recall = np.mean([not set(question.positives).isdisjoint(rows) for rows, question in pairs])
         return pools, f"{chosen} of {total} answers, with a right one for {recall:.1%} of the questions"
 
 
@@ -216,16 +244,18 @@ def _best(scores: np.ndarray) -> tuple[int, ...]:
 
 def easy_warnings(dataset: Dataset, seen: Sequence[bool] | None) -> list[str]:
     """What makes measures flatter: fewer candidates than in a search, and questions that were `seen_in_training`."""
-    sizes = [len(dataset.answers if each.candidates is None else each.candidates) for each in dataset.questions]
-    mean = sum(sizes) / max(1, len(sizes))
+    total = 0
+    for question in dataset.questions:
+        total += len(dataset.answers if question.candidates is None else question.candidates)
+    mean = total / max(1, len(dataset.questions))
     few = f"only {mean:.0f} candidates per question: a search has more to choose from and is harder than this."
     if dataset.own_answers:
         few = (
             f"the candidates were only the {len(dataset.answers):,} answers of {dataset.name}. If the FAQ has others, "
             "a search is harder than this: name the FAQ with --answers FAQ.csv."
         )
-    known = f"it is unknown whether questions were seen in training: the checkpoint has no {TRAINED_QUESTIONS}."
+    seen_warning = f"it is unknown whether questions were seen in training: the checkpoint has no {TRAINED_QUESTIONS}."
     if seen is not None:
-        known = f"{sum(seen):,} of the {len(seen):,} questions were seen in training, which makes them easy."
-    shown = [dataset.own_answers or mean < 20, seen is None or any(seen)]
-    return [*compress([few, known], shown)]
+        seen_warning = f"{sum(seen):,} of the {len(seen):,} questions were seen in training, which makes them easy."
+    is_true = [dataset.own_answers or mean < 20, seen is None or any(seen)]
+    return [*compress([few, seen_warning], is_true)]

@@ -19,14 +19,17 @@ def write_explanation(
     """
     check_output(output, ".html")
     ranker = Ranker.from_pretrained(checkpoint, device)
-    explanation, model = ranker.explain(question, answer), ranker.name
+    explanation = ranker.explain(question, answer)
+    model = ranker.name
     write_text_atomically(output, page(explanation, question, answer, model), private=True)  # perhaps a visitor's
     return model, explanation
 
 
 def page(explanation: Explanation, question: str, answer: str, model: str) -> str:
     """A self-contained HTML page with the explanation of these two texts by the model of this name."""
-    both = ("Question", question, explanation.question), ("Answer", answer, explanation.answer)
-    sides = [(*texts, pieces(tokens), any(each.weight is not None for each in tokens)) for *texts, tokens in both]
+    sides = []
+    for title, text, tokens in (("Question", question, explanation.question), ("Answer", answer, explanation.answer)):
+        has_weights = any(token.weight is not None for token in tokens)
+        sides.append((title, text, pieces(tokens), has_weights))
     template = (files("ap_ranker.evaluation") / "explanation.html").read_text("utf-8")
     return html_text(template, {"title": f"{model}, score {explanation.score:.3f}", "sides": sides})

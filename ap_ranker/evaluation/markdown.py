@@ -15,4 +15,6 @@ def markdown_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def spread(values: Sequence[float]) -> str:
     """Mean ± sample standard deviation over the seeds; a single value alone."""
     mean = f"{fmean(values):.3f}"
-    return f"{mean} ± {stdev(values):.3f}" if len(values) > 1 else mean
+    if len(values) > 1:
+        return f"{mean} ± {stdev(values):.3f}"
+    return mean

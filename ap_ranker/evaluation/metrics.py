@@ -36,8 +36,8 @@ class Levels:
         """The levels of (N,) scores, of which `right` tells the right answers."""
         _, level = np.unique(-np.asarray(scores, dtype=np.float64), return_inverse=True)
         sizes = np.bincount(level)
-        found = np.bincount(level, weights=np.asarray(right, dtype=bool)).astype(np.int64)
-        return cls(sizes, found, np.cumsum(sizes) - sizes)
+        n_right = np.bincount(level, weights=np.asarray(right, dtype=bool)).astype(np.int64)
+        return cls(sizes, n_right, np.cumsum(sizes) - sizes)
 
     @property
     def _first(self) -> tuple[int, int, int]:
@@ -50,7 +50,9 @@ class Levels:
     def success(self, depth: int) -> float:
         """The probability that a right answer is among the first `depth`."""
         n, r, t = self._first
-        return float(1 - np.prod(_none_right(n, r)[: max(0, depth - t)])) if not n or depth - t < n else 1.0
+        if not n or depth - t < n:
+            return float(1 - np.prod(_none_right(n, r)[: max(0, depth - t)]))
+        return 1.0
 
     def reciprocal_rank(self) -> float:
         """The expected value of one over the rank of the first right answer; 0 without one."""
@@ -66,7 +68,8 @@ class Levels:
     def average_precision(self, n_right: int) -> float:
         """The expected average precision, given the number of right answers, found or not."""
         level, rank = self._places()
-        n, r = self.sizes[level], self.right[level]
+        n = self.sizes[level]
+        r = self.right[level]
         above = (np.cumsum(self.right) - self.right)[level]
         before = above + (rank - self.above[level] - 1) * (r - 1) / np.maximum(n - 1, 1)
         return float((r / n * (1 + before) / rank).sum() / max(1, n_right))
@@ -76,7 +79,9 @@ class Levels:
         level, rank = self._places()
         gains = (self.right / self.sizes)[level][:depth]
         ideal = (1 / np.log2(np.arange(2, min(n_right, depth) + 2))).sum()
-        return float((gains / np.log2(rank[:depth] + 1)).sum() / ideal) if n_right else 0.0
+        if n_right:
+            return float((gains / np.log2(rank[:depth] + 1)).sum() / ideal)
+        return 0.0
 
     def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The level of each of the N ranks, and the ranks, from 1."""
@@ -92,15 +97,20 @@ def _none_right(n: int, r: int) -> NDArray[np.float64]:
 
 def measure(scores: ArrayLike, right: ArrayLike, n_right: int) -> dict[str, float]:
     """Each measure of one question: of (N,) scores, which are right, and its number of right answers, found or not."""
-    found = Levels.of(scores, right)
-    values = found.success(1), found.reciprocal_rank(), found.average_precision(n_right), found.ndcg(n_right, DEPTH)
+    levels = Levels.of(scores, right)
+    values = (
+        levels.success(1),
+        levels.reciprocal_rank(),
+        levels.average_precision(n_right),
+        levels.ndcg(n_right, DEPTH),
+    )
     return dict(zip(MEASURES, values, strict=True))
 
 
 def measure_each(questions: Iterable[tuple[ArrayLike, ArrayLike, int]]) -> dict[str, NDArray[np.float64]]:
     """Each measure's (Q,) values, given the arguments of `measure` for Q questions."""
-    each = [measure(*question) for question in questions]
-    return {name: np.array([values[name] for values in each]) for name in MEASURES}
+    measured = [measure(*question) for question in questions]
+    return {name: np.array([values[name] for values in measured]) for name in MEASURES}
 
 
 def means(values: Mapping[str, np.ndarray]) -> dict[str, float]:

@@ -39,22 +39,23 @@ class CandidateScores:
     def signals(self) -> list[Signals]:
         """What the rule of ranking needs of each question, without BM25's scores."""
         nothing: list[None] = [None] * len(self.by_question)
-        each = zip(self.by_question, self.cosines or nothing, self.wordings or nothing, strict=True)
-        return [Signals(np.asarray(model, dtype=np.float64), own, known) for model, own, known in each]
+        columns = zip(self.by_question, self.cosines or nothing, self.wordings or nothing, strict=True)
+        return [Signals(np.asarray(model, dtype=np.float64), own, wordings) for model, own, wordings in columns]
 
 
 def chosen_of(epochs: Sequence[CandidateScores], chosen: Sequence[int]) -> CandidateScores:
     """The scores of each question by an epoch of its own, the times and bytes of the first one."""
 
     def rows_of(name: str) -> list[np.ndarray] | None:
-        lists = [getattr(each, name) for each in epochs]
-        if any(each is None for each in lists):
+        lists = [getattr(epoch, name) for epoch in epochs]
+        if any(rows is None for rows in lists):
             return None
-        return [lists[epoch][row] for row, epoch in enumerate(chosen)]
+        return [lists[number][row] for row, number in enumerate(chosen)]
 
     by_question = rows_of("by_question")
     assert by_question is not None
-    cosines, wordings = rows_of("cosines"), rows_of("wordings")
+    cosines = rows_of("cosines")
+    wordings = rows_of("wordings")
     return replace(epochs[0], by_question=by_question, cosines=cosines, wordings=wordings, question_vectors=None)
 
 
@@ -72,8 +73,9 @@ def score_candidates(
 ) -> CandidateScores:
     """Score each question's candidates, rows of `dataset.answers`: each batch of answers with all of its questions."""
     started = time.perf_counter()
-    batches = (questions[start : start + BATCH_SIZE] for start in range(0, len(questions), BATCH_SIZE))
-    question_states = States.stack([ranker.encode_questions([each.text for each in batch]) for batch in batches])
+    texts = [question.text for question in questions]
+    starts = range(0, len(texts), BATCH_SIZE)
+    question_states = States.stack([ranker.encode_questions(texts[start : start + BATCH_SIZE]) for start in starts])
     question_vectors = ranker.model.text_vectors(question_states)
     sizes = [len(rows) for rows in candidates]
     question_of = np.repeat(np.arange(len(candidates)), sizes)
@@ -83,15 +85,18 @@ def score_candidates(
     scores, cosines = np.zeros((2, len(question_of)))
     question_seconds = time.perf_counter() - started
 
-    started, matching, n_bytes = time.perf_counter(), 0.0, 0
-    order, done = list(uses), 0
+    started = time.perf_counter()
+    matching = 0.0
+    n_bytes = 0
+    order = list(uses)
+    done = 0
     on_progress(0, len(order))
     for batch, states in ranker.answer_states([dataset.answers[row].text for row in order], rounded=True):
         match_started = time.perf_counter()
         used = [uses[order[row]] for row in batch]
         places = np.concatenate(used)
         rows = torch.from_numpy(question_of[places])
-        columns = torch.arange(len(batch)).repeat_interleave(torch.tensor([len(each) for each in used]))
+        columns = torch.arange(len(batch)).repeat_interleave(torch.tensor([len(own_places) for own_places in used]))
         scores[places] = ranker.model.match_pairs(question_states, states, rows, columns).float().cpu().numpy()
         matching += time.perf_counter() - match_started
         vectors = ranker.model.text_vectors(states)
@@ -102,10 +107,17 @@ def score_candidates(
         on_progress(done, len(order))
     encode_seconds = time.perf_counter() - started - matching
     ends = np.cumsum(sizes)[:-1]
-    found = np.split(scores, ends), encode_seconds, question_seconds + matching, n_bytes / max(1, len(order))
-    if question_vectors is None:
-        return CandidateScores(*found)
-    return CandidateScores(*found, np.split(cosines, ends), question_vectors.float().cpu().numpy())
+    vectors_of_questions = None
+    if question_vectors is not None:
+        vectors_of_questions = question_vectors.float().cpu().numpy()
+    return CandidateScores(
+        by_question=np.split(scores, ends),
+        encode_seconds=encode_seconds,
+        question_seconds=question_seconds + matching,
+        bytes_per_answer=n_bytes / max(1, len(order)),
+        cosines=None if question_vectors is None else np.split(cosines, ends),
+        question_vectors=vectors_of_questions,
+    )
 
 
 def score_wordings(
@@ -125,20 +137,26 @@ def score_wordings(
     if scores.question_vectors is None or not any(answer.wordings for answer in dataset.answers):
         return scores
     ranked = sorted({*chain.from_iterable(candidates)})
-    wordings = [text for row in ranked for text in dataset.answers[row].wordings]
+    wordings: list[str] = []
+    for row in ranked:
+        wordings += dataset.answers[row].wordings
     # Not the ranker's own, which may be those of an earlier epoch.
     vectors = WordingVectors() if encoded is None else encoded
     n_bytes = vectors.nbytes(wordings, ranker.embed_questions)  # encoded before the time is taken, as the answers are
-    known = {key for text in wordings for key in question_keys(text)} if as_new else set()
+    wording_keys: set[str] = set()
+    if as_new:
+        wording_keys.update(*map(question_keys, wordings))
     seconds = 0.0
     results: list[np.ndarray] = []
     for question, vector, rows in zip(questions, scores.question_vectors, candidates, strict=True):
         lists = [dataset.answers[row].wordings for row in rows]
         asked = {*question_keys(question.text)}
-        if not asked.isdisjoint(known):  # a question never meets its own text
-            lists = [tuple(text for text in each if asked.isdisjoint(question_keys(text))) for each in lists]
+        if not asked.isdisjoint(wording_keys):  # a question never meets its own text
+            for place, texts in enumerate(lists):
+                lists[place] = tuple(text for text in texts if asked.isdisjoint(question_keys(text)))
         started = time.perf_counter()
         results.append(vectors.best(vector, lists, ranker.embed_questions)[0].astype(np.float64))
         seconds += time.perf_counter() - started
-    seconds, size = scores.question_seconds + seconds, scores.bytes_per_answer + n_bytes / max(1, len(ranked))
+    seconds = scores.question_seconds + seconds
+    size = scores.bytes_per_answer + n_bytes / max(1, len(ranked))
     return replace(scores, wordings=results, question_seconds=seconds, bytes_per_answer=size)

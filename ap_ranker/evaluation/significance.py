@@ -81,8 +81,10 @@ class Gain:
         """Test a model's and, if there is one, its fusion's (Q,) reciprocal ranks against BM25's."""
         tested = [model] if fusion is None else [model, fusion]
         p_values = holm([randomisation_test(ranks, bm25) for ranks in tested])
-        found = [Difference(float(ranks.mean() - bm25.mean()), p) for ranks, p in zip(tested, p_values, strict=True)]
-        return cls(len(bm25), found[0], None if fusion is None else found[1], only_new)
+        differences: list[Difference] = []
+        for ranks, p_value in zip(tested, p_values, strict=True):
+            differences.append(Difference(float(ranks.mean() - bm25.mean()), p_value))
+        return cls(len(bm25), differences[0], None if fusion is None else differences[1], only_new)
 
     @property
     def better(self) -> bool:

@@ -49,49 +49,60 @@ def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], w
     where BM25 ranks as the model does, nothing tells how much the added scores should count: the weight stays.
     """
     prior = PRIORS[added]
-    unit = 1.0 if added == "wording" else _unit_of_bm25(signals, weights)
-    values = [each.best_wording if added == "wording" else each.bm25 for each in signals]
-    if not unit or all(each is None for each in values):
+    if added == "wording":
+        unit = 1.0
+        is_scored = any(question.best_wording is not None for question in signals)
+    else:
+        unit = _unit_of_bm25(signals, weights)
+        is_scored = any(question.bm25 is not None for question in signals)
+    if not unit or not is_scored:
         return weights
     multiples = prior.median * np.exp(STEPS * prior.deviation)
-    tried = [replace(weights, **{added: float(each * unit)}) for each in multiples]
-    likelihoods = [log_likelihood([rank(each, own).scores for each in signals], right) for own in tried]
+    tried = [replace(weights, **{added: float(multiple * unit)}) for multiple in multiples]
+    likelihoods: list[float] = []
+    for tried_weights in tried:
+        scores = [rank(question, tried_weights).scores for question in signals]
+        likelihoods.append(log_likelihood(scores, right))
     if added == "bm25" and np.ptp(likelihoods) < SAME:
         return weights
-    densities = [prior.log_density(each) for each in multiples.tolist()]
+    densities = [prior.log_density(multiple) for multiple in multiples.tolist()]
     return tried[int(np.argmax(np.add(likelihoods, densities)))]
 
 
 def _unit_of_bm25(signals: Sequence[Signals], weights: Weights) -> float:
     """The spread of the scores without BM25 over that of BM25's; 0 if one of them has none."""
-    spread = _spread(rank(each, replace(weights, bm25=0.0)).scores for each in signals)
-    added_spread = _spread(each.bm25 for each in signals if each.bm25 is not None)
+    spread = _spread(rank(question, replace(weights, bm25=0.0)).scores for question in signals)
+    added_spread = _spread(question.bm25 for question in signals if question.bm25 is not None)
     return spread / added_spread if added_spread else 0.0
 
 
 def log_likelihood(scores: Sequence[NDArray[np.float64]], right: Sequence[NDArray[np.bool_]]) -> float:
     """That of the right answers of all questions, given the (N,) scores of each one's candidates, at the best a."""
     rights = [values[relevant] for values, relevant in zip(scores, right, strict=True)]
-    scale, total = 1 / (_spread(scores) or 1.0), -np.inf
+    scale = 1 / (_spread(scores) or 1.0)
+    total = -np.inf
     for _ in range(_STEPS):
-        (log_all, mean_all, variance_all), (log_right, mean_right, variance_right) = (
-            _softmax(each, scale) for each in (scores, rights)
-        )
+        log_all, mean_all, variance_all = _softmax(scores, scale)
+        log_right, mean_right, variance_right = _softmax(rights, scale)
         total = float((log_right - log_all).sum())
-        slope, bend = (mean_right - mean_all).sum(), (variance_all - variance_right).sum()
+        slope = (mean_right - mean_all).sum()
+        bend = (variance_all - variance_right).sum()
         step = slope / bend if bend > 0 else np.copysign(np.inf, slope)
         scale = float(np.clip(scale + step, scale / 3, scale * 3))
     return total
 
 
-def _softmax(each: Sequence[NDArray[np.float64]], scale: float) -> tuple[NDArray[np.float64], ...]:
+def _softmax(scores: Sequence[NDArray[np.float64]], scale: float) -> tuple[NDArray[np.float64], ...]:
     """(Q,) each: log of the sum of exp(a value); mean and variance of the values, weighted by their exp(a value)."""
-    values, sizes = np.concatenate(each), [*map(len, each)]
+    values = np.concatenate(scores)
+    sizes = [*map(len, scores)]
     starts = np.cumsum([0, *sizes[:-1]])
     highest = np.maximum.reduceat(values, starts)
     below = values - np.repeat(highest, sizes)
     weights = np.exp(scale * below)
-    total, first, second = (np.add.reduceat(weights * below**power, starts) for power in (0, 1, 2))
+    total = np.add.reduceat(weights, starts)
+    first = np.add.reduceat(weights * below, starts)
+    second = np.add.reduceat(weights * below**2, starts)
     mean = first / total
     return np.log(total) + scale * highest, highest + mean, second / total - mean**2
 

@@ -29,19 +29,24 @@ class SynonymPreview:
 
 def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
     """Search the questions of a data set without and with synonyms, among all of its answers."""
-    index = BM25((answer.text for answer in data.answers), language=synonyms.language)
-    moved, reciprocal, concerned = [], [], 0
+    index = BM25(data.answer_texts, language=synonyms.language)
+    moved = []
+    reciprocal = []
+    concerned = 0
     for question in data.answerable:
         forms = synonyms.searched(question.text)
         concerned += len(forms) > 1
-        both = [levels_of(index.best_scores(some), question) for some in (forms[:1], forms)]
-        reciprocal.append([levels.reciprocal_rank() for levels in both])
-        before, after = (levels.first_rank() or inf for levels in both)
+        levels_before = levels_of(index.best_scores(forms[:1]), question)
+        levels_after = levels_of(index.best_scores(forms), question)
+        reciprocal.append([levels_before.reciprocal_rank(), levels_after.reciprocal_rank()])
+        before = levels_before.first_rank() or inf
+        after = levels_after.first_rank() or inf
         if before != after:
-            moved.append((abs(reciprocal[-1][1] - reciprocal[-1][0]), (question.text, before, after)))
+            distance = abs(reciprocal[-1][1] - reciprocal[-1][0])
+            moved.append((distance, (question.text, before, after)))
     mrr, new_mrr = np.array(reciprocal).reshape(-1, 2).mean(axis=0).tolist()
-    farthest = [each for _, each in sorted(moved, key=lambda pair: -pair[0])]
-    return SynonymPreview(len(reciprocal), concerned, (mrr, new_mrr), farthest)
+    moved.sort(key=lambda pair: -pair[0])
+    return SynonymPreview(len(reciprocal), concerned, (mrr, new_mrr), [change for _, change in moved])
 
 
 def levels_of(scores: np.ndarray, question: Question) -> Levels:

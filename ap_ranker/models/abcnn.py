@@ -102,7 +102,8 @@ class ABCNN(SCNN):
         """The attention a_q and a_a of the pooling, normalised to sum to 1; `None` for max-pooling."""
         if not self.pooling:
             return None, None
-        extra, sides = self.extra, []
+        extra = self.extra
+        sides = []
         for _, attention, wide in self._attended(questions, answers):
             # By convolution, a_k is the weight of a window of h tokens; h windows contain a token.
             by_windows = self.pooling == "convolution"
@@ -116,22 +117,27 @@ class ABCNN(SCNN):
 
     def _attended(self, questions: States, answers: States) -> list[tuple[Tensor, Tensor, Tensor]]:
         """Of both sides, C, the attention of the pooling, and the mask."""
-        C_q, C_a = questions.per_token["convolved"], answers.per_token["convolved"]
-        mask_q, mask_a = questions.mask[:, self.extra :], answers.mask[:, self.extra :]
+        C_q = questions.per_token["convolved"]
+        C_a = answers.per_token["convolved"]
+        mask_q = questions.mask[:, self.extra :]
+        mask_a = answers.mask[:, self.extra :]
         if self.compares_words:
-            S_q, S_a = questions.per_token["words"], answers.per_token["words"]
+            S_q = questions.per_token["words"]
+            S_a = answers.per_token["words"]
             A = similarity(S_q[:, : mask_q.shape[1]], S_a[:, : mask_a.shape[1]], mask_q, mask_a)
         if self.channel is not None:
             C_q = C_q + self.channel(A, self.channel.W_q, mask_q)
             C_a = C_a + self.channel(A.mT, self.channel.W_a, mask_a)
-        C_q, C_a = torch.relu(C_q), torch.relu(C_a)
+        C_q = torch.relu(C_q)
+        C_a = torch.relu(C_a)
         if self.pooling == "convolution":
             A = similarity(C_q, C_a, questions.mask, answers.mask)
         return [(C_q, A.sum(dim=2), questions.mask), (C_a, A.sum(dim=1), answers.mask)]
 
     def _pool(self, C: Tensor, attention: Tensor, wide: Tensor) -> Tensor:
         """(P, T + h - 1, m), (P, T), or (P, T + h - 1) with the attention of `convolution`, -> (P, m)."""
-        extra, weights = self.extra, attention.unsqueeze(2)
+        extra = self.extra
+        weights = attention.unsqueeze(2)
         if not self.pooling:
             return max_pool(C, wide)
         if self.pooling == "convolution":

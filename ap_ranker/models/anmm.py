@@ -53,8 +53,10 @@ class ANMM(WordModel):
         return Attention(tau.squeeze(2).unsqueeze(1).expand(-1, len(answers.ids), -1), None)
 
     def match(self, questions: States, answers: States) -> Tensor:
-        Q, A = questions.per_token["words"], self.embedding.framed(answers.per_token["ids"], 0, 0)
-        (B, M, _), (N, L) = Q.shape, A.indices.shape
+        Q = questions.per_token["words"]
+        A = self.embedding.framed(answers.per_token["ids"], 0, 0)
+        B, M, _ = Q.shape
+        N, L = A.indices.shape
         # Not in bfloat16, as a GPU trains: a word's cosine with itself may be below 1 there, which is no exact match.
         with torch.autocast(Q.device.type, enabled=False):
             P = (Q.flatten(0, 1) @ unit(A.vectors).T).index_select(1, A.indices.flatten()).view(B, M, N, L)

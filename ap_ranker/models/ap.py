@@ -76,7 +76,8 @@ class AttentivePooling(CosineModel, WordModel):
         return Attention(sigma_q.transpose(1, 2), sigma_a)
 
     def match(self, questions: States, answers: States) -> Tensor:
-        Q, read = questions.per_token["states"], self.read(answers)
+        Q = questions.per_token["states"]
+        read = self.read(answers)
         sigma_q, sigma_a = self._attention(questions, answers, read)
         r_a = self.pool(read, sigma_a.transpose(0, 1)).transpose(0, 1)  # (B, N, C)
         # r_q itself is not computed: its product with r_a and its length need M numbers per pair instead of C.
@@ -88,7 +89,9 @@ class AttentivePooling(CosineModel, WordModel):
 
     def _attention(self, questions: States, answers: States, read: Any) -> tuple[Tensor, Tensor]:
         """Weights of the question's (B, M, N) and the answer's (B, N, L) tokens."""
-        probes, question_mask, answer_mask = questions.per_token["probes"], questions.mask, answers.mask
+        probes = questions.per_token["probes"]
+        question_mask = questions.mask
+        answer_mask = answers.mask
         # One matrix product for all pairs, (B·M, C) x (C, N·L); the longest dimension is last.
         G = self.project(read, probes.flatten(0, 1)).unflatten(0, probes.shape[:2])  # (B, M, N, L)
         # Padding is masked in place without autograd: it is never the largest, so it gets no gradient anyway.
@@ -122,8 +125,10 @@ class AttentivePoolingBiLSTM(AttentivePooling):
     def match_stored(self, question: States, answers: StoredStates) -> Tensor:
         from ap_ranker.models import attentive_kernel as loops
 
-        states, token_scales = answers.per_token["states"], answers.per_token["states.scale"].flatten().float().numpy()
-        Q, probes = (question.per_token[name][0].numpy() for name in ("states", "probes"))
+        states = answers.per_token["states"]
+        token_scales = answers.per_token["states.scale"].flatten().float().numpy()
+        Q = question.per_token["states"][0].numpy()
+        probes = question.per_token["probes"][0].numpy()
         digits, scales = loops.two_digits(probes)
         products = loops.joined_digits(int8_products(states.numpy(), digits), scales, token_scales)
         bias = np.where(np.arange(len(scales)) < len(Q), np.float32(0), np.float32(-np.inf))
@@ -158,8 +163,10 @@ class AttentivePoolingCNN(AttentivePooling):
     def match_stored(self, question: States, answers: StoredStates) -> Tensor:
         from ap_ranker.models import attentive_kernel as loops
 
-        Q, probes = question.per_token["states"][0], question.per_token["probes"][0]
-        window, vectors = self.encoder.window, self.embedding.vectors.weight.detach()
+        Q = question.per_token["states"][0]
+        probes = question.per_token["probes"][0]
+        window = self.encoder.window
+        vectors = self.embedding.vectors.weight.detach()
         ids = answers.per_token["ids"].numpy()
         words, *texts = loops.framed_words(ids, answers.starts, answers.lengths, window, len(vectors))
         rows = vectors.index_select(0, torch.from_numpy(words))
@@ -181,8 +188,10 @@ class AttentivePoolingCNN(AttentivePooling):
         return torch.cat([rows @ layer.weight, (rows @ layer.bias).unsqueeze(-1)], dim=-1)
 
     def project(self, answers: FramedWords, probes: Tensor) -> Tensor:
-        size, window = answers.vectors.shape[1], self.encoder.window
-        n, length = len(answers.indices), answers.indices.shape[1] - window + 1
+        size = answers.vectors.shape[1]
+        window = self.encoder.window
+        n = len(answers.indices)
+        length = answers.indices.shape[1] - window + 1
         if len(probes) >= size:
             windows = self.encoder.windows(answers.framed())
             products = (probes[:, :-1] @ windows.flatten(0, 1).T).unflatten(1, (n, length))
@@ -216,7 +225,8 @@ def compiled_loops_agree() -> bool:
             torch.manual_seed(0)
             inputs = Inputs(tuple(map(str, range(50))), 20, max(_LENGTHS))
             options = Options(filters=24, window=3, hidden=12, sharpness=2.0, copy_words=False, dropout=0.0)
-            cnn, bilstm = AttentivePoolingCNN(inputs, options), AttentivePoolingBiLSTM(inputs, options)
+            cnn = AttentivePoolingCNN(inputs, options)
+            bilstm = AttentivePoolingBiLSTM(inputs, options)
             ids = torch.randint(1, 50, (sum(_LENGTHS),), dtype=torch.int32)
             states = torch.randint(-127, 128, (sum(_LENGTHS), 24), dtype=torch.int8)
             stored = {"states": states, "states.scale": torch.rand(sum(_LENGTHS), 1).half() / 127}
@@ -234,8 +244,8 @@ def _loops_agree(model: AttentivePooling, stored: Mapping[str, Tensor]) -> bool:
     mask = torch.arange(max(_LENGTHS)) < lengths.unsqueeze(1)
     answers = States(mask, {name: pad_sequence(widened.split(_LENGTHS), batch_first=True)})
     question = model.eval().encode_questions(TokenBatch.from_lists([list(range(1, 8))]))
-    found = model.match_stored(question, StoredStates(lengths.numpy(), stored, {}))
-    return torch.allclose(found, model.match(question, answers)[0], rtol=0, atol=TOLERANCE)
+    scores = model.match_stored(question, StoredStates(lengths.numpy(), stored, {}))
+    return torch.allclose(scores, model.match(question, answers)[0], rtol=0, atol=TOLERANCE)
 
 
 _SHARPNESS = Option(

@@ -79,7 +79,8 @@ class AttentiveTransformer(PooledTransformer):
 
     def __init__(self, inputs: Inputs, options: Options) -> None:
         """The encoder's weights are random; `load_pretrained` has those of the option `encoder`."""
-        frozen, last = options.frozen, options.trained_layers
+        frozen = options.frozen
+        last = options.trained_layers
         encoder = TransformerEncoder(inputs.encoder or MINILM, options.dropout, frozen=frozen, trained_layers=last)
         super().__init__(encoder, options)
         self.statistics = CorpusStatistics(inputs.words)
@@ -102,7 +103,8 @@ class AttentiveTransformer(PooledTransformer):
 
     def _token_states(self, hidden: Tensor) -> Tensor:
         """(N, T, H) -> (N, T, C), rows of length 1; zero stays zero."""
-        return unit(F.linear(exact(hidden), exact(self.projection.weight)).to(hidden.dtype)).to(hidden.dtype)
+        projected = F.linear(exact(hidden), exact(self.projection.weight))
+        return unit(projected.to(hidden.dtype)).to(hidden.dtype)
 
     def match(self, questions: States, answers: States) -> Tensor:
         cosines = _cosines(questions, answers)
@@ -128,7 +130,8 @@ class AttentiveTransformer(PooledTransformer):
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
         """Alpha, and of each answer's token the sum of alpha over the question's tokens that it matches best."""
-        own, others = self.encode_questions(questions), self.encode_answers(answers)
+        own = self.encode_questions(questions)
+        others = self.encode_answers(answers)
         places = self._similarities(own, others).argmax(dim=1).permute(2, 0, 1)  # (B, N, M)
         alpha = own.per_token["weights"].squeeze(2).unsqueeze(1).expand(places.shape)
         received = alpha.new_zeros(*places.shape[:2], others.mask.shape[1]).scatter_add(2, places, alpha)

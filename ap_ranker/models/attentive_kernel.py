@@ -35,7 +35,8 @@ _compiled: Any = njit(
 )
 
 _BASE = 128  # a number of 15 bits has two digits to this base, each of which fits into int8
-_f32, _i32 = np.float32, np.int32
+_f32 = np.float32
+_i32 = np.int32
 
 
 @_compiled
@@ -48,16 +49,16 @@ def framed_words(
     index = np.zeros(offsets[-1], np.int32)
     row = np.full(vocabulary, -1, np.int32)
     words = np.zeros(min(vocabulary, len(index) + 1), np.int64)
-    row[0], found = 0, 1
+    row[0], n_words = 0, 1
     for n in range(len(starts)):
         first = offsets[n] + (window - 1) // 2
         for t in range(lengths[n]):
             word = ids[starts[n] + t]
             if row[word] < 0:
-                row[word], words[found] = found, word
-                found += 1
+                row[word], words[n_words] = n_words, word
+                n_words += 1
             index[first + t] = row[word]
-    return words[:found], index, offsets
+    return words[:n_words], index, offsets
 
 
 def token_rows(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -93,14 +94,20 @@ def _maxima(products: np.ndarray, bias: np.ndarray, index: np.ndarray, g_a: np.n
     # Four variables instead of an array: only these does the compiler keep in one register.
     most0 = most1 = most2 = most3 = _f32(-np.inf)
     for t in range(len(g_a)):
-        g0, g1, g2, g3 = bias[0], bias[1], bias[2], bias[3]
+        g0 = bias[0]
+        g1 = bias[1]
+        g2 = bias[2]
+        g3 = bias[3]
         for k in range(products.shape[1]):
             word = index[t + k]
             g0 += products[word, k, 0]
             g1 += products[word, k, 1]
             g2 += products[word, k, 2]
             g3 += products[word, k, 3]
-        most0, most1, most2, most3 = max(most0, g0), max(most1, g1), max(most2, g2), max(most3, g3)
+        most0 = max(most0, g0)
+        most1 = max(most1, g1)
+        most2 = max(most2, g2)
+        most3 = max(most3, g3)
         g_a[t] = max(g_a[t], g0, g1, g2, g3)
     g_q[0], g_q[1], g_q[2], g_q[3] = most0, most1, most2, most3
 
@@ -160,16 +167,22 @@ def weighted_sums(
         end = offsets[n + 1] - window + 1
         fours = end - (end - offsets[n]) % 4
         for t in range(offsets[n], fours, 4):  # the sums so far are read and written once for four words
-            w0, w1, w2, w3 = weights[t], weights[t + 1], weights[t + 2], weights[t + 3]
+            w0 = weights[t]
+            w1 = weights[t + 1]
+            w2 = weights[t + 2]
+            w3 = weights[t + 3]
             for k in range(window):
                 total = sums[n, k]
-                row0, row1 = rows[index[t + k]], rows[index[t + k + 1]]
-                row2, row3 = rows[index[t + k + 2]], rows[index[t + k + 3]]
+                row0 = rows[index[t + k]]
+                row1 = rows[index[t + k + 1]]
+                row2 = rows[index[t + k + 2]]
+                row3 = rows[index[t + k + 3]]
                 for c in range(len(total)):
                     total[c] += w0 * _f32(row0[c]) + w1 * _f32(row1[c]) + w2 * _f32(row2[c]) + w3 * _f32(row3[c])
         for t in range(fours, end):
             for k in range(window):
-                total, row = sums[n, k], rows[index[t + k]]
+                total = sums[n, k]
+                row = rows[index[t + k]]
                 for c in range(len(total)):
                     total[c] += weights[t] * _f32(row[c])
     return sums

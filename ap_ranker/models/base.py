@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,10 @@ class States:
         return len(self.mask)
 
     def __getitem__(self, rows: slice | Tensor | Sequence[int]) -> States:
-        return self.map(lambda value: value[rows], lambda value: value[rows])
+        def of_rows(value: Tensor) -> Tensor:
+            return value[rows]
+
+        return self.map(of_rows, of_rows)
 
     def split(self) -> list[States]:
         """One `States` per text, without its padding."""
@@ -74,7 +78,7 @@ class States:
         """Join several `States` into one, padding the shorter ones."""
 
         def padded(tensors: Iterable[Tensor]) -> Tensor:
-            return pad_sequence([text for tensor in tensors for text in tensor], batch_first=True)
+            return pad_sequence(list(chain.from_iterable(tensors)), batch_first=True)
 
         per_token = {name: padded(part.per_token[name] for part in parts) for name in parts[0].per_token}
         per_text = {name: torch.cat([part.per_text[name] for part in parts]) for name in parts[0].per_text}
@@ -131,7 +135,9 @@ class AnswerModel(nn.Module, ABC):
 
     def __init__(self, options: Options | None = None) -> None:
         super().__init__()
-        self.options, self.embedding, self.statistics = options or Options(), None, None
+        self.options = options or Options()
+        self.embedding = None
+        self.statistics = None
 
     @abstractmethod
     def encode(self, batch: TokenBatch) -> States:
@@ -147,7 +153,9 @@ class AnswerModel(nn.Module, ABC):
 
     def word_vectors(self) -> Tensor | None:
         """(V, D) the vector of each word, as long as the model counts the word; `None` for a model without any."""
-        return None if self.embedding is None else self.embedding.vectors.weight.detach()
+        if self.embedding is None:
+            return None
+        return self.embedding.vectors.weight.detach()
 
     def encode_questions(self, batch: TokenBatch) -> States:
         """As `encode`; a model that reads the two sides differently overrides this and `encode_answers`."""
@@ -256,7 +264,8 @@ class Siamese(CosineModel, WordModel):
         return States(batch.mask, per_text={"vector": vector if self.by_gesd else unit(vector)})
 
     def match(self, questions: States, answers: States) -> Tensor:
-        q, a = questions.per_text["vector"], answers.per_text["vector"]
+        q = questions.per_text["vector"]
+        a = answers.per_text["vector"]
         return gesd(q, a) if self.by_gesd else q @ a.T
 
     def text_vectors(self, states: States) -> Tensor:
@@ -275,13 +284,15 @@ class PairModel(WordModel):
         return None, None
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention | None:
-        question_states, answer_states = self.encode_questions(questions), self.encode_answers(answers)
+        question_states = self.encode_questions(questions)
+        answer_states = self.encode_answers(answers)
         rows, columns = _all_pairs(question_states, answer_states)
-        sides = [
-            None if weights is None else weights.unflatten(0, (len(question_states), len(answer_states)))
-            for weights in self.pair_attention_weights(question_states[rows], answer_states[columns])
-        ]
-        return Attention(*sides) if any(side is not None for side in sides) else None
+        sides = []
+        for weights in self.pair_attention_weights(question_states[rows], answer_states[columns]):
+            sides.append(None if weights is None else weights.unflatten(0, (len(question_states), len(answer_states))))
+        if any(side is not None for side in sides):
+            return Attention(*sides)
+        return None
 
     def match(self, questions: States, answers: States) -> Tensor:
         rows, columns = _all_pairs(questions, answers)
@@ -304,7 +315,8 @@ class PairModel(WordModel):
 def _all_pairs(questions: States, answers: States) -> tuple[Tensor, Tensor]:
     """(B · N,) rows of the questions and of the answers, on their device."""
     device = questions.mask.device
-    rows, columns = (torch.arange(len(side), device=device) for side in (questions, answers))
+    rows = torch.arange(len(questions), device=device)
+    columns = torch.arange(len(answers), device=device)
     return rows.repeat_interleave(len(columns)), columns.repeat(len(rows))
 
 

@@ -45,7 +45,9 @@ from ap_ranker.models.operations import CorpusStatistics, term_frequency
 from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.tokenizer import PAD, UNKNOWN, TokenBatch
 
-MOST_ROUNDS, LEAST_GAIN = 20, 1e-5  # of coordinate ascent: passes over all weights; in MAP, to change a weight
+MOST_ROUNDS = 20
+LEAST_GAIN = 1e-5
+"""Of coordinate ascent: passes over all weights; in MAP, to change a weight."""
 
 Questions = list[tuple[np.ndarray, np.ndarray]]
 
@@ -67,10 +69,13 @@ class BM25(CountingModel):
     """The word overlap that search engines rank by; nothing is learnt."""
 
     def match(self, questions: States, answers: States) -> Tensor:
-        q, a, counts = questions.per_token["ids"], answers.per_token["ids"], self.statistics
+        q = questions.per_token["ids"]
+        a = answers.per_token["ids"]
+        counts = self.statistics
         mean = (counts.collection_frequency[~counts.punctuation].sum() / counts.documents.clamp(min=1)).clamp(min=1)
         length = (a != PAD).sum(dim=1) / mean  # (N,)
-        k1, b = self.options.k1, self.options.b
+        k1 = self.options.k1
+        b = self.options.b
         norm = k1 * (1 - b + b * length)
         tf = term_frequency(q, a)  # (B, N, M)
         saturated = tf / (tf + norm.clamp(min=1e-9).unsqueeze(1))
@@ -109,12 +114,15 @@ class MetzlerBendersky(CountingModel):
 
     def features(self, questions: States, answers: States) -> Tensor:
         """(B, N, 6) the features that `weights` combine, for every question with every answer."""
-        q, a = questions.per_token["ids"], answers.per_token["ids"]
-        mu, window = self.options.mu, self.options.window
+        q = questions.per_token["ids"]
+        a = answers.per_token["ids"]
+        mu = self.options.mu
+        window = self.options.window
         idf = self.statistics.idf(q)  # (B, M)
-        known = q > UNKNOWN
-        same = ((q[:, None, :, None] == a[:, None, :]) & known[:, None, :, None]).to(idf.dtype)  # (B, N, M, L)
-        x, y = same[:, :, :-1], same[:, :, 1:]
+        is_known = q > UNKNOWN
+        same = ((q[:, None, :, None] == a[:, None, :]) & is_known[:, None, :, None]).to(idf.dtype)  # (B, N, M, L)
+        x = same[:, :, :-1]
+        y = same[:, :, 1:]
         position = torch.arange(a.shape[1], device=a.device)
         apart = (position[:, None] - position).abs()
         near = ((apart > 0) & (apart < window)).to(idf.dtype)
@@ -124,7 +132,7 @@ class MetzlerBendersky(CountingModel):
         probability = (frequency[q] + 1) / (frequency.sum() + 1)
         pair = probability[:, :-1] * probability[:, 1:]
         pair_idf = idf[:, :-1] + idf[:, 1:]
-        both_known = known[:, :-1] & known[:, 1:]
+        both_known = is_known[:, :-1] & is_known[:, 1:]
 
         def feature_sums(tf: Tensor, probability: Tensor, importance: Tensor, exists: Tensor) -> Tensor:
             """Σ_i g f of one kind of concept: (B, N, I), and (B, I) thrice -> (B, N, 2)."""
@@ -132,14 +140,15 @@ class MetzlerBendersky(CountingModel):
             g = torch.stack([torch.ones_like(importance), importance], dim=2) * exists.unsqueeze(2)
             return f @ g
 
-        words = feature_sums(same.sum(dim=3), probability, idf, known)
+        words = feature_sums(same.sum(dim=3), probability, idf, is_known)
         ordered = feature_sums((x[..., :-1] * y[..., 1:]).sum(dim=3), pair, pair_idf, both_known)
         unordered = feature_sums((x @ near * y).sum(dim=3), 2 * (window - 1) * pair, pair_idf, both_known)
         return torch.cat([words, ordered, unordered], dim=2)
 
     @torch.inference_mode()
     def fit(self, questions: Iterable[JudgedCandidates]) -> None:
-        features, relevant = [], []
+        features = []
+        relevant = []
         for question, candidates, answers_it in questions:
             features.append(self.features(question, candidates)[0].cpu().numpy())
             relevant.append(answers_it.cpu().numpy())
@@ -158,7 +167,9 @@ def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
     """The mean precision at each relevant candidate, 0 without any; (n,), (n,) bool. Ties keep their order."""
     hits = relevant[np.argsort(-scores, kind="stable")]
     ranks = np.flatnonzero(hits) + 1
-    return float(np.mean(np.arange(1, len(ranks) + 1) / ranks)) if len(ranks) else 0.0
+    if len(ranks):
+        return float(np.mean(np.arange(1, len(ranks) + 1) / ranks))
+    return 0.0
 
 
 def coordinate_ascent(features: Sequence[np.ndarray], relevant: Sequence[np.ndarray], start: np.ndarray) -> np.ndarray:
@@ -181,8 +192,10 @@ def coordinate_ascent(features: Sequence[np.ndarray], relevant: Sequence[np.ndar
         for j in range(len(weights)):
             moved = weights.copy()
             moved[j] = _best_value(questions, weights, j)
-            if (found := _map(questions, moved)) > best + LEAST_GAIN:
-                weights, best = moved, found
+            moved_map = _map(questions, moved)
+            if moved_map > best + LEAST_GAIN:
+                weights = moved
+                best = moved_map
         if best == before:
             break
     return weights * np.abs(start).sum() / (np.abs(weights).sum() or 1.0)
@@ -201,16 +214,20 @@ def _best_value(questions: Questions, weights: np.ndarray, j: int) -> float:
     """The value of weight j with the highest MAP, the others held; of several, the nearest to the current one."""
     others = weights.copy()
     others[j] = 0.0
-    crossings, changes, first = [], [], 0.0
+    crossings = []
+    changes = []
+    first = 0.0
     for f, r in questions:
-        offset, slope = _scores(f, others), f[:, j]
+        offset = _scores(f, others)
+        slope = f[:, j]
         for k in np.flatnonzero(r).tolist():
             at, precision = _precision(offset, slope, r, k)
             share = 1 / r.sum() / len(questions)
             crossings.append(at)
             changes.append(np.diff(precision) * share)
             first += precision[0] * share
-    at, change = np.concatenate(crossings), np.concatenate(changes)
+    at = np.concatenate(crossings)
+    change = np.concatenate(changes)
     if not len(at):
         return float(weights[j])
     order = np.argsort(at, kind="stable")
@@ -225,7 +242,8 @@ def _best_value(questions: Questions, weights: np.ndarray, j: int) -> float:
 
 def _precision(offset: np.ndarray, slope: np.ndarray, relevant: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """(C,) ascending weights w where offset + w · slope crosses k's; (C + 1,) precision at k's rank between them."""
-    lead, steeper = offset - offset[k], slope - slope[k]
+    lead = offset - offset[k]
+    steeper = slope - slope[k]
     crosses = steeper != 0
     # For w towards minus infinity the flatter lines are above; parallel ones are above or below for every w.
     above = np.where(crosses, steeper < 0, (lead > 0) | ((lead == 0) & (np.arange(len(offset)) < k)))

@@ -76,7 +76,8 @@ class Bert(nn.Module):
 class _Embeddings(nn.Module):
     def __init__(self, config: Any) -> None:
         super().__init__()
-        size, padding = config.hidden_size, config.pad_token_id
+        size = config.hidden_size
+        padding = config.pad_token_id
         self.first = 0 if config.model_type == "bert" else padding + 1  # as in fairseq, after the padding's
         self.word_embeddings = nn.Embedding(config.vocab_size, size, padding_idx=padding)
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, size)
@@ -92,7 +93,8 @@ class _Embeddings(nn.Module):
 class _Layer(nn.Module):
     def __init__(self, config: Any) -> None:
         super().__init__()
-        size, wide = config.hidden_size, config.intermediate_size
+        size = config.hidden_size
+        wide = config.intermediate_size
         self._heads = config.num_attention_heads
         own = nn.ModuleDict({name: nn.Linear(size, size) for name in ("query", "key", "value")})
         self.attention: Any = nn.ModuleDict({"self": own, "output": _residual(size, size, config)})
@@ -101,12 +103,17 @@ class _Layer(nn.Module):
 
     def forward(self, states: Tensor, attended_to: Tensor, attend: Any) -> Tensor:
         own = self.attention.self
-        projected = [projection(states) for projection in (own.query, own.key, own.value)]
-        query, key, value = (part.unflatten(2, (self._heads, -1)).transpose(1, 2) for part in projected)
+        query = self._split_heads(own.query(states))
+        key = self._split_heads(own.key(states))
+        value = self._split_heads(own.value(states))
         attended = attend(query, key, value, attn_mask=attended_to).transpose(1, 2).flatten(2)
         output = self.attention.output
         states = output.LayerNorm(output.dense(attended) + states)
         return self.output.LayerNorm(self.output.dense(F.gelu(self.intermediate.dense(states))) + states)
+
+    def _split_heads(self, projected: Tensor) -> Tensor:
+        """(B, heads, L, size of a head) of (B, L, H)."""
+        return projected.unflatten(2, (self._heads, -1)).transpose(1, 2)
 
 
 def _residual(inputs: int, outputs: int, config: Any) -> nn.Module:

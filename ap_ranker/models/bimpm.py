@@ -31,7 +31,9 @@ from ap_ranker.models.operations import ends_pool, in_float32, last_pool, unit
 from ap_ranker.models.spec import Inputs, ModelSpec, Option, Options, Recipe
 from ap_ranker.text.tokenizer import TokenBatch
 
-LETTER_SIZE, SPELLING_SIZE, LONGEST_WORD = 20, 50, 20
+LETTER_SIZE = 20
+SPELLING_SIZE = 50
+LONGEST_WORD = 20
 """Dimensions of a letter's vector and of a word's, made of its letters (section 4.1); the letters read of a word."""
 
 MOST_COSINES = 10_000_000  # of two tokens by one perspective in memory during the search for the largest
@@ -109,18 +111,21 @@ def strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[T
     # The backward pass computes the cosines again: those of long texts do not all fit into memory.
     batches = zip(*(part.split(batch_size) for part in (first, second, real)), strict=True)
     maxima = [checkpoint(_strongest, q, a, W, mask, use_reentrant=False) for q, a, mask in batches]
-    strongest_first, strongest_second = map(torch.cat, zip(*maxima, strict=True))
+    strongest_first = torch.cat([maximum for maximum, _ in maxima])
+    strongest_second = torch.cat([maximum for _, maximum in maxima])
     return strongest_first, strongest_second
 
 
 def _strongest(first: Tensor, second: Tensor, W: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
-    (P, M, C), K = first.shape, len(W)
+    P, M, C = first.shape
+    K = len(W)
     squares = W.square()
     dots = (first.unsqueeze(1) * squares.view(1, K, 1, C)).view(P, K * M, C) @ second.transpose(1, 2)
     lengths = [_length(v, squares.T).transpose(1, 2) for v in (first, second)]  # (P, K, M), (P, K, L)
     cosines = dots.view(P, K, M, -1) / (lengths[0].unsqueeze(3) * lengths[1].unsqueeze(2))
     cosines = cosines.masked_fill(~real.unsqueeze(1), -2)  # below any cosine
-    rows, columns = cosines.amax(dim=3).transpose(1, 2), cosines.amax(dim=2).transpose(1, 2)
+    rows = cosines.amax(dim=3).transpose(1, 2)
+    columns = cosines.amax(dim=2).transpose(1, 2)
     return rows * real.any(dim=2, keepdim=True), columns * real.any(dim=1).unsqueeze(2)  # zero on padding
 
 
@@ -135,7 +140,8 @@ class BiMPM(Classifier):
 
     def __init__(self, inputs: Inputs, options: Options) -> None:
         super().__init__(inputs, options)
-        hidden, perspectives = options.hidden, options.perspectives
+        hidden = options.hidden
+        perspectives = options.perspectives
         self.spelling = Spelling(inputs.words) if options.characters else None
         self.context = BiLSTM(inputs.embedding_size + (SPELLING_SIZE if options.characters else 0), hidden)
         self.forward_matching = Matching(hidden, perspectives)
@@ -153,14 +159,15 @@ class BiMPM(Classifier):
 
     def features(self, questions: States, answers: States) -> Tensor:
         real = questions.mask.unsqueeze(2) & answers.mask.unsqueeze(1)
-        q, a = questions.per_token["forwards"], answers.per_token["forwards"]
+        q = questions.per_token["forwards"]
+        a = answers.per_token["forwards"]
         forwards = self.forward_matching(q, a, last_pool(q, questions.mask), last_pool(a, answers.mask), real)
-        q, a = questions.per_token["backwards"], answers.per_token["backwards"]
+        q = questions.per_token["backwards"]
+        a = answers.per_token["backwards"]
         backwards = self.backward_matching(q, a, q[:, 0], a[:, 0], real)
-        ends = [
-            ends_pool(self.aggregation(torch.cat(matches, dim=2), states.mask), states.mask)
-            for states, *matches in zip((questions, answers), forwards, backwards, strict=True)
-        ]
+        ends = []
+        for states, *matches in zip((questions, answers), forwards, backwards, strict=True):
+            ends.append(ends_pool(self.aggregation(torch.cat(matches, dim=2), states.mask), states.mask))
         return torch.cat(ends, dim=1)
 
 

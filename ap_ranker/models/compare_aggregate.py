@@ -103,7 +103,8 @@ class CompareAggregate(PairModel):
 
     def align(self, questions: States, answers: States) -> Tensor:
         """(P, L, M): G, the attention of each answer word to each question word."""
-        WQ, A = questions.per_token["projected"], answers.per_token["states"]
+        WQ = questions.per_token["projected"]
+        A = answers.per_token["states"]
         return clip(masked_softmax(A @ WQ.mT, questions.mask.unsqueeze(1)), self.options)
 
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, None]:
@@ -112,7 +113,8 @@ class CompareAggregate(PairModel):
         return attention / attention.sum(dim=1, keepdim=True).clamp(min=1e-5), None
 
     def compare(self, questions: States, answers: States) -> Tensor:
-        Q, A = questions.per_token["states"], answers.per_token["states"]
+        Q = questions.per_token["states"]
+        A = answers.per_token["states"]
         G = self.align(questions, answers)
         T = self.comparison(A, G @ Q) * answers.mask.unsqueeze(2)
         # relu is monotonic: max(relu(x)) = relu(max(x)).

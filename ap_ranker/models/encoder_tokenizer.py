@@ -64,7 +64,8 @@ def _made_by_transformers(path: Path) -> Tokenizer:
         from transformers import AutoTokenizer
 
         reader = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        content, side = json.loads(reader.backend_tokenizer.to_str()), reader.truncation_side
+        content = json.loads(reader.backend_tokenizer.to_str())
+        side = reader.truncation_side
     if side != "right":
         raise InputError(f"{path.parent}: expected texts that are cut at their end, found truncation_side 'left'.")
     return build_tokenizer(content, path.with_name(SETTINGS))
@@ -80,8 +81,8 @@ def _checked_settings(settings: Any, place: Path) -> Any:
         if isinstance(value, str):
             characters += len(value)
         elif len(value) > MAX_ADDED_TOKENS:
-            found = f"{len(value):,}. {ADVICE}"
-            raise InputError(f"{place}: expected up to {MAX_ADDED_TOKENS:,} values in one list, found {found}")
+            length = f"{len(value):,}. {ADVICE}"
+            raise InputError(f"{place}: expected up to {MAX_ADDED_TOKENS:,} values in one list, found {length}")
     if characters > MAX_CHARACTERS:
         raise InputError(f"{place}: expected up to {MAX_CHARACTERS:,} characters, found {characters:,}. {ADVICE}")
     return kept
@@ -95,10 +96,10 @@ def _values(value: Any) -> Iterator[Any]:
     """All texts, lists and objects in a value of JSON, and the names of the objects."""
     waiting = [value]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, str | list | dict):
-            yield each
-        if isinstance(each, list):
-            waiting += each
-        elif isinstance(each, dict):
-            waiting += [*each, *each.values()]
+        container = waiting.pop()
+        if isinstance(container, str | list | dict):
+            yield container
+        if isinstance(container, list):
+            waiting += container
+        elif isinstance(container, dict):
+            waiting += [*container, *container.values()]

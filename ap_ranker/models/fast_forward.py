@@ -60,10 +60,15 @@ class FastTransformer:
     """Whether a text has the same states, to the last bit, whatever is read beside it; `checked` tries."""
 
     def __init__(self, backbone: Any, dtype: torch.dtype) -> None:
-        config, table = backbone.config, backbone.embeddings
-        self._words, self._norm, self._dtype = table.word_embeddings, table.LayerNorm, dtype
+        config = backbone.config
+        table = backbone.embeddings
+        self._words = table.word_embeddings
+        self._norm = table.LayerNorm
+        self._dtype = dtype
         # Positions of the others begin after the padding's, as in fairseq.
-        first = 0 if config.model_type in ("bert", "distilbert") else self._words.padding_idx + 1
+        first = 0
+        if config.model_type not in ("bert", "distilbert"):
+            first = self._words.padding_idx + 1
         places = table.position_embeddings.weight.detach()[first:]
         if hasattr(table, "token_type_embeddings"):
             places = places + table.token_type_embeddings.weight.detach()[0]
@@ -104,7 +109,8 @@ class FastTransformer:
             fast.reads_apart = all(fast._reads_apart(part) for part in (ids[1:, :9], ids[:1]))
             reason = f"its states have a cosine of {cosine:.4f} with theirs"
         except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:  # of this torch
-            cosine, reason = 0.0, repr(error)
+            cosine = 0.0
+            reason = repr(error)
         if cosine >= LEAST_COSINE:
             return fast
         logger.warning("Texts are read by transformers, more slowly than by our own forward pass: %s.", reason)
@@ -138,7 +144,8 @@ class FastTransformer:
         most = self._rows_of(ids.shape[1])
         texts = _Texts(mask, self._bias, self._dtype)
         rows = rounded_up(texts.rows, most) if self._rows is AMX_ROWS and most > FEW_TOKENS else texts.rows
-        words, places = self._words(texts.packed(ids)), self._places[texts.places]
+        words = self._words(texts.packed(ids))
+        places = self._places[texts.places]
         chunks: Sequence[Tensor] = self._norm(_resized(words + places, rows)).to(self._dtype).split(most)
         for layer in self._layers:
             chunks = layer(chunks, texts)
@@ -149,21 +156,22 @@ def _packed_layer(
     layer: nn.Module, heads: int, dtype: torch.dtype
 ) -> Callable[[Sequence[Tensor], _Texts], Sequence[Tensor]]:
     """The layer, of states of tokens in chunks (at most `MOST_ROWS`, H)."""
-    query, key, value, *others = (module for module in layer.modules() if isinstance(module, nn.Linear))
-    attention_norm, norm = (module for module in layer.modules() if isinstance(module, nn.LayerNorm))
+    linear = [module for module in layer.modules() if isinstance(module, nn.Linear)]
+    norms = [module for module in layer.modules() if isinstance(module, nn.LayerNorm)]
+    query, key, value, joining, widening, narrowing = linear
+    attention_norm, norm = norms
     project = packed_linear(query, key, value, dtype=dtype)
-    join, widen, narrow = (
-        packed_linear(module, dtype=dtype, activation=activation)
-        for module, activation in zip(others, ("add", "gelu", "add"), strict=True)
-    )
+    join = packed_linear(joining, dtype=dtype, activation="add")
+    widen = packed_linear(widening, dtype=dtype, activation="gelu")
+    narrow = packed_linear(narrowing, dtype=dtype, activation="add")
 
     def forward(chunks: Sequence[Tensor], texts: _Texts) -> Sequence[Tensor]:
         attended = texts.attend(torch.cat([project(chunk) for chunk in chunks]), heads)
-        found = []
+        outputs = []
         for chunk, part in zip(chunks, attended.split(len(chunks[0])), strict=True):
             states = attention_norm(join(part, other=chunk))
-            found.append(norm(narrow(widen(states), other=states)))
-        return found
+            outputs.append(norm(narrow(widen(states), other=states)))
+        return outputs
 
     return forward
 
@@ -173,9 +181,12 @@ class _Texts:
 
     def __init__(self, mask: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
         length = mask.shape[1]
-        self._is_alone, self._mask, self._padding = len(mask) == 1, mask, -length % WIDTH
+        self._is_alone = len(mask) == 1
+        self._mask = mask
+        self._padding = -length % WIDTH
         ends = [length] if self._is_alone else (mask * torch.arange(1, length + 1)).amax(dim=1).tolist()
-        widths, padded = [rounded_up(end) for end in ends], F.pad(mask, (0, self._padding))
+        widths = [rounded_up(end) for end in ends]
+        padded = F.pad(mask, (0, self._padding))
         self._tokens = self.rows = sum(widths)
         self.places: slice | Tensor = slice(self._tokens)
         if self._is_alone and length <= FEW_TOKENS:
@@ -195,27 +206,29 @@ class _Texts:
     def packed(self, ids: Tensor) -> Tensor:
         """(N, T) -> (tokens,)"""
         padded = F.pad(ids, (0, self._padding))
-        return padded[0] if self._is_alone else padded[self._inside]
+        if self._is_alone:
+            return padded[0]
+        return padded[self._inside]
 
     def attend(self, projected: Tensor, heads: int) -> Tensor:
         """(rows, H) what the tokens of each text find in it, of (rows, 3 H) queries, keys and values."""
         parts = _resized(projected, self._tokens).split([tokens for _, tokens, _ in self._groups])
-        found = []
+        outputs = []
         for part, (width, _, added) in zip(parts, self._groups, strict=True):
             query, key, value = part.view(-1, width, 3, heads, part.shape[1] // heads // 3).permute(2, 0, 3, 1, 4)
             attended = F.scaled_dot_product_attention(query, key, value, attn_mask=added)
-            found.append(attended.transpose(1, 2).reshape(len(part), -1))
-        found.append(part.new_zeros(max(0, len(projected) - self._tokens), found[0].shape[1]))
-        return torch.cat(found)[: len(projected)]
+            outputs.append(attended.transpose(1, 2).reshape(len(part), -1))
+        outputs.append(part.new_zeros(max(0, len(projected) - self._tokens), outputs[0].shape[1]))
+        return torch.cat(outputs)[: len(projected)]
 
     def padded(self, states: Tensor) -> Tensor:
         """(rows, H) -> (N, T, H), zero on padding."""
         if self._is_alone:
             return _resized(states, self._mask.shape[1]) * self._mask.unsqueeze(2)
-        found = states.new_zeros(*self._mask.shape, states.shape[1])
+        padded = states.new_zeros(*self._mask.shape, states.shape[1])
         present = F.pad(self._mask, (0, self._padding))[self._inside]
-        found[self._mask] = states[: self._tokens][present]
-        return found
+        padded[self._mask] = states[: self._tokens][present]
+        return padded
 
 
 def _added(present: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
@@ -234,4 +247,6 @@ def rounded_up(length: int, step: int = WIDTH) -> int:
 
 def _resized(rows: Tensor, count: int) -> Tensor:
     """So many rows: the first ones, or zeros after them."""
-    return rows[:count] if len(rows) >= count else F.pad(rows, (0, 0, 0, count - len(rows)))
+    if len(rows) >= count:
+        return rows[:count]
+    return F.pad(rows, (0, 0, 0, count - len(rows)))

@@ -47,13 +47,16 @@ class FrozenStates:
         Who has the states of a text can nearly read it.
         """
         with ExitStack() as stack:
-            folder = None if outlives else Path(stack.enter_context(TemporaryDirectory(prefix="ap-ranker-")))
+            folder = None
+            if not outlives:
+                folder = Path(stack.enter_context(TemporaryDirectory(prefix="ap-ranker-")))
             yield cls(weights, reading, folder)
 
     def __init__(self, weights: Iterable[Tensor], reading: str, added_to: Path | None = None) -> None:
         digest = hashlib.sha256(reading.encode())
         for weight in weights:
-            digest.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+            numbers = weight.detach().cpu().contiguous().flatten()
+            digest.update(numbers.view(torch.uint8).numpy().tobytes())
         self._folder = cache_folder(KIND) / digest.hexdigest()[:32]
         self._added_to = added_to or self._folder
         self._shards: dict[str, Any] = {}  # of each text; or its states in memory, if they could not be written
@@ -73,11 +76,13 @@ class FrozenStates:
     def find(self, text: bytes) -> Tensor | None:
         """(T, H) as `rounded`; `None` if the text, given by its token ids, has not been read."""
         kept = self._shards.get(_key(text))
-        return kept if kept is None or isinstance(kept, Tensor) else kept.get_tensor(_key(text))
+        if kept is None or isinstance(kept, Tensor):
+            return kept
+        return kept.get_tensor(_key(text))
 
     def add(self, states: Mapping[bytes, Tensor]) -> None:
         """Keep the (T, H) `rounded` states of texts: on disk, or on a full one in memory."""
-        kept = {_key(text): each.cpu().contiguous() for text, each in states.items()}
+        kept = {_key(text): of_text.cpu().contiguous() for text, of_text in states.items()}
         path = self._added_to / f"{uuid.uuid4().hex}.safetensors"
         try:
             make_folder(cache_folder(KIND), private=True)
@@ -91,7 +96,9 @@ class FrozenStates:
 
 def rounded(states: Tensor) -> Tensor:
     """In half precision; in bfloat16 where that cannot hold them, as between the layers of some decoders."""
-    return half if is_finite(half := states.half()) else states.bfloat16()
+    if is_finite(half := states.half()):
+        return half
+    return states.bfloat16()
 
 
 def _key(text: bytes) -> str:
@@ -122,14 +129,20 @@ class LastLayers:
     def __init__(self, backbone: Any, count: int) -> None:
         total = backbone.config.num_hidden_layers
         lists = (module for module in backbone.modules() if isinstance(module, nn.ModuleList))
-        layers = next((each for each in lists if len(each) == total >= count), None)
+        layers = next((candidates for candidates in lists if len(candidates) == total >= count), None)
         if layers is None:
             raise InputError(f"Expected trained_layers up to the {total} layers of the encoder, found {count}.")
-        self._backbone, self._layers, self._below, self._in_tuple = backbone, layers, total - count, False
+        self._backbone = backbone
+        self._layers = layers
+        self._below = total - count
+        self._in_tuple = False
 
     def parameters(self) -> list[nn.Parameter]:
         """Those of the last layers."""
-        return [weight for layer in self._layers[self._below :] for weight in layer.parameters()]
+        weights: list[Any] = []
+        for layer in self._layers[self._below :]:
+            weights += layer.parameters()
+        return weights
 
     @torch.no_grad()
     def check(self) -> None:

@@ -96,12 +96,15 @@ class GlobalLocal(CosineModel, WordModel):
         return masked_softmax(raw, answers.mask)
 
     def match(self, questions: States, answers: States) -> Tensor:
-        f_q, a = questions.per_text["vector"], answers.per_token["states"]
+        f_q = questions.per_text["vector"]
+        a = answers.per_token["states"]
         a_hat = (self.alpha(questions, answers).transpose(0, 1) @ a).transpose(0, 1)  # (B, N, C)
         local = (unit(f_q).unsqueeze(1) * unit(a_hat)).sum(dim=2)
         words = bag_cosine(questions.per_token["ids"], answers.per_token["ids"], local.dtype)
-        known = (first_occurrence(side.per_token["ids"]).any(dim=1).to(local.dtype) for side in (questions, answers))
-        return (GLOBAL**2 * words + local) / torch.outer(*(1 + GLOBAL**2 * each for each in known)).sqrt()
+        has_question_words = first_occurrence(questions.per_token["ids"]).any(dim=1).to(local.dtype)
+        has_answer_words = first_occurrence(answers.per_token["ids"]).any(dim=1).to(local.dtype)
+        norms = torch.outer(1 + GLOBAL**2 * has_question_words, 1 + GLOBAL**2 * has_answer_words)
+        return (GLOBAL**2 * words + local) / norms.sqrt()
 
 
 _TF_SIZE = Option(50, "size of the global view b_tf, made of the words alone")

@@ -44,14 +44,16 @@ class HDLSTM(Classifier):
 
     def read(self, batch: TokenBatch, lstm: LSTM) -> States:
         """A token's `overlap` is its contribution to |q ∩ a| and to the idf-weighted form: (1, idf), once per word."""
-        idf, first = self.statistics.idf(batch.ids), first_occurrence(batch.ids)
+        idf = self.statistics.idf(batch.ids)
+        first = first_occurrence(batch.ids)
         overlap = torch.stack([torch.ones_like(idf), idf], dim=2) * first.unsqueeze(2)
         vector = last_pool(lstm(self.embedding(batch), batch.mask), batch.mask)
         size = first.sum(dim=1, keepdim=True)  # |q| or |a|
         return States(batch.mask, {"ids": batch.ids, "overlap": overlap}, {"vector": vector, "size": size})
 
     def features(self, questions: States, answers: States) -> Tensor:
-        q, a = questions.per_text["vector"], answers.per_text["vector"]
+        q = questions.per_text["vector"]
+        a = answers.per_text["vector"]
         similarity = (q * self.M(a)).sum(dim=1, keepdim=True)
         shared = (questions.per_token["ids"][:, :, None] == answers.per_token["ids"][:, None, :]).any(dim=2)
         sizes = questions.per_text["size"] + answers.per_text["size"]  # 0 where neither text has a known word
@@ -61,7 +63,9 @@ class HDLSTM(Classifier):
 
 def correlate(q: Tensor, a: Tensor) -> Tensor:
     """(P, C), (P, C) -> (P, C): circular correlation q ⋆ a."""
-    q, a = in_float32(q), in_float32(a)  # in half precision a GPU transforms powers of two only, a CPU nothing
+    # In half precision a GPU transforms powers of two only, a CPU nothing.
+    q = in_float32(q)
+    a = in_float32(a)
     return torch.fft.irfft(torch.fft.rfft(q).conj() * torch.fft.rfft(a), n=q.shape[1])
 
 

@@ -41,16 +41,19 @@ class HyperQA(WordModel):
         self.b_f = nn.Parameter(torch.tensor(2 * math.asinh(0.5 / MARGIN)))
 
     def encode(self, batch: TokenBatch) -> States:
-        words, layer = self.embedding(batch), self.projection
+        words = self.embedding(batch)
+        layer = self.projection
         x = torch.relu(F.linear(exact(words), exact(layer.weight), exact(layer.bias))) * batch.mask.unsqueeze(2)
         z = in_float32(x).sum(dim=1)
         point = z * ((1 - MARGIN) / z.norm(dim=1, keepdim=True).clamp(min=1 - MARGIN))
         return States(batch.mask, per_text={"point": point.to(in_float32(words).dtype)})
 
     def match(self, questions: States, answers: States) -> Tensor:
-        q, a = questions.per_text["point"], answers.per_text["point"]
+        q = questions.per_text["point"]
+        a = answers.per_text["point"]
         distance = torch.cdist(q, a, compute_mode="donot_use_mm_for_euclid_dist")
-        to_edge_q, to_edge_a = (1 - points.square().sum(dim=1) for points in (q, a))
+        to_edge_q = 1 - q.square().sum(dim=1)
+        to_edge_a = 1 - a.square().sum(dim=1)
         d = 2 * torch.asinh(distance / torch.outer(to_edge_q, to_edge_a).sqrt())
         return self.w_f * d + self.b_f
 

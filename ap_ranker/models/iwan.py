@@ -35,7 +35,8 @@ class IWAN(Classifier):
     def __init__(self, inputs: Inputs, options: Options) -> None:
         super().__init__(inputs, options)
         self.encoder = BiLSTM(inputs.embedding_size, options.hidden)
-        size, hidden = self.encoder.state_size, options.hidden
+        size = self.encoder.state_size
+        hidden = options.hidden
         self.W_own = nn.Linear(size, hidden)  # the half of W₁ for the word
         self.W_other = nn.Linear(size, hidden, bias=False)  # the half of W₁ for the other text
         self.w_inter = nn.Linear(hidden, 1, bias=False)
@@ -56,7 +57,8 @@ class IWAN(Classifier):
     def features(self, questions: States, answers: States) -> Tensor:
         M = questions.per_token["states"] @ answers.per_token["states"].mT
         aligned = [*self.summarise(M, questions, answers), *self.summarise(M.mT, answers, questions)]
-        v_s, v_t = questions.per_text["v"], answers.per_text["v"]
+        v_s = questions.per_text["v"]
+        v_t = answers.per_text["v"]
         return torch.cat([*aligned, v_s * v_t, (v_s - v_t).abs()], dim=1)
 
     def inter_weights(self, own: States, other: States) -> Tensor:

@@ -72,7 +72,9 @@ class Convolution(nn.Module):
 
     def __init__(self, input_size: int, filters: int, window: int) -> None:
         super().__init__()
-        self.window, self.left, self.right = window, (window - 1) // 2, window // 2
+        self.window = window
+        self.left = (window - 1) // 2
+        self.right = window // 2
         self.linear = nn.Linear(window * input_size, filters)
         self.state_size = filters
 
@@ -87,8 +89,10 @@ class Convolution(nn.Module):
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """(N, T, D) -> (N, T, C), zero on padding."""
         # One product is several times faster than conv1d.
-        framed, filters = nn.functional.pad(states, (0, 0, self.left, self.right)), self.linear.weight
-        size, length = framed.shape[2], framed.shape[1] - self.window + 1
+        framed = nn.functional.pad(states, (0, 0, self.left, self.right))
+        filters = self.linear.weight
+        size = framed.shape[2]
+        length = framed.shape[1] - self.window + 1
         if len(filters) >= size:
             convolved = self.windows(framed) @ filters.T
         else:  # shifting and adding the products is cheaper
@@ -106,10 +110,12 @@ class Convolution(nn.Module):
 
         Each distinct word meets the filters once, and only the largest values have a gradient: a sixth of the time.
         """
-        filters, size = self.linear.weight, words.vectors.shape[1]
+        filters = self.linear.weight
+        size = words.vectors.shape[1]
         with torch.no_grad():
             products = words.vectors @ filters.unflatten(1, (self.window, size)).permute(1, 2, 0)
-        rows, maxima = torch.arange(self.window) * len(words.vectors), []
+        rows = torch.arange(self.window) * len(words.vectors)
+        maxima = []
         for indices, length in zip(words.indices, mask.sum(dim=1).tolist(), strict=True):
             places = indices.unfold(0, self.window, 1)[:length]
             with torch.no_grad():

@@ -41,7 +41,8 @@ class Highway(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         # On a GPU, layers answer in bfloat16 and an LSTM in float16, which `lerp` does not mix.
-        H, T = self.H(x).to(x.dtype), self.T(x).to(x.dtype)
+        H = self.H(x).to(x.dtype)
+        T = self.T(x).to(x.dtype)
         return torch.lerp(x, torch.relu(H), torch.sigmoid(T))
 
 
@@ -113,12 +114,14 @@ class MCAN(Classifier):
     def pair_attention_weights(self, questions: States, answers: States) -> tuple[Tensor, Tensor]:
         """The mean of the weights of the max and of the mean attention; the other two give a token no weight."""
         S = questions.per_token["F"] @ answers.per_token["F"].mT
-        q, a = self.poolings(S, questions, answers), self.poolings(S.mT, answers, questions)
+        q = self.poolings(S, questions, answers)
+        a = self.poolings(S.mT, answers, questions)
         return (q[0] + q[1]) / 2, (a[0] + a[1]) / 2
 
     def features(self, questions: States, answers: States) -> Tensor:
         S = questions.per_token["F"] @ answers.per_token["F"].mT
-        r_q, r_d = self.read(S, questions, answers), self.read(S.mT, answers, questions)
+        r_q = self.read(S, questions, answers)
+        r_d = self.read(S.mT, answers, questions)
         return torch.cat([r_q, r_d, r_q * r_d, r_q - r_d], dim=1)
 
     def poolings(self, S: Tensor, own: States, other: States) -> list[Tensor]:
@@ -129,8 +132,11 @@ class MCAN(Classifier):
 
     def read(self, S: Tensor, own: States, other: States) -> Tensor:
         """(P, 2C) vector of one text; S is (P, own tokens, other tokens), zero on padding."""
-        x, others = own.per_token["x"], other.per_token["x"]
-        largest, mean = ((weights.unsqueeze(1) @ x).expand_as(x) for weights in self.poolings(S, own, other))
+        x = own.per_token["x"]
+        others = other.per_token["x"]
+        max_weights, mean_weights = self.poolings(S, own, other)
+        largest = (max_weights.unsqueeze(1) @ x).expand_as(x)
+        mean = (mean_weights.unsqueeze(1) @ x).expand_as(x)
         z = [self.cast_max(x, largest), self.cast_mean(x, mean), self.cast_alignment(x, align(S, others, other.mask))]
         h = self.lstm(torch.cat([*z, own.per_token["intra"], x], dim=2), own.mask)
         return torch.cat([mean_pool(h, own.mask), max_pool(h, own.mask)], dim=1)

@@ -26,9 +26,11 @@ class _RowAndColumnMax(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, first: int, second: int) -> tuple[Tensor, Tensor]:
-        along_first, along_second = scores.max(dim=first), scores.max(dim=second)
+        along_first = scores.max(dim=first)
+        along_second = scores.max(dim=second)
         ctx.save_for_backward(along_first.indices, along_second.indices)
-        ctx.dims, ctx.shape = (first, second), scores.shape
+        ctx.dims = (first, second)
+        ctx.shape = scores.shape
         return along_first.values, along_second.values
 
     @staticmethod
@@ -51,7 +53,9 @@ def max_pool(states: Tensor, mask: Tensor) -> Tensor:
     """(N, T, C) -> (N, C): the largest value of each dimension over the text's tokens."""
     real = states.masked_fill(~mask.unsqueeze(2), float("-inf"))
     # `amax` has a slow gradient; `max` also computes indices.
-    return real.max(dim=1).values if real.requires_grad else real.amax(dim=1)
+    if real.requires_grad:
+        return real.max(dim=1).values
+    return real.amax(dim=1)
 
 
 def mean_pool(states: Tensor, mask: Tensor) -> Tensor:
@@ -79,7 +83,9 @@ def pool(states: Tensor, mask: Tensor, how: str) -> Tensor:
         places = torch.arange(1, states.shape[1] + 1, device=states.device) * mask
         return (states * places.unsqueeze(2)).sum(dim=1) / places.sum(dim=1, keepdim=True)
     mean = mean_pool(states, mask)
-    return mean if how == "mean" else mean * mask.sum(dim=1, keepdim=True).sqrt()
+    if how == "mean":
+        return mean
+    return mean * mask.sum(dim=1, keepdim=True).sqrt()
 
 
 def ends_pool(states: Tensor, mask: Tensor) -> Tensor:
@@ -112,7 +118,9 @@ def exact(values: Tensor) -> Tensor:
     In float32 the last bit of a product's row depends on the other rows. A bit matters where it is magnified: in an
     answer's 4 or 8 bits, where it may turn a step, or near the edge of a hyperbolic ball.
     """
-    return values if torch.is_grad_enabled() or values.device.type != "cpu" else values.double()
+    if torch.is_grad_enabled() or values.device.type != "cpu":
+        return values
+    return values.double()
 
 
 def gesd(questions: Tensor, answers: Tensor) -> Tensor:
@@ -144,7 +152,8 @@ class CorpusStatistics(nn.Module):
         """Count the token ids of the texts; replaces earlier counts."""
         read = list(texts)
         self.documents.fill_(len(read))
-        containing, occurrences = Counter(chain.from_iterable(map(set, read))), Counter(chain.from_iterable(read))
+        containing = Counter(chain.from_iterable(map(set, read)))
+        occurrences = Counter(chain.from_iterable(read))
         for table, counts in ((self.document_frequency, containing), (self.collection_frequency, occurrences)):
             table.zero_()
             table[list(counts)] = torch.tensor(list(counts.values()), dtype=table.dtype, device=table.device)
@@ -175,7 +184,8 @@ def first_occurrence(ids: Tensor) -> Tensor:
 
 def bag_cosine(question_ids: Tensor, answer_ids: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """(B, M), (N, L) -> (B, N): |shared words| / sqrt(|words of q| · |words of a|), the cosine of 0/1 vectors."""
-    first_q, first_a = first_occurrence(question_ids), first_occurrence(answer_ids)
+    first_q = first_occurrence(question_ids)
+    first_a = first_occurrence(answer_ids)
     shared = ((term_frequency(question_ids, answer_ids) > 0) & first_q[:, None, :]).sum(dim=2)
     sizes = first_q.sum(dim=1)[:, None] * first_a.sum(dim=1)[None, :]
     return shared / sizes.clamp(min=1).to(dtype).sqrt()

@@ -35,7 +35,9 @@ from ap_ranker.text.tokenizer import SubwordTokenizer
 logger = logging.getLogger(__name__)
 
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
-CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
+CONFIG = "config.json"
+TOKENIZER = "tokenizer.json"
+WEIGHTS = "model.safetensors"
 
 MOST_TOKENS = 512
 
@@ -93,11 +95,16 @@ def read_encoder_config(folder: Path) -> dict[str, Any]:
         (Path(copy) / CONFIG).write_text(json.dumps(checked), encoding="utf-8")
         from transformers import AutoConfig
 
-        known = AutoConfig.from_pretrained(copy, trust_remote_code=False)
-        config: dict[str, Any] = json.loads(json.dumps(known.to_dict()))
-    for key, found in ("is_encoder_decoder", "both in one, as T5"), ("quantization_config", "weights of few bits"):
+        library_config = AutoConfig.from_pretrained(copy, trust_remote_code=False)
+        config: dict[str, Any] = json.loads(json.dumps(library_config.to_dict()))
+    for key, architecture in (
+        ("is_encoder_decoder", "both in one, as T5"),
+        ("quantization_config", "weights of few bits"),
+    ):
         if config.get(key):
-            raise InputError(f"{folder}: expected encoder or decoder in floating point, found {found}. Choose another.")
+            raise InputError(
+                f"{folder}: expected encoder or decoder in floating point, found {architecture}. Choose another."
+            )
     return {name: value for name, value in config.items() if name not in LEFT_OUT}
 
 
@@ -118,7 +125,7 @@ def check_numbers(config: Any, shapes: Shapes, path: Path) -> None:
         if isinstance(value, Mapping):
             waiting += value.items()
         elif isinstance(value, list):
-            waiting += [(name, each) for each in value]
+            waiting += [(name, inner) for inner in value]
         elif type(value) is int:
             what, limit = ("layers", most_layers) if "layer" in name else ("numbers", most)
             if abs(value) > limit:
@@ -129,13 +136,18 @@ def check_numbers(config: Any, shapes: Shapes, path: Path) -> None:
 def weight_files(folder: Path) -> list[Path]:
     """The files of an encoder's weights: one, or all of several; beside one may lie other forms of it."""
     whole = folder / WEIGHTS
-    return [whole] if whole.is_file() else sorted(folder.glob("*.safetensors"))
+    if whole.is_file():
+        return [whole]
+    return sorted(folder.glob("*.safetensors"))
 
 
 def stored_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     """The shapes of an encoder's stored weights by name; InputError for a damaged file."""
     with library_errors(f"{folder}: expected an encoder's weights in safetensors"):
-        return {name: shape for path in weight_files(folder) for name, shape in read_shapes(path).items()}
+        shapes: dict[str, tuple[int, ...]] = {}
+        for path in weight_files(folder):
+            shapes |= read_shapes(path)
+        return shapes
 
 
 def check_size(config: Mapping[str, Any], folder: Path) -> None:
@@ -145,7 +157,8 @@ def check_size(config: Mapping[str, Any], folder: Path) -> None:
         raise InputError(f"{folder}: expected an encoder's weights in safetensors, found none.")
     with torch.device("meta"), Unfilled(len(shapes)):
         own = build_backbone(config).state_dict()
-    size, stored = sum(value.numel() for value in own.values()), number_of_weights(shapes)
+    size = sum(value.numel() for value in own.values())
+    stored = number_of_weights(shapes)
     if size > 2 * stored + LARGEST:  # a part, such as the first token's pooler, may not be stored
         found = f"found {stored:,}. Take both files of one encoder."
         raise InputError(f"{folder}: expected weights for {CONFIG}'s {size:,} numbers, {found}")
@@ -204,7 +217,8 @@ def _converted_weights(folder: Path, expected: Mapping[str, Tensor], problem: st
         pretrained, loading = AutoModel.from_pretrained(
             folder, use_safetensors=True, output_loading_info=True, trust_remote_code=False
         )
-    if missing := sorted(set(expected).intersection(loading["missing_keys"])):  # transformers would make them up
+    missing = sorted(set(expected).intersection(loading["missing_keys"]))
+    if missing:  # transformers would make them up
         raise InputError(
             f"{folder}: expected the weights of a whole encoder in safetensors, but {len(missing)} are missing, "
             f"{missing[0]} for one."
@@ -258,14 +272,14 @@ def read_encoder(
     length = min(max_tokens, files.max_tokens or max_tokens)
     place = files.transformer / TOKENIZER
     read = read_encoder_tokenizer(place, architecture.get("vocab_size"), lower_case=files.lower_case)
-    tokenizer = SubwordTokenizer.load(place, length, found=read)
+    tokenizer = SubwordTokenizer.load(place, length, parsed=read)
     if files.compared in ("dot", "euclidean", "manhattan"):
         logger.warning("%s: its files compare vectors by %s, here their cosine counts.", name, files.compared)
     largest = tokenizer.largest_id
     own = (architecture.get("vocab_size") or largest + 1) - 1
-    for what, found, most in ("max_tokens", max_tokens, positions), ("a tokenizer's ids", largest, own):
-        if found > most:
-            raise InputError(f"{name}: expected {what} up to {most}, as the encoder has them, found {found}.")
+    for what, largest_found, most in ("max_tokens", max_tokens, positions), ("a tokenizer's ids", largest, own):
+        if largest_found > most:
+            raise InputError(f"{name}: expected {what} up to {most}, as the encoder has them, found {largest_found}.")
     sentence = files.with_ids(tokenizer)
     length -= max(len(sentence.question_prompt), len(sentence.answer_prompt))
     tokenizer = tokenizer.after_prompts(length, sentence.question_gap, sentence.answer_gap)

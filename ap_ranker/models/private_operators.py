@@ -28,7 +28,9 @@ def packed_linear(*layers: nn.Linear, dtype: torch.dtype, activation: str = "non
     weight = torch.cat([layer.weight.detach() for layer in layers]).to(dtype)
     packed = torch.ops.mkldnn._reorder_linear_weight(weight)
     multiply = partial(torch.ops.mkldnn._linear_pointwise, W=packed, B=bias, attr=activation)
-    return multiply if activation == "add" else partial(multiply, scalars=[], algorithm="none")
+    if activation == "add":
+        return multiply
+    return partial(multiply, scalars=[], algorithm="none")
 
 
 def int8_products(matrix: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -39,7 +41,9 @@ def int8_products(matrix: np.ndarray, others: np.ndarray) -> np.ndarray:
 def products_with(matrix: np.ndarray) -> Callable[[Tensor], Tensor]:
     """What multiplies (N, C) numbers in int8 with (C, K) others, as `int8_products`, for many of these."""
     is_able = matrix.size and multiplies_int8()
-    return partial(torch._int_mm, torch.from_numpy(matrix)) if is_able else partial(_widened, matrix)
+    if is_able:
+        return partial(torch._int_mm, torch.from_numpy(matrix))
+    return partial(_widened, matrix)
 
 
 def _widened(matrix: np.ndarray, columns: Tensor) -> Tensor:

@@ -58,7 +58,8 @@ class MaxPooled(Siamese):
 
     def __init__(self, inputs: Inputs, options: Options) -> None:
         super().__init__(inputs, options)
-        size, convolves = inputs.embedding_size, hasattr(options, "filters")
+        size = inputs.embedding_size
+        convolves = hasattr(options, "filters")
         self.encoder = Convolution(size, options.filters, options.window) if convolves else BiLSTM(size, options.hidden)
 
     def represent(self, batch: TokenBatch) -> Tensor:
@@ -83,7 +84,9 @@ class ConvolvedPooling(nn.Module):
 def pooling_of(options: Options, state_size: int) -> Pooling:
     """f, by the options."""
     convolves = getattr(options, "cnn", hasattr(options, "filters"))
-    return ConvolvedPooling(state_size, options.filters, options.window) if convolves else POOLINGS[options.pooling]
+    if convolves:
+        return ConvolvedPooling(state_size, options.filters, options.window)
+    return POOLINGS[options.pooling]
 
 
 class QALSTM(Siamese):
@@ -118,7 +121,8 @@ class LWBiLSTM(Siamese):
         return (alpha.unsqueeze(1) @ H).squeeze(1)
 
     def attention_weights(self, questions: TokenBatch, answers: TokenBatch) -> Attention:
-        (_, alpha_q), (_, alpha_a) = self.read(questions), self.read(answers)
+        _, alpha_q = self.read(questions)
+        _, alpha_a = self.read(answers)
         return Attention(alpha_q.unsqueeze(1).expand(-1, len(alpha_a), -1), alpha_a.expand(len(alpha_q), -1, -1))
 
 
@@ -148,7 +152,8 @@ class AttentionLSTM(CosineModel, PairModel):
         return None, masked_softmax(self.w(m).squeeze(2), answers.mask)
 
     def compare(self, questions: States, answers: States) -> Tensor:
-        f_q, H = questions.per_text["vector"], answers.per_token["states"]
+        f_q = questions.per_text["vector"]
+        H = answers.per_token["states"]
         _, alpha = self.pair_attention_weights(questions, answers)
         f_a = self.f(alpha.unsqueeze(2) * H, answers.mask)
         if self.by_gesd:

@@ -27,12 +27,11 @@ FILES = (
 )
 """The files of this folder with models, in the order in which they are shown."""
 
-MODELS = {
-    spec.name: spec
-    for file in FILES
-    for spec in vars(import_module(f"ap_ranker.models.{file}")).values()
-    if isinstance(spec, ModelSpec)
-}
+MODELS: dict[str, ModelSpec] = {}
+for _file in FILES:
+    for _value in vars(import_module(f"ap_ranker.models.{_file}")).values():
+        if isinstance(_value, ModelSpec):
+            MODELS[_value.name] = _value
 
 
 def model_spec(name: str) -> ModelSpec:
@@ -43,12 +42,13 @@ def model_spec(name: str) -> ModelSpec:
 
 def complete_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Merge options into the model's defaults; InputError if one is unknown, of a wrong type or out of bounds."""
-    known = model_spec(name).options
+    options_of_model = model_spec(name).options
     for key, value in options.items():
-        check_known(f"an option of {name}", key, known)
-        if expected := known[key].expected_instead_of(value):
+        check_known(f"an option of {name}", key, options_of_model)
+        expected = options_of_model[key].expected_instead_of(value)
+        if expected:
             raise InputError(f"{name}: option {key!r} must be {expected}, found {one_line(repr(value))}.")
-    return {key: option.default for key, option in known.items()} | dict(options)
+    return {key: option.default for key, option in options_of_model.items()} | dict(options)
 
 
 def build_model(name: str, inputs: Inputs, options: Mapping[str, Any]) -> AnswerModel:
@@ -58,5 +58,7 @@ def build_model(name: str, inputs: Inputs, options: Mapping[str, Any]) -> Answer
 
 def count_parameters(model: AnswerModel) -> int:
     """Number of learnt parameters without the word vectors, whose number depends on the data."""
-    vectors = 0 if model.embedding is None else model.embedding.vectors.weight.numel()
+    vectors = 0
+    if model.embedding is not None:
+        vectors = model.embedding.vectors.weight.numel()
     return sum(parameter.numel() for parameter in model.parameters()) - vectors

@@ -46,7 +46,9 @@ class Layer:
 
 
 def _layers(stored: Any) -> Any:
-    return tuple(read_fields(Layer, each, "a layer") for each in stored) if isinstance(stored, list) else stored
+    if isinstance(stored, list):
+        return tuple(read_fields(Layer, layer, "a layer") for layer in stored)
+    return stored
 
 
 Layers = Annotated[tuple[Layer, ...], BeforeValidator(_layers)]
@@ -70,17 +72,20 @@ class SentenceSettings:
     @classmethod
     def of(cls, encoder: Mapping[str, Any]) -> SentenceSettings:
         """Read them from a checkpoint's encoder configuration; InputError if they are damaged."""
-        found = read_fields(cls, encoder.get(KEY, {}), f"encoder.{KEY}")
-        size, largest = encoder.get("vocab_size"), max(found.question_prompt + found.answer_prompt, default=-1)
+        settings = read_fields(cls, encoder.get(KEY, {}), f"encoder.{KEY}")
+        size = encoder.get("vocab_size")
+        largest = max(settings.question_prompt + settings.answer_prompt, default=-1)
         if isinstance(size, int) and largest >= size:
             raise InputError(f"encoder.{KEY}: expected token ids below {size}, found {largest}.")
-        return found
+        return settings
 
     def config(self) -> dict[str, Any]:
         """What the encoder configuration keeps of them: nothing if all are the usual ones."""
         usual = asdict(SentenceSettings())
         kept = {name: value for name, value in asdict(self).items() if value != usual[name]}
-        return {KEY: json.loads(json.dumps(kept))} if kept else {}
+        if kept:
+            return {KEY: json.loads(json.dumps(kept))}
+        return {}
 
 
 class Dense(nn.Module):
@@ -116,7 +121,8 @@ MODULES = ("Transformer", "Pooling", "Dense", "Normalize", "Dropout", "MultiVect
 OLDER_NAMES = {"cls_token": "cls", "max_tokens": "max", "mean_tokens": "mean", "weightedmean_tokens": "weightedmean"}
 """Of poolings."""
 
-QUESTION_PROMPTS, ANSWER_PROMPTS = ("query",), ("document", "passage", "corpus")
+QUESTION_PROMPTS = ("query",)
+ANSWER_PROMPTS = ("document", "passage", "corpus")
 """Names of prompts; the first that is there counts, also where it is empty."""
 
 PROMPTS_BY_NAME = {
@@ -157,7 +163,8 @@ class SentenceFiles:
         with told_at(folder), library_errors("expected the files of a sentence-transformers encoder"):
             modules = list(modules_of(folder))
             places = dict(modules)
-            if unknown := sorted(places.keys() - set(MODULES)):
+            unknown = sorted(places.keys() - set(MODULES))
+            if unknown:
                 found = f"found {unknown[0]}. Choose another one."
                 raise InputError(f"expected an encoder of the modules {', '.join(MODULES)}, {found}")
             transformer = places.get("Transformer", folder)
@@ -178,15 +185,22 @@ class SentenceFiles:
                 layers=tuple(layer for layer, place, of_tokens in layers if not of_tokens),
                 dimensions=int(ours.get("truncate_dim") or 0),
             )
+            # PyLate's prefix, a token of its own, comes before the prompt.
+            question_prefix = str(ours.get("query_prefix") or "")
+            answer_prefix = str(ours.get("document_prefix") or "")
+            length = reads.get("max_seq_length") or most
+            compared = ours.get("similarity_fn_name") or ""
+            if modules[-1:] and modules[-1][0] == "Normalize":
+                compared = ""
             return cls(
                 transformer,
                 settings,
-                tuple(place for _, place, _ in layers),
-                str(ours.get("query_prefix") or "") + _first(prompts, QUESTION_PROMPTS),  # PyLate's: a token of its own
-                str(ours.get("document_prefix") or "") + _first(prompts, ANSWER_PROMPTS),
-                int(length) if (length := reads.get("max_seq_length") or most) else None,
-                bool(reads.get("do_lower_case")),
-                "" if modules[-1:] and modules[-1][0] == "Normalize" else ours.get("similarity_fn_name") or "",
+                layers=tuple(place for _, place, _ in layers),
+                question_prompt=question_prefix + _first(prompts, QUESTION_PROMPTS),
+                answer_prompt=answer_prefix + _first(prompts, ANSWER_PROMPTS),
+                max_tokens=int(length) if length else None,
+                lower_case=bool(reads.get("do_lower_case")),
+                compared=compared,
             )
 
     def with_ids(self, tokenizer: SubwordTokenizer) -> SentenceSettings:
@@ -201,8 +215,11 @@ class SentenceFiles:
 def modules_of(folder: Path) -> Iterator[tuple[str, Path]]:
     """The kind and the folder of each module; of a `Router`, the modules that questions and answers share."""
     for module in read_json(folder / "modules.json", []):
-        kind, place = _kind(module["type"]), _within(folder, module["path"])
-        routes = read_json(place / "router_config.json", {}) if kind == "Router" else {}
+        kind = _kind(module["type"])
+        place = _within(folder, module["path"])
+        routes = {}
+        if kind == "Router":
+            routes = read_json(place / "router_config.json", {})
         shared, *others = [*routes.get("structure", {}).values()] or [None]
         if shared is None or any(other != shared for other in others):
             yield kind, place
@@ -221,7 +238,9 @@ def _within(folder: Path, name: Any) -> Path:
 
 def read_json(path: Path, default: Any) -> Any:
     """The content of a file of JSON; `default` if there is none."""
-    return read_json_file(path) if path.is_file() else default
+    if path.is_file():
+        return read_json_file(path)
+    return default
 
 
 def _last_name(dotted: Any) -> str:
@@ -230,7 +249,9 @@ def _last_name(dotted: Any) -> str:
 
 def _kind(dotted: Any) -> str:
     """A module's name; with its place if that is code of the encoder's own, which may do anything."""
-    return _last_name(dotted) if str(dotted).startswith(("sentence_transformers.", "pylate.")) else str(dotted)
+    if str(dotted).startswith(("sentence_transformers.", "pylate.")):
+        return _last_name(dotted)
+    return str(dotted)
 
 
 def _first(prompts: Mapping[str, str], names: tuple[str, ...]) -> str:
@@ -239,25 +260,31 @@ def _first(prompts: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 def _transformer_settings(folder: Path, ignored: tuple[str, ...]) -> dict[str, Any]:
     files = sorted(folder.glob("sentence_*_config.json"), key=lambda path: "_bert_" not in path.name)  # its older names
-    found: dict[str, Any] = read_json(next(iter(files), folder), {})
-    if unread := [name for name, said in found.items() if said and said not in USUAL and name not in (*READ, *ignored)]:
+    settings: dict[str, Any] = read_json(next(iter(files), folder), {})
+    if unread := [
+        name for name, said in settings.items() if said and said not in USUAL and name not in (*READ, *ignored)
+    ]:
         advice = "Choose another encoder, or remove what it says there."
         raise InputError(f"expected {READ[0]} and {READ[1]} in {files[0].name}, found {unread[0]}. {advice}")
-    return found
+    return settings
 
 
 def _stored_layers(modules: Sequence[tuple[str, Path]], usual: str) -> Iterator[tuple[Layer, Path, bool]]:
     """The linear layers with their folders, and whether each is of the tokens or of the pooled vector."""
-    stage, normalized = "token_embeddings", False
+    stage = "token_embeddings"
+    normalized = False
     for kind, place in modules:
-        config = read_json(place / "config.json", {}) if kind in ("Dense", "Normalize") else {}
+        config = {}
+        if kind in ("Dense", "Normalize"):
+            config = read_json(place / "config.json", {})
         before = config.get("module_input_name") or usual
         after = config.get("module_output_name") or before
         if (kind in ("Dense", "Normalize") and {before, after} != {stage}) or (kind == "Pooling" and normalized):
             found = f"found {kind} of {before} in {place.name}. Choose another encoder."
             raise InputError(f"expected the modules one after another, each of what the one before it makes, {found}")
         if kind == "Dense":
-            bias, residual = bool(config.get("bias", True)), bool(config.get("use_residual", False))
+            bias = bool(config.get("bias", True))
+            residual = bool(config.get("use_residual", False))
             activation: Any = _last_name(config.get("activation_function", "Tanh"))
             layer = Layer(int(config["out_features"]), bias, activation, residual, normalized)
             yield layer, place, stage == "token_embeddings"
@@ -273,10 +300,12 @@ def _pooling(config: Mapping[str, Any]) -> Any:
         on = [name.removeprefix("pooling_mode_") for name, value in config.items() if "pooling_mode_" in name and value]
         causal = "ForCausalLM" in str(config.get("architectures")) and config.get("is_causal", True)
         modes = [OLDER_NAMES.get(name, name) for name in on] or ["lasttoken" if causal else "mean"]
-    return modes if isinstance(modes, str) else " and ".join(modes)
+    if isinstance(modes, str):
+        return modes
+    return " and ".join(modes)
 
 
 def prompts_by_name(name: str) -> tuple[str, str]:
     """The prompts of an encoder of this name or folder, of questions and of answers; empty for an unknown one."""
     last = Path(name).name.lower()
-    return next((found for part, found in PROMPTS_BY_NAME.items() if re.search(part, last)), ("", ""))
+    return next((prompts for part, prompts in PROMPTS_BY_NAME.items() if re.search(part, last)), ("", ""))

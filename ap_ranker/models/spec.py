@@ -42,13 +42,18 @@ class Option:
     def expected_instead_of(self, value: Any) -> str:
         """What the option can be, such as `int from 1 to 9`; empty if it can have this value."""
         if self.choices:
-            return "" if value in self.choices else " or ".join(self.choices)
-        kind, is_number = type(self.default), type(self.default) in (int, float)
+            if value in self.choices:
+                return ""
+            return " or ".join(self.choices)
+        kind = type(self.default)
+        is_number = type(self.default) in (int, float)
         allowed = (int, float) if kind is float else kind
         is_kind = isinstance(value, allowed) and isinstance(value, bool) == (kind is bool)
         if is_kind and (not is_number or self.least <= value <= self.most):  # NaN is in no range
             return ""
-        return f"{kind.__name__} from {self.least:,} to {self.most:,}" if is_number else kind.__name__
+        if is_number:
+            return f"{kind.__name__} from {self.least:,} to {self.most:,}"
+        return kind.__name__
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ LARGE_VOCABULARY = 100_000
 and Adam's moments three numbers for each one of all: 1.2 GB of 96 million, four fifths of multilingual-e5-small. And a
 word that no training question has would stay where it was while its translation moves."""
 
-KEPT_NUMBERS, RECOMPUTED_AT_ONCE = 4_000, 8
+KEPT_NUMBERS = 4_000
+RECOMPUTED_AT_ONCE = 8
 """Of a token's states in all layers that learn. Where these have more on a CPU, they compute some texts at once once
 more for their gradient, which is a third of a step: what they have of a batch takes gigabytes (of
 multilingual-e5-small three, of all-mpnet-base-v2 seven). Few widths, because oneDNN keeps a program for each."""
@@ -59,7 +60,8 @@ class TransformerEncoder(nn.Module):
         self.token_layers, self.state_size = dense(self.hidden_size, self.settings.token_layers)
         self.layers, size = dense(self.state_size, self.settings.layers)
         size = min(size, self.settings.dimensions or size)
-        self.dropout, self.frozen = dropout, frozen
+        self.dropout = dropout
+        self.frozen = frozen
         for parameter in self.pretrained_parameters():
             parameter.requires_grad_(not frozen)
         self._last = LastLayers(self.backbone, trained_layers) if frozen and trained_layers else None
@@ -118,15 +120,20 @@ class TransformerEncoder(nn.Module):
             mask[:, 0] = True
             if self.settings.pooling == "lasttoken" or not self.settings.include_prompt:
                 mask |= batch.mask & ~F.pad(batch.mask[:, 1:], (0, 1))
-        ids, present, whole = batch.ids, mask, batch.mask
-        start, end = self.settings.leading, self.settings.leading + len(prompt)
+        ids = batch.ids
+        present = mask
+        whole = batch.mask
+        start = self.settings.leading
+        end = self.settings.leading + len(prompt)
         if prompt:
             ids = _inserted(ids, start, ids.new_tensor(prompt))
-            present, whole = (_inserted(part, start, part.new_ones(len(prompt))) for part in (present, whole))
+            present = _inserted(present, start, present.new_ones(len(prompt)))
+            whole = _inserted(whole, start, whole.new_ones(len(prompt)))
         seen = TokenBatch(ids, whole if self.frozen and not self._last else present)
         hidden = self._read(seen, stored) if self._store is None else self._read_on(seen, whole, self._store)
         hidden = self.token_layers(hidden) * present.unsqueeze(2)
-        pooled, counted = hidden, present
+        pooled = hidden
+        counted = present
         if prompt and not self.settings.include_prompt:
             counted = F.pad(present[:, end:], (end, 0))
             pooled = hidden * counted.unsqueeze(2)
@@ -165,7 +172,9 @@ class TransformerEncoder(nn.Module):
         # Where transformers reads, a question's may in the last bit: one by one, sixteen take half as long again.
         one_by_one = stored and batch.ids.device.type == "cpu" and not torch.is_grad_enabled()
         together = RECOMPUTED_AT_ONCE if self._recomputes else AT_ONCE
-        at_once = (1 if one_by_one else together) if fast is None else fast.groups(lengths[order].tolist())
+        if one_by_one:
+            together = 1
+        at_once = together if fast is None else fast.groups(lengths[order].tolist())
         parts = []
         for rows in order.split(at_once):
             width = int(lengths[rows[-1]])
@@ -192,7 +201,8 @@ class TransformerEncoder(nn.Module):
 
     def _fast_forward(self) -> FastTransformer | None:
         """Our own forward pass with the backbone's present weights; `None` if this transformer has none."""
-        backbone, first = self.backbone, self._weights[0]
+        backbone = self.backbone
+        first = self._weights[0]
         if first.device.type != "cpu" or first.dtype != torch.float32:
             return None
         weights = [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in self._weights]
@@ -208,16 +218,19 @@ class TransformerEncoder(nn.Module):
         hidden = self._weights[0].new_zeros(*batch.ids.shape, self.hidden_size)
         new = []
         for row, text in enumerate(texts):
-            if (known := store.find(text)) is None:
+            stored = store.find(text)
+            if stored is None:
                 new.append(row)
             else:
-                hidden[row, : lengths[row]] = known.to(hidden)
+                hidden[row, : lengths[row]] = stored.to(hidden)
         if new:
             with torch.no_grad():  # rounded already, as the next time: a second run learns the same
                 read = rounded(self._read(TokenBatch(batch.ids[new], whole[new]), stored=False))
             hidden[new] = read.to(hidden)
-            store.add({texts[row]: each[: lengths[row]] for row, each in zip(new, read, strict=True)})
-        return hidden if self._last is None else self._read(batch, stored=False, below=hidden)
+            store.add({texts[row]: states[: lengths[row]] for row, states in zip(new, read, strict=True)})
+        if self._last is None:
+            return hidden
+        return self._read(batch, stored=False, below=hidden)
 
 
 def _inserted(values: Tensor, place: int, new: Tensor) -> Tensor:

@@ -17,7 +17,8 @@ from ap_ranker.safe_open import require_file
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-CALLS_PER_TENSOR, CALLS = 200, 10_000
+CALLS_PER_TENSOR = 200
+CALLS = 10_000
 """Maximum number of torch calls for building a model: per tensor, plus a constant. BERT takes 60 per tensor."""
 
 
@@ -65,8 +66,10 @@ def difference(expected: Shapes, stored: Shapes) -> str:
     names = [name for name in {**expected, **stored} if expected.get(name) != stored.get(name)]
     if not names:
         return ""
-    own, other = (list(shapes[names[0]]) if names[0] in shapes else "none" for shapes in (expected, stored))
-    return f"{one_line(names[0])}: expected {own}, found {other}; {len(names)} tensors differ"
+    name = names[0]
+    own = list(expected[name]) if name in expected else "none"
+    other = list(stored[name]) if name in stored else "none"
+    return f"{one_line(name)}: expected {own}, found {other}; {len(names)} tensors differ"
 
 
 def load_shaped(module: nn.Module, path: Path) -> None:
@@ -96,9 +99,9 @@ def check_kinds(path: Path, weights: Mapping[str, Tensor], expected: Mapping[str
     """Raise InputError if whole or complex numbers are stored for fractions: nothing good would be made of them."""
     for name, value in weights.items():
         if name in expected and expected[name].is_floating_point() and not value.is_floating_point():
-            found = f"in {one_line(name)} found {str(value.dtype).removeprefix('torch.')}"
+            reason = f"in {one_line(name)} found {str(value.dtype).removeprefix('torch.')}"
             raise InputError(
-                f"{path}: expected numbers in floating point, {found}. Take the weights as they were saved."
+                f"{path}: expected numbers in floating point, {reason}. Take the weights as they were saved."
             )
 
 
@@ -123,5 +126,7 @@ class Unfilled(TorchFunctionMode):
             if "tensor" in kwargs:
                 return kwargs["tensor"]
             # `trunc_normal_` gives a generator, and draws again until no number is out of its bounds.
-            return args[0].zero_() if "generator" in kwargs else args[0]
+            if "generator" in kwargs:
+                return args[0].zero_()
+            return args[0]
         return func(*args, **kwargs)

@@ -30,13 +30,16 @@ if TYPE_CHECKING:
 _loading = Lock()
 
 # The defaults of Lucene and Elasticsearch, which the published benchmark numbers also use.
-K1, B = 1.2, 0.75
+K1 = 1.2
+B = 0.75
 
 MOST_TIMES = 3
 """Maximum number of times that a word of a question counts. Lucene has no limit, but a word repeated a hundred times
 would outweigh everything. Of the 2,777 questions of the example FAQ, 4 have a word more than three times."""
 
-BM25_SCORE, BM25_RANK, BM25_LANGUAGE = "bm25_score", "bm25_rank", "bm25_language"
+BM25_SCORE = "bm25_score"
+BM25_RANK = "bm25_rank"
+BM25_LANGUAGE = "bm25_language"
 """Meta fields of a document for BM25's score, its rank, from 1, and the language of its stemmer.
 
 Other components overwrite `score`, and a ranker must not add scores of another stemmer than its checkpoint's.
@@ -85,10 +88,11 @@ class BM25:
         check_language(language)
         self.language = language
         vocabulary: dict[str, int] = {}
-        rows = [
-            array("i", [vocabulary.setdefault(term, len(vocabulary)) for term in text_terms(text, language)])
-            for text in texts
-        ]
+        rows: list[array[int]] = []
+        for text in texts:
+            rows.append(
+                array("i", [vocabulary.setdefault(term, len(vocabulary)) for term in text_terms(text, language)])
+            )
         self._size = len(rows)
         self._index: bm25s.BM25 | None = None
         if vocabulary:
@@ -115,9 +119,11 @@ class BM25:
         """What the terms of synonyms are multiplied by, so that they weigh no more than those that they stand for."""
         factors: dict[str, float] = {}
         for asked, searched in form.replaced:
-            most, weight = self._weight(asked), self._weight(searched)
+            most = self._weight(asked)
+            weight = self._weight(searched)
             if 0 < most < weight:
-                terms = {term for word in read_words(searched, self.language) for way in word for term in way}
+                ways = chain.from_iterable(read_words(searched, self.language))
+                terms = set(chain.from_iterable(ways))
                 factors |= dict.fromkeys(terms, most / weight)
         return factors
 
@@ -128,7 +134,7 @@ class BM25:
         total = 0.0
         for word in read_words(words, self.language):
             ways = ways_of(word, self.language, self._index.vocab_dict)
-            total += max((sum(map(self._idf, form)) for way in ways for form in way), default=0.0)
+            total += max((sum(map(self._idf, form)) for form in chain.from_iterable(ways)), default=0.0)
         return total
 
     def _idf(self, term: str) -> float:
@@ -146,16 +152,18 @@ class BM25:
         all scores of a question of more than `LONGEST` words are scaled down to so many. `factors` multiply terms.
         """
         asked = asked_words(question, self.language)
-        vocabulary = self._index.vocab_dict if self._index is not None else {}
+        vocabulary = {}
+        if self._index is not None:
+            vocabulary = self._index.vocab_dict
         read = [ways_of(word, self.language, vocabulary) for word in asked]
-        known = [ways for ways in read if ways]
-        n_unknown = len(read) - len(known)
+        known_ways = [ways for ways in read if ways]
+        n_unknown = len(read) - len(known_ways)
         if n_unknown:
-            known += self._guessed(question, vocabulary, is_run=n_unknown >= len(known))
-        if self._index is None or not known:
+            known_ways += self._guessed(question, vocabulary, is_run=n_unknown >= len(known_ways))
+        if self._index is None or not known_ways:
             return np.zeros(self._size, dtype=np.float32)
-        several = [ways for ways in known if len(ways) > 1 or len(ways[0]) > 1]
-        single = [ways for ways in known if len(ways) == len(ways[0]) == 1]
+        several = [ways for ways in known_ways if len(ways) > 1 or len(ways[0]) > 1]
+        single = [ways for ways in known_ways if len(ways) == len(ways[0]) == 1]
         scores = self._sum((term for ways in single for term in ways[0][0]), factors)
         for ways in several:
             best = np.stack([np.maximum.reduce([self._sum(form, factors) for form in way]) for way in ways])
@@ -171,7 +179,8 @@ class BM25:
         for written in dict.fromkeys(surface_words(question)):
             if self._is_known(written, vocabulary):
                 continue
-            if meant := self._consonants.meant(written):
+            meant = self._consonants.meant(written)
+            if meant:
                 guessed.append([[(term,) for term in meant]])
             pieces = pieces_of(written, lambda part: self._is_known(part, vocabulary), _function_words())
             for piece in pieces if is_run else ():
@@ -179,8 +188,8 @@ class BM25:
         return [ways for ways in guessed if ways]
 
     def _is_known(self, written: str, vocabulary: Mapping[str, int]) -> bool:
-        words = read_words(written, self.language)
-        return any(term in vocabulary for word in words for form in word for term in form)
+        forms = chain.from_iterable(read_words(written, self.language))
+        return any(term in vocabulary for term in chain.from_iterable(forms))
 
     @cached_property
     def _consonants(self) -> Consonants:
@@ -188,14 +197,14 @@ class BM25:
 
     def _sum(self, terms: Iterable[str], factors: Mapping[str, float] | None = None) -> np.ndarray:
         """(N,) the sum of the scores of known terms, some of them multiplied by factors."""
-        known = list(terms)
-        if self._index is None or not known:
+        summed = list(terms)
+        if self._index is None or not summed:
             return np.zeros(self._size, dtype=np.float32)
         if not factors:
-            return self._index.get_scores(known)
-        whole = [term for term in known if term not in factors]
+            return self._index.get_scores(summed)
+        whole = [term for term in summed if term not in factors]
         scores = self._sum(whole)
-        for term in filter(factors.__contains__, known):
+        for term in filter(factors.__contains__, summed):
             scores = scores + np.float32(factors[term]) * self._index.get_scores([term])
         return scores
 
@@ -211,7 +220,8 @@ class BM25:
         fixed = {"method": "lucene", "idf_method": "lucene", "dtype": "float32", "int_dtype": "int32"}
         index = _load_bm25s().BM25.load(folder, mmap=True, allow_pickle=False, backend="numpy", **fixed)
         loaded = cls((), language=language)
-        loaded._index, loaded._size = index, index.scores["num_docs"]
+        loaded._index = index
+        loaded._size = index.scores["num_docs"]
         return loaded
 
 
@@ -226,7 +236,7 @@ def length_factor(asked: Iterable[Word]) -> float:
     return 1.0 if length <= LONGEST else LONGEST / length
 
 
-def ways_of(word: Word, language: str | None, known: Container[str]) -> list[list[Form]]:
+def ways_of(word: Word, language: str | None, vocabulary: Container[str]) -> list[list[Form]]:
     """The forms of a word with the terms that are known, in groups of those that are spellings of each other.
 
     These have as many terms; the others break the word in another way. A form without any term is left out. A word
@@ -235,10 +245,11 @@ def ways_of(word: Word, language: str | None, known: Container[str]) -> list[lis
     """
     ways: defaultdict[int, dict[Form, None]] = defaultdict(dict)
     for form in word:
-        if known_terms := tuple(term for term in form if term in known):
+        known_terms = tuple(term for term in form if term in vocabulary)
+        if known_terms:
             ways[len(form)][known_terms] = None
     if not ways and language in COMPOUNDING:
-        ends = dict.fromkeys(tuple(_ends_of(compound, known)) for compound in compounds_of(word))
+        ends = dict.fromkeys(tuple(_ends_of(compound, vocabulary)) for compound in compounds_of(word))
         ends.pop((), None)
         return [[*ends]] if ends else []
     return [list(forms) for forms in ways.values()]
@@ -261,13 +272,16 @@ def text_terms(text: str, language: str | None) -> list[str]:
     return list(_terms(_text_words(text, language)))
 
 
-def _ends_of(compound: str, known: Container[str]) -> Iterator[str]:
+def _ends_of(compound: str, vocabulary: Container[str]) -> Iterator[str]:
     """The longest known words that a compound begins and ends with, if any; they do not overlap."""
-    shortest, length = SHORTEST_PART, len(compound)
-    start = next((end for end in range(length - 1, shortest - 1, -1) if compound[:end] in known), 0)
+    shortest = SHORTEST_PART
+    length = len(compound)
+    start = next((end for end in range(length - 1, shortest - 1, -1) if compound[:end] in vocabulary), 0)
     if start:
         yield compound[:start]
-    yield from islice((compound[at:] for at in range(start or 1, length - shortest + 1) if compound[at:] in known), 1)
+    yield from islice(
+        (compound[at:] for at in range(start or 1, length - shortest + 1) if compound[at:] in vocabulary), 1
+    )
 
 
 def _load_bm25s() -> Any:
@@ -277,7 +291,8 @@ def _load_bm25s() -> Any:
     """
     modules: dict[str, Any] = sys.modules
     with _loading:
-        jax, modules["jax"] = modules.get("jax"), None
+        jax = modules.get("jax")
+        modules["jax"] = None
         try:
             import bm25s
         finally:
@@ -291,8 +306,10 @@ def _load_bm25s() -> Any:
 def shared_words(question: str, text: str, language: str | None = None) -> list[str]:
     """The words of a text, in lower case as they are written, that count for a question; but no function words."""
     words = _by_form(text, language)
-    asked = {form for word in read_words(question, language) for form in word}
-    return [word for _, word in sorted({word for form in asked for word in words.get(form, ())})]
+    matching: set[tuple[int, str]] = set()
+    for form in set(chain.from_iterable(read_words(question, language))):
+        matching.update(words.get(form, ()))
+    return [word for _, word in sorted(matching)]
 
 
 @keep(1_000_000)  # characters, as answers are found again and again; the forms of each take some 200 bytes
@@ -327,7 +344,10 @@ def _text_words(text: str, language: str | None) -> list[Word]:
     words = read_words(text, language)
     if language != "turkish":
         return words
-    return [one + other for one, other in zip(words, read_words(text.translate(_DOTTED), language), strict=True)]
+    return [
+        as_written + dotted
+        for as_written, dotted in zip(words, read_words(text.translate(_DOTTED), language), strict=True)
+    ]
 
 
 def _terms(words: list[Word]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -40,8 +41,8 @@ class AskedWords:
         asked = asked_words(question, language)
         times: Counter[Ways] = Counter()
         for word in asked:
-            known = frozenset(ends[word]) if word in ends else Everything()
-            ways = ways_of(word, language, known)
+            vocabulary = frozenset(ends[word]) if word in ends else Everything()
+            ways = ways_of(word, language, vocabulary)
             if ways:
                 times[tuple(map(tuple, ways))] += 1
         return cls(times, length_factor(asked))
@@ -49,7 +50,8 @@ class AskedWords:
     @property
     def terms(self) -> list[str]:
         """All terms that may add to a score, each once."""
-        return list(dict.fromkeys(term for ways in self.times for way in ways for form in way for term in form))
+        forms = chain.from_iterable(chain.from_iterable(self.times))
+        return list(dict.fromkeys(chain.from_iterable(forms)))
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def _best_form(way: Sequence[Form], shares: Mapping[str, np.ndarray], n_texts: i
     """(N,) that of the best of some forms, each the sum of its terms."""
     best = np.zeros(n_texts)
     for form in way:
-        known = [shares[term] for term in form if term in shares]
-        if known:
-            best = np.maximum(best, sum(known[1:], start=known[0]))
+        shares_of_form = [shares[term] for term in form if term in shares]
+        if shares_of_form:
+            best = np.maximum(best, sum(shares_of_form[1:], start=shares_of_form[0]))
     return best

@@ -59,12 +59,12 @@ class EncodingCache:
     def find(self, texts: Sequence[str]) -> dict[int, QuantizedStates]:
         """The states of those of the texts that are in the cache, each alone, by their indices."""
         with self._lock:
-            found = {index: self._entries[text] for index, text in enumerate(texts) if text in self._entries}
-            for index in found:
+            cached = {index: self._entries[text] for index, text in enumerate(texts) if text in self._entries}
+            for index in cached:
                 self._entries.move_to_end(texts[index])
-            self._hits += len(found)
-            self._misses += len(texts) - len(found)
-        return found
+            self._hits += len(cached)
+            self._misses += len(texts) - len(cached)
+        return cached
 
     def put(self, texts: Sequence[str], states: QuantizedStates) -> None:
         """Add the states of these texts, and evict others if there is no room."""
@@ -93,7 +93,9 @@ class EncodingCache:
             new = [index for index in range(len(texts)) if index not in cached]
             claimed = {texts[index] for index in new}
             self._encoding |= claimed
-        parts = [([*cached], QuantizedStates.joined([*cached.values()]))] if cached else []
+        parts = []
+        if cached:
+            parts = [([*cached], QuantizedStates.joined([*cached.values()]))]
         try:
             if new:
                 encoded = QuantizedStates.quantize(encode(new), self.dtype or StateDtype.float32)
@@ -125,7 +127,8 @@ class QuestionStates:
     def __init__(self) -> None:
         self._known: OrderedDict[str, States] = OrderedDict()
         self._waiting: dict[str, None] = {}
-        self._lock, self._encoding = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
+        self._encoding = threading.Lock()
 
     def get(self, question: str, encode: Callable[[list[str]], States]) -> States:
         """The states of a question, which `encode` computes unless it is one of the last."""

@@ -61,7 +61,9 @@ from ap_ranker.text.tokenizer import AnyTokenizer, SubwordTokenizer, WordTokeniz
 
 logger = logging.getLogger(__name__)
 
-CONFIG, TOKENIZER, CARD = "config.json", "tokenizer.json", "README.md"
+CONFIG = "config.json"
+TOKENIZER = "tokenizer.json"
+CARD = "README.md"
 
 HUB_FILES = [CONFIG, WEIGHTS, TOKENIZER, CARD]
 """What the hub gets and gives of a checkpoint."""
@@ -86,7 +88,8 @@ former. A new question is taken for a copy of one of N with a probability of som
 DEV_QUESTIONS = "dev_questions.txt"
 """The same as `TRAINED_QUESTIONS` for the questions that chose the epoch and the weights; not pushed either."""
 
-MAX_TRAINED, MAX_FORMS = 32 * 2**20, 2**30
+MAX_TRAINED = 32 * 2**20
+MAX_FORMS = 2**30
 """Maximum sizes of these files in bytes: of 3.7 million questions, and of some 2.5 million."""
 
 Size = Annotated[int, Field(ge=0, le=LARGEST)]
@@ -203,16 +206,17 @@ def _linked_encoder(config: CheckpointConfig, path: Path) -> Path | None:
     """The folder of the encoder that a checkpoint names; InputError if it is missing or another one."""
     if config.encoder_hash is None:
         return None
-    name, found = str(config.options.get("encoder")), "another version"
+    name = str(config.options.get("encoder"))
+    other_encoder = "another version"
     try:
         folder = find_encoder(name)
         if encoder_hash(folder) == config.encoder_hash:
             return folder
     except (ValueError, LookupError, TypeError, OSError) as error:  # of damaged files, too
-        found = f"none ({one_line(error, 80)})"
+        other_encoder = f"none ({one_line(error, 80)})"
     raise InputError(
-        f"{path}: expected the encoder {name} as it was when this checkpoint was written, found {found}. Bring it back "
-        "there, or write the checkpoint anew: without --link-encoder, it has a copy."
+        f"{path}: expected the encoder {name} as it was when this checkpoint was written, found {other_encoder}. Bring "
+        "it back there, or write the checkpoint anew: without --link-encoder, it has a copy."
     )
 
 
@@ -258,7 +262,9 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
     version = values.pop("format_version", None)
     values.setdefault("reading_version", 2)  # of a checkpoint from before it was written
     model = values.get("model")
-    expected = MODELS[model].format_version if isinstance(model, str) and model in MODELS else 1
+    expected = 1
+    if isinstance(model, str) and model in MODELS:
+        expected = MODELS[model].format_version
     if version != expected:
         advice = "Update ap-ranker."
         if isinstance(version, int) and version < expected:
@@ -296,7 +302,8 @@ def load_checkpoint(folder: Path) -> tuple[CheckpointConfig, AnswerModel, AnyTok
             sentence = SentenceSettings.of(config.encoder)
         gaps = sentence.question_gap, sentence.answer_gap
         tokenizer = SubwordTokenizer.load(folder / TOKENIZER, config.max_tokens, *gaps)
-    weights, encoder = folder / WEIGHTS, _linked_encoder(config, folder / CONFIG)
+    weights = folder / WEIGHTS
+    encoder = _linked_encoder(config, folder / CONFIG)
     advice = " Copy the whole file; in place of a pointer of Git LFS, `git lfs pull` brings it."
     expected = f"{weights}: its weights do not fit {config.model}"
     with library_errors(expected, (SafetensorError, OSError, RuntimeError), advice):
@@ -320,13 +327,16 @@ def _check_sizes(
     config: CheckpointConfig, inputs: Inputs, largest_id: int, shapes: Shapes, folder: Path, linked: Path | None
 ) -> None:
     """Check that the weights fit the configured model, before memory is allocated for it."""
-    others = stored_shapes(SentenceFiles.read(linked).transformer) if linked else {}
+    others = {}
+    if linked:
+        others = stored_shapes(SentenceFiles.read(linked).transformer)
     path = folder / CONFIG
     if (config.encoder is not None) != MODELS[config.model].pretrained:
         expected, found = ("an encoder", "none") if config.encoder is None else ("no encoder", "one")
         raise InputError(f"{path}: expected {expected} for the model {config.model}, found {found}.")
     check_numbers(config.encoder, {**shapes, **others}, path)
-    encoder, places = config.encoder or {}, {"max_tokens": "max_position_embeddings", "token ids": "vocab_size"}
+    encoder = config.encoder or {}
+    places = {"max_tokens": "max_position_embeddings", "token ids": "vocab_size"}
     for (what, name), needed in zip(places.items(), (config.max_tokens, largest_id + 1), strict=True):
         if isinstance(maximum := encoder.get(name), int) and needed > maximum:
             raise InputError(
@@ -338,7 +348,8 @@ def _check_sizes(
     except Exception as error:  # impossible sizes can raise anything
         raise InputError(f"{path}: expected a model that can be built, found: {one_line(error)}.") from error
     own = {name: value for name, value in model.state_dict().items() if not (linked and name.startswith(BACKBONE))}
-    if unequal := difference({name: tuple(value.shape) for name, value in own.items()}, shapes):
+    unequal = difference({name: tuple(value.shape) for name, value in own.items()}, shapes)
+    if unequal:
         raise InputError(
             f"{folder / WEIGHTS}: its weights do not fit {config.model} as {CONFIG} describes it ({unequal}). Take "
             "both files from the same checkpoint."
@@ -350,14 +361,16 @@ def trained_lines(questions: Iterable[str], before: Path | None = None) -> str:
 
     A hash a line, sorted so that their order is unknown.
     """
-    known = _trained(before) if before else None
-    return "".join(f"{each}\n" for each in sorted((known or set()).union(map(_hash, questions))))
+    earlier_hashes = _trained(before) if before else None
+    return "".join(f"{line}\n" for line in sorted((earlier_hashes or set()).union(map(_hash, questions))))
 
 
 def find_trained(folder: Path, questions: Sequence[str], name: str = TRAINED_QUESTIONS) -> list[bool] | None:
     """Whether a checkpoint has learnt from each question, or by another file of hashes; `None` without such a file."""
-    known = _trained(folder, name)
-    return None if known is None else [_hash(question) in known for question in questions]
+    hashes = _trained(folder, name)
+    if hashes is None:
+        return None
+    return [_hash(question) in hashes for question in questions]
 
 
 def trained_forms(questions: Iterable[str], before: Path | None = None) -> bytes:

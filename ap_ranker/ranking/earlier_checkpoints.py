@@ -68,11 +68,14 @@ def go_back(folder: Path) -> Path:
     """Exchange a checkpoint for the latest earlier one that differs, and return its folder; InputError without any."""
     current = find_checkpoint(folder)
     with alone(folder):
-        found = [each for each in earlier_checkpoints(folder) if _content(each) != _content(current)]
-        if not found:
+        earlier = []
+        for checkpoint in earlier_checkpoints(folder):
+            if _content(checkpoint) != _content(current):
+                earlier.append(checkpoint)
+        if not earlier:
             raise InputError(f"{folder}: expected an earlier checkpoint, which `ap-ranker retrain` keeps, found none.")
-        exchange(folder, found[-1], current)
-    return found[-1]
+        exchange(folder, earlier[-1], current)
+    return earlier[-1]
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -82,8 +85,10 @@ def _copy(source: Path, target: Path) -> None:
 
 def earlier_checkpoints(folder: Path) -> list[Path]:
     """The earlier checkpoints of a folder, oldest first; without what is left of one that was being removed."""
-    found = (path for path in Path(f"{folder}.earlier").glob("*") if path.name.isdecimal() and is_checkpoint(path))
-    return sorted(found, key=lambda path: int(path.name))
+    checkpoints = (
+        path for path in Path(f"{folder}.earlier").glob("*") if path.name.isdecimal() and is_checkpoint(path)
+    )
+    return sorted(checkpoints, key=lambda path: int(path.name))
 
 
 def _content(folder: Path) -> str:

@@ -42,7 +42,8 @@ def encode_corpus(
     dtype = dtype or ranker.state_dtype(None, StateDtype.float16)
     with writing(output):
         encodings = Encodings.begin(output, Manifest(ranker.name, ranker.fingerprint, dtype))
-    process, processes = process_number(), process_count()
+    process = process_number()
+    processes = process_count()
     first = {text: index for index, text in reversed(list(enumerate(texts)))}
     # Shares are determined by position among all texts, because what is there changes while other processes write.
     lengths = dict(zip(first.values(), encodings.lengths(list(first)), strict=True))
@@ -50,7 +51,8 @@ def encode_corpus(
     for start in range(0, len(missing), AT_ONCE):
         on_progress(start, len(missing))
         indices = missing[start : start + AT_ONCE]
-        order, batches = [], []
+        order = []
+        batches = []
         with torch.inference_mode():
             for rows, states in ranker.answer_states([texts[index] for index in indices]):
                 order += [indices[row] for row in rows]

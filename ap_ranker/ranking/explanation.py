@@ -50,12 +50,16 @@ def pieces(tokens: Sequence[Token]) -> Iterator[tuple[int, int, float]]:
     """
     merged: list[tuple[int, int, float]] = []
     for token in tokens:
-        start, end, weight = token.start, token.end, token.weight or 0.0
+        start = token.start
+        end = token.end
+        weight = token.weight or 0.0
         if start == end:
             continue
         if merged and start < merged[-1][1]:
             previous_start, previous_end, previous_weight = merged.pop()
-            start, end, weight = previous_start, max(end, previous_end), weight + previous_weight
+            start = previous_start
+            end = max(end, previous_end)
+            weight = weight + previous_weight
         merged.append((start, end, weight))
     largest = max((weight for _, _, weight in merged), default=0.0) or 1.0
     return ((start, end, weight / largest) for start, end, weight in merged)

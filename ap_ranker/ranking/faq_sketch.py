@@ -58,10 +58,11 @@ class FAQSketch:
 
     def overlap(self, other: FAQSketch) -> float:
         """The share of the smaller FAQ's texts that both have, from 0 to 1 (Szymkiewicz-Simpson), an estimate."""
-        samples = [np.frombuffer(bytes.fromhex(each.hashes), "<u4") for each in (self, other)]
+        samples = [np.frombuffer(bytes.fromhex(sketch.hashes), "<u4") for sketch in (self, other)]
         # Beyond the last number of a full sample, nothing is known of its FAQ.
         end = min((sample[-1] for sample in samples if len(sample) >= KEPT), default=np.uint32(0xFFFFFFFF))
-        ours, theirs = (sample[sample <= end] for sample in samples)
+        ours = samples[0][samples[0] <= end]
+        theirs = samples[1][samples[1] <= end]
         return len(np.intersect1d(ours, theirs)) / max(1, min(len(ours), len(theirs)))
 
     def changed_share(self, later: FAQSketch) -> float:

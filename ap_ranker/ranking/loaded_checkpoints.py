@@ -81,10 +81,10 @@ class LoadedCheckpoint:
 
         InputError if another checkpoint has taken its place by then.
         """
-        found = known_fingerprint(self.folder) if _keeping else fingerprint(self.folder)
+        present = known_fingerprint(self.folder) if _keeping else fingerprint(self.folder)
         if checkpoint_version(self.folder)[1:] != self.version[1:]:  # but its calibration may have changed
             raise InputError(f"{self.folder}: expected the checkpoint that was loaded, found another. Load it again.")
-        return found
+        return present
 
 
 _loaded: WeakValueDictionary[tuple[object, ...], LoadedCheckpoint] = WeakValueDictionary()
@@ -105,7 +105,8 @@ def load_shared(
     with _lock:
         while True:
             key = (folder.resolve(), str(device), *(version := checkpoint_version(folder)))
-            if (loaded := _loaded.get(key)) is not None:
+            loaded = _loaded.get(key)
+            if loaded is not None:
                 return loaded
             # If another one takes its place meanwhile, these may be parts of both, which may not fit.
             try:
@@ -115,7 +116,9 @@ def load_shared(
                     raise
                 continue
             if checkpoint_version(folder) == version:
-                loaded = _loaded[key] = LoadedCheckpoint(config, model.to(device), tokenizer, folder.resolve(), version)
+                loaded = _loaded[key] = LoadedCheckpoint(
+                    config, model.to(device), tokenizer=tokenizer, folder=folder.resolve(), version=version
+                )
                 return loaded
 
 

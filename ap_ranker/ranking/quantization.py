@@ -37,7 +37,8 @@ _PACKED = torch.uint8
 """The dtype of two 4-bit numbers in a byte, so that they cannot be taken for 8-bit ones."""
 
 _SCALE = ".scale"
-_LARGEST, _LARGEST_OF_4_BITS = 127, 7
+_LARGEST = 127
+_LARGEST_OF_4_BITS = 7
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,12 @@ class QuantizedStates(StoredStates):
     def split(self) -> list[QuantizedStates]:
         """Each text alone, in memory of its own."""
         per_token = {name: value.split(self.lengths.tolist()) for name, value in self.per_token.items()}
-        return [
-            QuantizedStates(
-                self.lengths[row : row + 1],
-                {name: values[row].clone() for name, values in per_token.items()},
-                {name: value[row : row + 1].clone() for name, value in self.per_text.items()},
-            )
-            for row in range(len(self.lengths))
-        ]
+        rows: list[QuantizedStates] = []
+        for row in range(len(self.lengths)):
+            own_tokens = {name: values[row].clone() for name, values in per_token.items()}
+            own_text = {name: value[row : row + 1].clone() for name, value in self.per_text.items()}
+            rows.append(QuantizedStates(self.lengths[row : row + 1], own_tokens, own_text))
+        return rows
 
     def __getitem__(self, rows: Sequence[int]) -> QuantizedStates:
         texts = self.split()
@@ -81,18 +80,19 @@ class QuantizedStates(StoredStates):
     @cached_property
     def nbytes(self) -> int:
         """Bytes of the numbers."""
-        return sum(value.nbytes for tensors in (self.per_token, self.per_text) for value in tensors.values())
+        return sum(value.nbytes for value in (*self.per_token.values(), *self.per_text.values()))
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors, as `token.NAME` and `text.NAME`."""
-        kinds = (("token", self.per_token), ("text", self.per_text))
-        return {f"{kind}.{name}": value for kind, tensors in kinds for name, value in tensors.items()}
+        of_tokens = {f"token.{name}": value for name, value in self.per_token.items()}
+        return of_tokens | {f"text.{name}": value for name, value in self.per_text.items()}
 
     def converted(self, dtype: StateDtype, device: torch.device) -> QuantizedStates:
         """The same states in this dtype and on this device, copied only if necessary."""
         if _is_quantized(self.per_token, dtype) and _is_quantized(self.per_text, _of_texts(dtype)):
-            moved = ({name: value.to(device) for name, value in t.items()} for t in (self.per_token, self.per_text))
-            return QuantizedStates(self.lengths, *moved)
+            per_token = {name: value.to(device) for name, value in self.per_token.items()}
+            per_text = {name: value.to(device) for name, value in self.per_text.items()}
+            return QuantizedStates(self.lengths, per_token, per_text)
         return QuantizedStates.quantize(self.dequantize(device), dtype)
 
     def is_finite(self) -> bool:
@@ -120,7 +120,9 @@ class QuantizedStates(StoredStates):
 
 def _of_texts(dtype: StateDtype) -> StateDtype:
     """The dtype of the states of whole texts beside tokens' states of this one."""
-    return StateDtype.int8 if dtype == StateDtype.int4 else dtype
+    if dtype == StateDtype.int4:
+        return StateDtype.int8
+    return dtype
 
 
 def _is_quantized(tensors: Mapping[str, Tensor], dtype: StateDtype) -> bool:
@@ -148,7 +150,8 @@ def _quantized(tensors: Mapping[str, Tensor], dtype: StateDtype) -> dict[str, Te
             if in_4_bits:  # (..., C) numbers -> (..., C / 2) bytes: the first half in the low bits, the second above
                 low, high = rounded.chunk(2, dim=-1)
                 rounded = ((low & 15) | (high << 4)).view(_PACKED)
-            quantized[name], quantized[name + _SCALE] = rounded, scale
+            quantized[name] = rounded
+            quantized[name + _SCALE] = scale
     return quantized
 
 

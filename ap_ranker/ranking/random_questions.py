@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-RANDOM_QUESTIONS = tuple(Path(__file__).with_name("random_questions.txt").read_text(encoding="utf-8").splitlines())
+_QUESTIONS = Path(__file__).with_name("random_questions.txt")
+RANDOM_QUESTIONS = tuple(_QUESTIONS.read_text(encoding="utf-8").splitlines())
 """Letters at random, and questions in several languages that hardly any FAQ answers."""

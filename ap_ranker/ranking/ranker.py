@@ -95,7 +95,9 @@ class Ranker(TextEncoder):
         folder = find_checkpoint(source, token)
         loaded = load_shared(folder, resolved_device)
         ranker = cls(loaded.model, loaded.tokenizer, resolved_device, loaded.config, cache=cache)
-        ranker.source, ranker._loaded, ranker.wording_vectors = str(source), loaded, loaded.wordings
+        ranker.source = str(source)
+        ranker._loaded = loaded
+        ranker.wording_vectors = loaded.wordings
         try:
             example = ranker._encode_empty_text()
         except Exception as error:  # intact files that do not belong together can raise anything
@@ -114,19 +116,25 @@ class Ranker(TextEncoder):
 
     def seen_in_training(self, questions: Sequence[str]) -> list[bool] | None:
         """Whether the checkpoint has learnt from each question; `None` if that is unknown, as for `find_trained`."""
-        return None if self._loaded is None else find_trained(self._loaded.folder, questions)
+        if self._loaded is None:
+            return None
+        return find_trained(self._loaded.folder, questions)
 
     def near_training(self, questions: Sequence[str]) -> list[bool] | None:
         """Whether each question is one that the checkpoint has learnt from, or a near copy of one; `None` as above."""
         seen = self.seen_in_training(questions)
-        forms = None if self._loaded is None else read_trained_forms(self._loaded.folder)
+        forms = None
+        if self._loaded is not None:
+            forms = read_trained_forms(self._loaded.folder)
         if seen is None or forms is None:
             return seen
         return [is_seen or forms.has(text) for is_seen, text in zip(seen, questions, strict=True)]
 
     def chosen_by(self, questions: Sequence[str]) -> list[bool] | None:
         """Whether each question is one that chose the checkpoint's epoch and weights; `None` as above."""
-        return None if self._loaded is None else find_trained(self._loaded.folder, questions, DEV_QUESTIONS)
+        if self._loaded is None:
+            return None
+        return find_trained(self._loaded.folder, questions, DEV_QUESTIONS)
 
     def rank(
         self,
@@ -190,7 +198,9 @@ class Ranker(TextEncoder):
     @property
     def bm25_language(self) -> str | None:
         """The language of the stemmer of BM25 that the checkpoint was trained beside; `None` for no stemmer."""
-        return self.config.bm25_language if self.config else None
+        if self.config:
+            return self.config.bm25_language
+        return None
 
     def compare_faq(self, first_texts: Callable[[int], Sequence[str]], warn: Callable[..., None]) -> None:
         """
@@ -213,7 +223,8 @@ class Ranker(TextEncoder):
             self.knows_faq = trained.is_same(today)
         if self.knows_faq:
             return
-        language, languages = main_language(texts), ""
+        language = main_language(texts)
+        languages = ""
         if language and trained.language and language != trained.language:
             languages = (
                 f" That is in {LANGUAGES[trained.language]}, this one is in {LANGUAGES[language]}: without training, "
@@ -234,7 +245,9 @@ class Ranker(TextEncoder):
         weights = Weights(self.config.wording_weight, self.config.bm25_weight if fuse_scores else 0.0)
         if other_faq or self.knows_faq is False:
             return Decider(self.source, weights, {}, self.model.scale)
-        return Decider(self.source, weights, self.config.calibration, self.model.scale, self.config.floor)
+        return Decider(
+            self.source, weights, calibrations=self.config.calibration, scale=self.model.scale, floor=self.config.floor
+        )
 
     def score(self, question: str, answers: Sequence[str], batch_size: int = BATCH_SIZE) -> Tensor:
         """(N,) the model's scores of one question with N answers, on the CPU; an InputError if one is not finite."""
@@ -258,16 +271,22 @@ class Ranker(TextEncoder):
         """
         if wordings is not None and len(wordings) != len(answers):
             raise ValueError(f"wordings must be {len(answers)} lists, one for each candidate, but got {len(wordings)}")
-        bm25 = None if bm25_scores is None else np.asarray(bm25_scores, dtype=np.float64)
+        bm25 = None
+        if bm25_scores is not None:
+            bm25 = np.asarray(bm25_scores, dtype=np.float64)
         if bm25 is not None and (bm25.shape != (len(answers),) or not np.isfinite(bm25).all()):
             raise ValueError(f"BM25's scores must be {len(answers)} finite numbers, but got {bm25_scores}")
         check_number("batch_size", batch_size, 1)
-        known = [tuple(each) for each in wordings or [()] * len(answers)]
+        wordings_of_rows = [tuple(own_wordings) for own_wordings in wordings or [()] * len(answers)]
         signals = Signals(
             np.empty(0),
             bm25=bm25,
-            exact=np.array(is_exact_match(question, known), dtype=bool),
-            answers=parts or [(text, without_question(text, each)) for text, each in zip(answers, known, strict=True)],
+            exact=np.array(is_exact_match(question, wordings_of_rows), dtype=bool),
+            answers=parts
+            or [
+                (text, without_question(text, own_wordings))
+                for text, own_wordings in zip(answers, wordings_of_rows, strict=True)
+            ],
         )
         if not answers:
             return signals
@@ -285,23 +304,27 @@ class Ranker(TextEncoder):
             scores[rows] = self.model.match(state, states)[0].float().cpu().numpy()
             if vector is not None and (others := self.model.text_vectors(states)) is not None:
                 cosines[rows] = (others @ vector[0]).float().cpu().numpy()
-        if n_bad := int((~np.isfinite(scores)).sum()):
+        n_bad = int((~np.isfinite(scores)).sum())
+        if n_bad:
             raise InputError(
                 f"{self.name}: expected finite scores, found {n_bad} of {len(scores)} that are not: its weights or "
                 "its encodings contain too large numbers. Train it or encode again."
             )
-        scores, cosines = scores[copies], cosines[copies]
+        scores = scores[copies]
+        cosines = cosines[copies]
         signals = replace(
             signals,
             model=scores,
             matched=[None] * len(answers),
-            background=lambda row: self.background(answers[row], known[row] if compared else None),
+            background=lambda row: self.background(answers[row], wordings_of_rows[row] if compared else None),
         )
         if vector is None:
             return signals
-        best, texts = self.wording_vectors.best(vector[0].float().cpu().numpy(), known, self.embed_wordings)
+        best, texts = self.wording_vectors.best(vector[0].float().cpu().numpy(), wordings_of_rows, self.embed_wordings)
         theirs = best.astype(np.float64)
-        matched = [text if better else None for text, better in zip(texts, (theirs > cosines).tolist(), strict=True)]
+        matched = []
+        for text, better in zip(texts, (theirs > cosines).tolist(), strict=True):
+            matched.append(text if better else None)
         return replace(signals, cosines=cosines, wordings=theirs, matched=matched)
 
     def background(self, answer: str, wordings: Sequence[str] | None = None) -> float:
@@ -309,13 +332,13 @@ class Ranker(TextEncoder):
 
         It is computed when a question has the entry as its best one for the first time, and kept.
         """
-        known = None if wordings is None else tuple(wordings)
-        key = answer, known, self.decider().weights.wording
+        own_wordings = None if wordings is None else tuple(wordings)
+        key = answer, own_wordings, self.decider().weights.wording
         kept = self._backgrounds.get(key)
         if kept is None:
             if len(self._backgrounds) >= MOST_BACKGROUNDS:
                 self._backgrounds.clear()
-            scores = self.scores_of_random_questions([answer], None if known is None else [known])
+            scores = self.scores_of_random_questions([answer], None if own_wordings is None else [own_wordings])
             kept = self._backgrounds[key] = float(scores.mean())
         return kept
 
@@ -328,7 +351,8 @@ class Ranker(TextEncoder):
         BM25's score is left out: these questions hardly share a word with an entry.
         """
         asked = self._random_questions
-        vectors, scores = self.model.text_vectors(asked), np.empty((len(RANDOM_QUESTIONS), len(answers)))
+        vectors = self.model.text_vectors(asked)
+        scores = np.empty((len(RANDOM_QUESTIONS), len(answers)))
         weights = Weights(self.decider().weights.wording)
         for rows, states in self.answer_states(answers, rounded=True):
             model = self.model.match(asked, states).double().cpu().numpy()
@@ -336,7 +360,8 @@ class Ranker(TextEncoder):
             if wordings is None or not weights.wording or vectors is None or own is None:
                 scores[:, rows] = model
                 continue
-            cosines, read = (vectors @ own.T).double().cpu().numpy(), vectors.float().cpu().numpy()
+            cosines = (vectors @ own.T).double().cpu().numpy()
+            read = vectors.float().cpu().numpy()
             for place, row in enumerate(rows):
                 best = self.wording_vectors.best_of_each(read, wordings[row], self.embed_wordings).astype(np.float64)
                 scores[:, row] = rank(Signals(model[:, place], cosines[:, place], best), weights).scores
@@ -348,7 +373,9 @@ class Ranker(TextEncoder):
 
     @cached_property
     def _backgrounds(self) -> dict[object, float]:
-        return {} if self._loaded is None else self._loaded.backgrounds
+        if self._loaded is None:
+            return {}
+        return self._loaded.backgrounds
 
     def explain(self, question: str, answer: str) -> Explanation:
         """The answer's score, and the attention weight of each word of both texts; an InputError without attention."""
@@ -359,7 +386,7 @@ class Ranker(TextEncoder):
         """The tokens of both texts with their weights, as in `explain`, without the score."""
         self._stop_training()
         tokens = self.tokenize_questions([question]), self.tokenize([answer])
-        attention = self.model.attention_weights(*(TokenBatch.from_lists(each, self.device) for each in tokens))
+        attention = self.model.attention_weights(*(TokenBatch.from_lists(ids, self.device) for ids in tokens))
         if attention is None:
             attentive = ", ".join(spec.name for spec in MODELS.values() if spec.attention_over)
             raise InputError(f"Expected a model with attention weights ({attentive}), found {self.name}.")
@@ -409,6 +436,6 @@ def resolve_device(device: torch.device | str | None) -> torch.device:
             resolved = torch.device("cuda", current)
         torch.empty(0, device=resolved)
     except (RuntimeError, AssertionError) as error:
-        found = f"{str(device)!r} ({one_line(error, 150)})"
-        raise InputError(f"Expected a device such as auto, cpu or cuda:0, found {found}. Try auto.") from error
+        named_device = f"{str(device)!r} ({one_line(error, 150)})"
+        raise InputError(f"Expected a device such as auto, cpu or cuda:0, found {named_device}. Try auto.") from error
     return resolved

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from importlib import metadata
+from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any
@@ -88,22 +89,26 @@ def fingerprint(checkpoint: Path) -> str:
 def known_fingerprint(checkpoint: Path) -> str:
     """As `fingerprint`, without reading the weights again of a checkpoint whose files are those of an earlier run."""
     status = [(checkpoint / name).stat() for name in (CONFIG, WEIGHTS, TOKENIZER)]
-    version = [[each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns] for each in status]
+    version = [
+        [file_status.st_dev, file_status.st_ino, file_status.st_size, file_status.st_mtime_ns, file_status.st_ctime_ns]
+        for file_status in status
+    ]
     path = cache_folder("fingerprints") / text_key(json.dumps(version)).hex()
     with suppress(OSError, ValueError):
-        if re.fullmatch(r"[0-9a-f]{64}", found := path.read_text(encoding="utf-8")):
-            return found
-    found = fingerprint(checkpoint)
+        if re.fullmatch(r"[0-9a-f]{64}", digest := path.read_text(encoding="utf-8")):
+            return digest
+    digest = fingerprint(checkpoint)
     with suppress(InputError):
-        write_text_atomically(path, found)
-    return found
+        write_text_atomically(path, digest)
+    return digest
 
 
 class Encodings:
     """The encoded texts of a folder, of the manifest's checkpoint and dtype. Threads and processes may share it."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self.folder, self.manifest = folder, manifest
+        self.folder = folder
+        self.manifest = manifest
 
     @classmethod
     def open(cls, folder: str | Path, checkpoint_fingerprint: str) -> Encodings:
@@ -124,7 +129,9 @@ class Encodings:
     @classmethod
     def begin(cls, folder: Path, manifest: Manifest) -> Encodings:
         """Create a folder of encodings, or open an existing one; several processes may do so at once."""
-        files = [file.name for file in folder.iterdir() if file.name[0] != "."] if folder.is_dir() else []
+        files = []
+        if folder.is_dir():
+            files = [file.name for file in folder.iterdir() if file.name[0] != "."]
         if folder.is_file() or (files and DATABASE not in files):
             others = one_line(", ".join(files), 80) or "a file"
             raise InputError(f"{folder}: expected a new folder, or one with {DATABASE}, found {others}.")
@@ -136,10 +143,11 @@ class Encodings:
                 database.execute(table)
             if not database.execute("SELECT * FROM manifest").fetchall():
                 database.execute("INSERT INTO manifest VALUES (?)", [json.dumps(asdict(manifest))])
-        found = cls.open(folder, manifest.fingerprint)
-        if (dtype := found.manifest.dtype) != manifest.dtype:
+        encodings = cls.open(folder, manifest.fingerprint)
+        dtype = encodings.manifest.dtype
+        if dtype != manifest.dtype:
             raise InputError(f"{folder}: expected encodings in {manifest.dtype}, found {dtype}: name another folder.")
-        return found
+        return encodings
 
     def __len__(self) -> int:
         with _database(self.folder) as database:
@@ -154,18 +162,20 @@ class Encodings:
         """The states of texts that are in the folder."""
         kinds: dict[str, dict[str, torch.Tensor]] = {"token": {}, "text": {}}
         with _database(self.folder) as database:
-            found = [row for row in _rows(database, "length, numbers", texts) if row]
-            starts = [0] * len(found)
+            stored_rows = [row for row in _rows(database, "length, numbers", texts) if row]
+            starts = [0] * len(stored_rows)
             for name, dtype, shape in database.execute("SELECT name, dtype, shape FROM tensors ORDER BY name"):
-                (kind, _, own), kept, size = name.partition("."), np.dtype(dtype), json.loads(shape)
+                kind, _, own = name.partition(".")
+                kept = np.dtype(dtype)
+                size = json.loads(shape)
                 parts = []
-                for row, (length, numbers) in enumerate(found):
+                for row, (length, numbers) in enumerate(stored_rows):
                     end = starts[row] + kept.itemsize * prod(size) * (length if kind == "token" else 1)
                     parts.append(numbers[starts[row] : end])
                     starts[row] = end
                 values = np.frombuffer(bytearray().join(parts), kept).reshape(-1, *size)
                 kinds[kind][own] = torch.from_numpy(values)
-        return QuantizedStates(np.array([length for length, _ in found]), kinds["token"], kinds["text"])
+        return QuantizedStates(np.array([length for length, _ in stored_rows]), kinds["token"], kinds["text"])
 
     def add(self, keys: Sequence[bytes], states: QuantizedStates) -> None:
         """Write the states of the texts with these hashes, all or none."""
@@ -200,12 +210,12 @@ def _database(folder: Path, *, to_write: bool = False) -> Iterator[sqlite3.Conne
 def _rows(database: sqlite3.Connection, columns: str, texts: Sequence[str]) -> list[tuple[Any, ...] | None]:
     """The columns of each text; `None` for those that are not there."""
     keys = [text_key(text) for text in texts]
-    found: dict[bytes, tuple[Any, ...]] = {}
+    row_of: dict[bytes, tuple[Any, ...]] = {}
     for start in range(0, len(keys), _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
         query = f"SELECT text, {columns} FROM states WHERE text IN ({', '.join('?' * len(some))})"
-        found |= {key: tuple(values) for key, *values in database.execute(query, some)}
-    return [found.get(key) for key in keys]
+        row_of |= {key: tuple(values) for key, *values in database.execute(query, some)}
+    return [row_of.get(key) for key in keys]
 
 
 class KeptEncodings:
@@ -224,8 +234,9 @@ class KeptEncodings:
         try:
             if (folder / DATABASE).exists():
                 with _database(folder) as database:
-                    if (found := database.execute("PRAGMA quick_check(1)").fetchone()) != ("ok",):
-                        raise ValueError(found)
+                    check = database.execute("PRAGMA quick_check(1)").fetchone()
+                    if check != ("ok",):
+                        raise ValueError(check)
                 Encodings.open(folder, manifest.fingerprint)
         except InputError as error:
             shutil.rmtree(folder, ignore_errors=True)
@@ -245,11 +256,13 @@ class KeptEncodings:
     def states(self, texts: Sequence[str]) -> QuantizedStates | None:
         """As `Encodings.states`; `None` if some are there no more since `lengths` found them."""
         try:
-            found = self._encodings.states(texts)
+            states = self._encodings.states(texts)
         except InputError as error:
             self._stop(error)
             return None
-        return found if len(found.lengths) == len(texts) else None
+        if len(states.lengths) == len(texts):
+            return states
+        return None
 
     def add(self, texts: Sequence[str], states: QuantizedStates) -> None:
         """Keep the states of these texts, once `flush` is called or there are many."""
@@ -268,7 +281,8 @@ class KeptEncodings:
     def flush(self) -> None:
         """Write what was added."""
         with self._lock:
-            new, self._new = self._new, []
+            new = self._new
+            self._new = []
             if not new or not self._usable:
                 return
             try:
@@ -276,7 +290,7 @@ class KeptEncodings:
                 self._make_room(states.nbytes)
                 make_folder(self._root, private=True)
                 encodings = Encodings.begin(self._encodings.folder, self._encodings.manifest)
-                encodings.add([key for keys, _ in new for key in keys], states)
+                encodings.add(list(chain.from_iterable(keys for keys, _ in new)), states)
             except (OSError, InputError) as error:
                 self._stop(error)
 
@@ -290,9 +304,9 @@ class KeptEncodings:
         """Remove the files that were not used for longest, so that there is room for so many bytes more."""
         if size > MOST_BYTES:
             raise OSError(f"{size:,} bytes at once")
-        found = [(file.stat().st_mtime_ns, file.stat().st_size, file) for file in self._root.glob(f"*/{DATABASE}")]
-        total = size + sum(bytes_ for _, bytes_, _ in found)
-        for _, bytes_, file in sorted(found):
+        databases = [(file.stat().st_mtime_ns, file.stat().st_size, file) for file in self._root.glob(f"*/{DATABASE}")]
+        total = size + sum(bytes_ for _, bytes_, _ in databases)
+        for _, bytes_, file in sorted(databases):
             if total <= MOST_BYTES:
                 break
             total -= bytes_

@@ -111,9 +111,9 @@ class TextEncoder:
     ) -> Iterator[tuple[list[int], QuantizedStates]]:
         """As `answer_states`, in the dtype in which they are stored."""
         missing = list(range(len(answers)))
-        if self.cache is not None and (found := self.cache.find(answers)):
-            missing = [row for row in missing if row not in found]
-            yield from self._joined(found, batch_size)
+        if self.cache is not None and (cached := self.cache.find(answers)):
+            missing = [row for row in missing if row not in cached]
+            yield from self._joined(cached, batch_size)
             if not missing:
                 return
         for source in (self.encodings, None if self.cache is None else self._kept_answers()):
@@ -123,7 +123,8 @@ class TextEncoder:
             missing = [row for row, length in lengths.items() if not length]
             for rows in _by_length({row: length for row, length in lengths.items() if length}, batch_size):
                 texts = [answers[row] for row in rows]
-                if (states := source.states(texts)) is None:
+                states = source.states(texts)
+                if states is None:
                     missing += rows
                     continue
                 if self.cache is not None:
@@ -138,21 +139,27 @@ class TextEncoder:
         for batch in _by_length(dict(enumerate(map(len, tokens))), batch_size):
             for indices, encoded in self._encode_batch([texts[i] for i in batch], [tokens[i] for i in batch], rounded):
                 row_lists = [rows_of[texts[batch[index]]] for index in indices]
-                rows = [row for equal_texts in row_lists for row in equal_texts]
-                repeated = [i for i, equal_texts in enumerate(row_lists) for _ in equal_texts]
-                yield rows, encoded if len(rows) == len(indices) else encoded[repeated]
+                batch_rows: list[int] = []
+                repeated: list[int] = []  # for each of the rows, its place in the batch
+                for i, equal_texts in enumerate(row_lists):
+                    batch_rows += equal_texts
+                    repeated += [i] * len(equal_texts)
+                yield batch_rows, encoded if len(batch_rows) == len(indices) else encoded[repeated]
 
-    def _joined(self, found: Mapping[int, QuantizedStates], batch_size: int) -> _Batches:
+    def _joined(self, cached: Mapping[int, QuantizedStates], batch_size: int) -> _Batches:
         """Cached states in batches; those of the question before if it had the same candidates, as in a small FAQ."""
-        rows, parts = [*found], [*found.values()]
+        rows = [*cached]
+        parts = [*cached.values()]
         known_rows, known_parts, size, batches = self._last
         if size != batch_size or known_rows != rows or not all(map(is_, known_parts, parts)):
             # What is made for inference cannot be used where gradients are.
             is_kept = torch.is_inference_mode_enabled() and sum(part.nbytes for part in parts) <= MOST_TOGETHER
             together = STORED_AT_ONCE if self._reads(parts[0]) else batch_size
-            by_length = _by_length({row: int(text.lengths[0]) for row, text in found.items()}, together)
+            by_length = _by_length({row: int(text.lengths[0]) for row, text in cached.items()}, together)
             kind = RestoredOnce if is_kept else QuantizedStates
-            batches = [(some, kind.joined([found[row] for row in some])) for some in by_length]
+            batches = []
+            for some in by_length:
+                batches.append((some, kind.joined([cached[row] for row in some])))
             self._last = (rows, parts, batch_size, batches) if is_kept else _NOTHING
         return batches
 
@@ -164,7 +171,8 @@ class TextEncoder:
             parts = self.cache.encoded_once(texts, lambda rows: self.encode_answers([tokens[row] for row in rows]))
             kept = parts
         else:
-            states, everything = self.encode_answers(tokens), list(range(len(texts)))
+            states = self.encode_answers(tokens)
+            everything = list(range(len(texts)))
             exact = not rounded or self.config is None  # training ranks by exact states
             parts = [(everything, self.quantize(states, StateDtype.float32 if exact else self.stored_dtype))]
             kept = []
@@ -233,7 +241,9 @@ class TextEncoder:
             return self._vectors(parts)[_inverse(order)]
 
         # States of a cache are rounded: their vectors are not to be kept as if they were exact.
-        return embed(texts) if self.cache is not None else self._outliving_vectors("answers", texts, embed)
+        if self.cache is not None:
+            return embed(texts)
+        return self._outliving_vectors("answers", texts, embed)
 
     @torch.inference_mode()
     def embed_wordings(self, texts: Sequence[str]) -> Tensor:
@@ -245,33 +255,39 @@ class TextEncoder:
         kind = f"vectors of {kind} on {self.device.type}"
         if self._loaded is None or (kept := self._loaded.kept(kind, StateDtype.float32)) is None:
             return embed(texts)
-        is_kept = [length > 0 for length in kept.lengths(texts)]
-        new, old = ([row for row, found in enumerate(is_kept) if found == wanted] for wanted in (False, True))
-        known = kept.states([texts[row] for row in old]) if old else None
-        if known is None:
-            new, old = list(range(len(texts))), []
+        lengths = kept.lengths(texts)
+        new = [row for row, length in enumerate(lengths) if length <= 0]
+        old = [row for row, length in enumerate(lengths) if length > 0]
+        kept_states = None
+        if old:
+            kept_states = kept.states([texts[row] for row in old])
+        if kept_states is None:
+            new = list(range(len(texts)))
+            old = []
         vectors = embed([texts[row] for row in new])
         if new:
             states = QuantizedStates(np.ones(len(new), int), {}, {"vector": vectors.contiguous()})
             kept.add([texts[row] for row in new], states)
-        if known is not None:
-            vectors = torch.cat([vectors, known.per_text["vector"]])
+        if kept_states is not None:
+            vectors = torch.cat([vectors, kept_states.per_text["vector"]])
         return vectors[_inverse([*new, *old])]
 
     def _vectors(self, parts: Sequence[States]) -> Tensor:
         vectors = [self.model.text_vectors(part) for part in parts or [self._encode_empty_text()[:0]]]
-        known = [vector.float().cpu() for vector in vectors if vector is not None]
-        if not known:
+        present = [vector.float().cpu() for vector in vectors if vector is not None]
+        if not present:
             raise InputError(
                 f"Expected a model with a vector for each text, such as ap-transformer, found {self.name}, which "
                 "compares texts token by token."
             )
-        return torch.cat(known)
+        return torch.cat(present)
 
     def encode_question(self, text: str) -> States:
         """States of one question; one of the last questions is not encoded again."""
         encode = self.encode_questions
-        return self._loaded.questions.get(text, encode) if self._loaded else encode([text])
+        if self._loaded:
+            return self._loaded.questions.get(text, encode)
+        return encode([text])
 
     def encode_ahead(self, texts: Sequence[str]) -> None:
         """Encode together some questions that will be ranked next; without a checkpoint, nothing is kept of them."""
@@ -287,15 +303,17 @@ class TextEncoder:
     def tokenize_questions(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of B questions; one that repeats itself is read once (`without_repetition`), typing errors are
         mended (`WordsOfTexts`)."""
-        known, asked = self._words, [without_repetition(text) for text in texts]
-        return self.tokenize(asked if known is None else [known.mend(text) for text in asked], questions=True)
+        words = self._words
+        asked = [without_repetition(text) for text in texts]
+        return self.tokenize(asked if words is None else [words.mend(text) for text in asked], questions=True)
 
     def question_spans(self, text: str) -> list[Span]:
         """The spans, in a question, of the tokens that `tokenize_questions` returns."""
-        known, asked = self._words, without_repetition(text)
-        if known is None:
+        words = self._words
+        asked = without_repetition(text)
+        if words is None:
             return self.tokenizer.spans(asked, questions=True)
-        return known.unmended(asked, self.tokenizer.spans(known.mend(asked), questions=True))
+        return words.unmended(asked, self.tokenizer.spans(words.mend(asked), questions=True))
 
     @cached_property
     def _words(self) -> WordsOfTexts | None:
@@ -339,7 +357,9 @@ class TextEncoder:
     @property
     def name(self) -> str:
         """The model's registry name; without a checkpoint, that of its class."""
-        return self.config.model if self.config else type(self.model).__name__
+        if self.config:
+            return self.config.model
+        return type(self.model).__name__
 
     def _stop_training(self) -> None:
         with _lock:  # `eval` sets the model's own flag before those of its modules

@@ -27,7 +27,8 @@ from ap_ranker.ranking.bm25 import best_rows
 from ap_ranker.ranking.rule import SOFTNESS
 from ap_ranker.text.reading import question_keys
 
-EMBEDDING_SCORE, EMBEDDING_RANK = "embedding_score", "embedding_rank"
+EMBEDDING_SCORE = "embedding_score"
+EMBEDDING_RANK = "embedding_rank"
 """Meta fields of a document for its cosine with the question, and for its rank by that, from 1."""
 
 EMBEDDED_BY = "embedded_by"
@@ -39,7 +40,8 @@ _DIGIT = 128
 _BLOCK = 1024
 """Vectors rounded at once: in float32 they fit into the cache of a core."""
 
-_MATRIX, _SCALES = "vectors.npy", "scales.npy"
+_MATRIX = "vectors.npy"
+_SCALES = "scales.npy"
 
 
 @dataclass(frozen=True)
@@ -101,11 +103,13 @@ class Vectors:
     @classmethod
     def load(cls, folder: Path) -> Vectors:
         """Map saved vectors into memory; an exception of almost any class if they cannot be read."""
-        matrix, scales = (np.load(folder / name, mmap_mode="c", allow_pickle=False) for name in (_MATRIX, _SCALES))
+        matrix = np.load(folder / _MATRIX, mmap_mode="c", allow_pickle=False)
+        scales = np.load(folder / _SCALES, mmap_mode="c", allow_pickle=False)
         return cls(matrix, scales)
 
 
-WORDINGS, MATCHED = "wordings", "matched_wording"
+WORDINGS = "wordings"
+MATCHED = "matched_wording"
 """Meta fields of a document: its further wordings and, once it is ranked, the one that the query was found by."""
 
 WORDING_RANK = "wording_rank"
@@ -157,8 +161,8 @@ class WordingVectors:
     ) -> tuple[NDArray[np.float32], list[str | None]]:
         """(N,) the soft maximum (`rule.py`) of the cosines of a question (C,) with each entry's wordings, -1 without
         any; and the best wording."""
-        known, together = self._last  # often those of the question before: a small FAQ is compared as a whole
-        if len(known) != len(wordings) or not all(map(is_, known, wordings)):
+        compared, together = self._last  # often those of the question before: a small FAQ is compared as a whole
+        if len(compared) != len(wordings) or not all(map(is_, compared, wordings)):
             together = self._joined(wordings, encode)
             self._last = wordings, together
         cosines = np.full(len(wordings), -1.0, dtype=np.float32)
@@ -189,12 +193,14 @@ class WordingVectors:
     def _joined(self, wordings: Sequence[tuple[str, ...]], encode: Encode) -> tuple[NDArray[Any], ...] | None:
         """Of P wordings of E entries that have any: (P, C) vectors, (P,) scales, (E,) the entries, (E,) where those of
         each begin, (P,) the place among these of each one's entry."""
-        entries = [entry for entry, each in enumerate(wordings) if each]
+        entries = [entry for entry, texts in enumerate(wordings) if texts]
         if not entries:
             return None
-        table, rows = self.find([text for entry in entries for text in wordings[entry]], encode)
+        texts = list(chain.from_iterable(wordings[entry] for entry in entries))
+        table, rows = self.find(texts, encode)
         sizes = np.array([len(wordings[entry]) for entry in entries])
-        vectors, scales = table.matrix[rows].astype(np.float32), table.scales[rows]
+        vectors = table.matrix[rows].astype(np.float32)
+        scales = table.scales[rows]
         return vectors, scales, np.array(entries), np.cumsum(sizes) - sizes, np.repeat(np.arange(len(sizes)), sizes)
 
     def nbytes(self, texts: Iterable[str], encode: Encode) -> int:
@@ -212,7 +218,8 @@ class WordingVectors:
     def _add(self, texts: Iterable[str], encode: Encode) -> None:
         new = [text for text in texts if text not in self._rows]
         if len(self._rows) + len(new) > LARGEST_TABLE:
-            self._rows, new = {}, list(texts)
+            self._rows = {}
+            new = list(texts)
         new.sort(key=len)  # texts of similar length need little padding
         encoded = Vectors.of(encode(new).numpy())
         self._table = self._table.extended(encoded) if self._rows else encoded
@@ -233,9 +240,9 @@ class WordingIndex:
     starts: NDArray[np.int64]
 
     @classmethod
-    def of(cls, known: Iterable[tuple[int, str]], vectors: WordingVectors, encode: Encode) -> Self:
+    def of(cls, rows_and_texts: Iterable[tuple[int, str]], vectors: WordingVectors, encode: Encode) -> Self:
         """Index pairs of an entry's number and a wording of it, in any order."""
-        pairs = sorted(known, key=lambda pair: pair[0])
+        pairs = sorted(rows_and_texts, key=lambda pair: pair[0])
         table, wordings = vectors.find([text for _, text in pairs], encode)
         rows, starts = np.unique(np.array([row for row, _ in pairs], np.int64), return_index=True)
         return cls(rows, table, wordings, starts)
@@ -275,8 +282,11 @@ class Leg:
         if not len(self.rows):
             return [self.nothing] * len(rows)
         places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        known, scores = self.rows[places] == rows, self.scores[places].tolist()
-        return [score if found else self.nothing for score, found in zip(scores, known.tolist(), strict=True)]
+        is_scored = self.rows[places] == rows
+        scores = self.scores[places].tolist()
+        for place in np.flatnonzero(~is_scored).tolist():
+            scores[place] = self.nothing
+        return scores
 
 
 class KnownWordings:
@@ -287,7 +297,9 @@ class KnownWordings:
     """
 
     def __init__(self, paths: list[str], prefix: str = "", suffix: str = "") -> None:
-        self.paths, self.prefix, self.suffix = paths, prefix, suffix
+        self.paths = paths
+        self.prefix = prefix
+        self.suffix = suffix
         self._files = WordingFiles()
         self._made: dict[str, tuple[list[object], Any]] = {}
         self._lock = threading.Lock()
@@ -307,24 +319,28 @@ class KnownWordings:
         """The index of all wordings, by the vectors of a model."""
 
         def make(pairs: Pairs) -> WordingIndex:
-            known = ((row, self.prefix + text + self.suffix) for row, text in pairs)
-            return WordingIndex.of(known, vectors, encode)
+            rows_and_texts = ((row, self.prefix + text + self.suffix) for row, text in pairs)
+            return WordingIndex.of(rows_and_texts, vectors, encode)
 
         return self._latest("index", rows, make, vectors)
 
     def exact_match(self, rows: WordingRows, question: str) -> Leg | None:
         """The documents of which a question, without prefix and suffix, is a known wording, word for word."""
         by_key = self._latest("rows", rows, _by_key)
-        found = {row for key in question_keys(question) for row in by_key.get(key, ())}
-        return None if not found else Leg(np.array(sorted(found), np.int64), np.ones(len(found), np.float32))
+        matching_rows: set[int] = set()
+        for key in question_keys(question):
+            matching_rows.update(by_key.get(key, ()))
+        if not matching_rows:
+            return None
+        return Leg(np.array(sorted(matching_rows), np.int64), np.ones(len(matching_rows), np.float32))
 
     def _latest(self, name: str, rows: WordingRows, make: Callable[[Pairs], Any], *more: object) -> Any:
         """What was made of the rows of documents with their wordings; made anew if any of its sources is another."""
         with self._lock:
             files = self._files.now(self.paths) if self.paths else NO_WORDINGS
             sources = [rows, files, *more]
-            known, made = self._made.get(name, ([], None))
-            if not known or any(map(is_not, known, sources)):
+            earlier_sources, made = self._made.get(name, ([], None))
+            if not earlier_sources or any(map(is_not, earlier_sources, sources)):
                 made = make(rows.pairs(files))
                 self._made[name] = sources, made
             return made
@@ -332,7 +348,8 @@ class KnownWordings:
     def close(self) -> None:
         """Forget what was read and encoded, until the next use."""
         with self._lock:
-            self._files, self._made = WordingFiles(), {}
+            self._files = WordingFiles()
+            self._made = {}
 
 
 def _by_key(pairs: Pairs) -> dict[str, set[int]]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -89,20 +89,33 @@ class DeclaredPipeline:
         for part in components_of(pipeline):
             if isinstance(part, AnswerRanker) and part.wordings is None:
                 part.wordings = []  # what the command line searches are FAQs: their stored questions count
-        inputs, outputs = declared.get("inputs"), declared.get("outputs")
-        query = inputs.get("query") if isinstance(inputs, dict) else None
+        inputs = declared.get("inputs")
+        outputs = declared.get("outputs")
+        query = None
+        if isinstance(inputs, dict):
+            query = inputs.get("query")
         query = query if isinstance(query, list) else [query]
-        documents = outputs.get("documents") if isinstance(outputs, dict) else None
-        takes, gives = _sockets(pipeline.inputs(True)), _sockets(pipeline.outputs(True))
+        documents = None
+        if isinstance(outputs, dict):
+            documents = outputs.get("documents")
+        takes = _sockets(pipeline.inputs(True))
+        gives = _sockets(pipeline.outputs(True))
         last, _, socket = str(documents).partition(".")
-        known = query and takes.issuperset(map(str, query)) and str(documents) in gives
-        if not known or socket != "documents":
+        is_complete = query and takes.issuperset(map(str, query)) and str(documents) in gives
+        if not is_complete or socket != "documents":
             raise InputError(
                 f"{path}: expected 'inputs: query: component.socket' (or a list) and 'outputs: documents: component."
                 f"documents' of the pipeline, found {safe_line(str(inputs))} and {safe_line(str(outputs))}."
             )
         embedders = (part for part in components_of(pipeline) if isinstance(part, APTextEmbedder))
-        return cls(path, pipeline, query, last, f"{last}.score_threshold" in takes, next(embedders, None))
+        return cls(
+            path,
+            pipeline,
+            query=query,
+            last=last,
+            takes_threshold=f"{last}.score_threshold" in takes,
+            embedder=next(embedders, None),
+        )
 
     def become(self, other: DeclaredPipeline) -> None:
         """Let the next question, and all that follow, meet the pipeline of another one that is ready to search."""
@@ -163,7 +176,8 @@ class DeclaredPipeline:
         return next((part for part in retrievers if part.document_store is store), None)
 
     def _stores(self) -> list[Any]:
-        if stores := find_stores(self.pipeline):
+        stores = find_stores(self.pipeline)
+        if stores:
             return stores
         raise InputError(f"{self.path}: expected a retriever with a document store, found none.")
 
@@ -179,7 +193,8 @@ class DeclaredPipeline:
         try:
             for store in find_stores(self.pipeline):
                 guard(store)
-            if (ranker := self.ranker()) is not None:
+            ranker = self.ranker()
+            if ranker is not None:
                 ranker.warm_up()  # first: its cache keeps what a retriever encodes
             self.pipeline.warm_up()
             if ranker is not None:  # of an `AnswerSearch`, this has been done
@@ -203,7 +218,8 @@ class DeclaredPipeline:
 
         `on_progress` is called with the number of documents done and their total.
         """
-        ranker, end = self.ranker(), time.monotonic() + (ENCODING_SECONDS if seconds is None else seconds)
+        ranker = self.ranker()
+        end = time.monotonic() + (ENCODING_SECONDS if seconds is None else seconds)
         if ranker is None:
             return
         for start in range(0, len(documents), BATCH):
@@ -212,8 +228,11 @@ class DeclaredPipeline:
             on_progress(start, len(documents))
             batch = documents[start : start + BATCH]
             # A ranker that adds BM25's score expects one.
-            scored = [with_query_data(one, query_key(QUESTION), {BM25_SCORE: 0.0}, one.score) for one in batch]
-            precision, threshold = limits.get("precision"), limits.get("score_threshold")
+            scored = []
+            for document in batch:
+                scored.append(with_query_data(document, query_key(QUESTION), {BM25_SCORE: 0.0}, document.score))
+            precision = limits.get("precision")
+            threshold = limits.get("score_threshold")
             ranker.run(query=QUESTION, documents=scored, precision=precision, score_threshold=threshold)
 
     def answer(
@@ -226,10 +245,12 @@ class DeclaredPipeline:
         are as many as the pipeline says.
         """
         now = copy(self)  # all of this by one pipeline, whichever takes its place meanwhile
-        if (search := now._search()) is not None:
+        search = now._search()
+        if search is not None:
             settings: dict[str, Any] = {**limits, "top_k": top_k}
             return search.search(question, offer=True, **settings)
-        if (ranker := now.ranker()) is None:
+        ranker = now.ranker()
+        if ranker is None:
             documents = now.run(question, limits, top_k)
             return documents, Decision(Outcome.ANSWER if documents else Outcome.NONE, None, Basis.NOTHING)
         if not now.takes_threshold:  # the ranker is not the last
@@ -244,16 +265,20 @@ class DeclaredPipeline:
 
     def describe_decisions(self, limits: Limits = NO_LIMITS) -> str:
         """One sentence on what is an answer with these limits, and what that rests on; InputError as `prepare`."""
-        if (ranker := self.ranker()) is None:
+        ranker = self.ranker()
+        if ranker is None:
             return "No ranker of ap-ranker is there to decide, so whatever is found is an answer."
         self._compare_faq(ranker)  # another FAQ than the checkpoint's has no calibration
-        served, chosen = ranker.loaded().decider(fuse_scores=ranker.fuse_scores).served, _effective(limits, ranker)
-        if (score := chosen.get("score_threshold")) is not None:
+        served = ranker.loaded().decider(fuse_scores=ranker.fuse_scores).served
+        chosen = _effective(limits, ranker)
+        score = chosen.get("score_threshold")
+        if score is not None:
             return f"What scores at least {score:g} is an answer, all else a maybe."
         if served is None:
             advice = f"With questions of users, even a few: ap-ranker calibrate {ranker.model} DEV.csv"
             return f"Nothing tells how probably an answer is right, so all but known questions get maybes. {advice}"
-        precision, origin = chosen.get("precision", PRECISION), _ORIGINS[served.basis]
+        precision = chosen.get("precision", PRECISION)
+        origin = _ORIGINS[served.basis]
         if served.questions:
             origin += f" ({served.questions:,})"
         sentence = f"Target precision of answers: {precision:g}, by {origin}; all else is a maybe, or nothing."
@@ -267,7 +292,11 @@ class DeclaredPipeline:
 
     def _compare_faq(self, ranker: AnswerRanker) -> None:
         stores = find_stores(self.pipeline)
-        ranker.compare_faq(lambda most: [text for store in stores for text in self._contents(store, most)])
+
+        def first_texts(most: int) -> list[str]:
+            return list(chain.from_iterable(self._contents(store, most) for store in stores))
+
+        ranker.compare_faq(first_texts)
 
     def _contents(self, store: Any, most: int) -> list[str]:
         """Some of a store's texts; none of one that we do not know."""
@@ -289,11 +318,12 @@ class DeclaredPipeline:
         for target in self.query:
             component, socket = target.split(".", 1)
             data.setdefault(component, {})[socket] = question
-        if search := self._search():
-            found: Mapping[str, Any] = search.run(**data[self.last])
+        search = self._search()
+        if search:
+            outputs: Mapping[str, Any] = search.run(**data[self.last])
         else:
-            found = self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {})
-        documents = found.get("documents")
+            outputs = self.pipeline.run(data, include_outputs_from={self.last}).get(self.last, {})
+        documents = outputs.get("documents")
         if not isinstance(documents, list):
             raise InputError(
                 f"{self.path}: expected documents from {self.last!r}, found none. Does each component that needs the "
@@ -307,11 +337,14 @@ class DeclaredPipeline:
         """The pipeline's one component, if it is ours: Haystack's bookkeeping would take as long as BM25."""
         search = self.pipeline.get_component(self.last)
         alone = len(self.pipeline.graph) == 1 and not tracing.is_tracing_enabled()
-        return search if isinstance(search, AnswerSearch) and alone else None
+        if isinstance(search, AnswerSearch) and alone:
+            return search
+        return None
 
     def encode_ahead(self, questions: Sequence[str]) -> None:
         """Encode together some questions that `run` is about to be asked."""
-        if (ranker := self.ranker()) is not None:
+        ranker = self.ranker()
+        if ranker is not None:
             ranker.encode_ahead(list(questions))
 
     def explain(self, question: str, document: Document) -> tuple[str, str, Explanation]:
@@ -342,14 +375,17 @@ class DeclaredPipeline:
         return next((part for part in components_of(self.pipeline) if isinstance(part, AnswerRanker)), None)
 
     def _needed_ranker(self, purpose: str) -> AnswerRanker:
-        if ranker := self.ranker():
+        ranker = self.ranker()
+        if ranker:
             return ranker
         raise InputError(f"{self.path}: expected a ranker of ap-ranker, {purpose}, found none.")
 
     @property
     def cache_info(self) -> CacheInfo | None:
         """Of the ranker's cache; `None` without one."""
-        return ranker.cache_info if (ranker := self.ranker()) else None
+        if ranker := self.ranker():
+            return ranker.cache_info
+        return None
 
 
 _ORIGINS = {
@@ -362,10 +398,13 @@ _ORIGINS = {
 def _effective(limits: Limits, ranker: AnswerRanker) -> dict[str, float]:
     """The limits of a search; without any, those of its ranker."""
     own = {"precision": ranker.precision, "score_threshold": ranker.score_threshold}
-    given = {name: value for name, value in limits.items() if value is not None}
-    return given or {name: value for name, value in own.items() if value is not None}
+    named = {name: value for name, value in limits.items() if value is not None}
+    return named or {name: value for name, value in own.items() if value is not None}
 
 
 def _sockets(described: Mapping[str, Mapping[str, Any]]) -> set[str]:
     """The inputs or outputs of a pipeline's components, as "component.socket"."""
-    return {f"{name}.{socket}" for name, sockets in described.items() for socket in sockets}
+    names: set[str] = set()
+    for name, sockets in described.items():
+        names.update(f"{name}.{socket}" for socket in sockets)
+    return names

@@ -21,7 +21,9 @@ BY_MEANING = PACKAGED / "faq_search_hybrid.yaml"  # by words, too; for a model w
 def find_pipeline(path: Path) -> Path:
     """The path itself or, if there is no such file, the packaged copy of `pipelines/NAME`."""
     packaged = PACKAGED / path.name
-    return packaged if path.parent == Path("pipelines") and not path.exists() and packaged.is_file() else path
+    if path.parent == Path("pipelines") and not path.exists() and packaged.is_file():
+        return packaged
+    return path
 
 
 def write_pipelines(folder: Path, *, overwrite: bool = False) -> list[Path]:

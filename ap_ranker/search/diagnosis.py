@@ -48,7 +48,8 @@ CACHE_BYTES = 10**9
 SAME_QUESTION = 0.8
 """Minimum cosine of two stored questions that may ask the same in other words: few pairs that do not have so much."""
 
-LIKE_QUESTION, LIKE_ANSWER = 0.5, 0.85
+LIKE_QUESTION = 0.5
+LIKE_ANSWER = 0.85
 """The same with answers that are alike: "cancel my order" and "annul a purchase" have .54 and .96. Of the 168 entries
 of the example FAQ, no pair has as much."""
 
@@ -71,7 +72,8 @@ def diagnose(setup: SearchSetup) -> list[Finding]:
     """
     if setup.documents is None or setup.checkpoint is None:
         raise InputError("Expected a FAQ or documents with a checkpoint to examine, found a pipeline or a store.")
-    entries, data = setup.documents.entries, setup.faq()
+    entries = setup.documents.entries
+    data = setup.faq()
     ranker = Ranker.from_pretrained(setup.checkpoint, cache=EncodingCache(CACHE_BYTES))
     source = f"{setup.wordings[0]} --answers {data.name}" if setup.wordings else data.name
     if setup.untrained is not None:
@@ -81,7 +83,7 @@ def diagnose(setup: SearchSetup) -> list[Finding]:
     findings += [*_training(ranker, data, train), *_wordings(entries, data), *_cut(ranker, data), *_calibration(ranker)]
     findings += _same_in_other_words(ranker, entries)
     # Those with advice first; their own order is that of importance.
-    return [*sorted(findings, key=lambda each: not each.advice), *_measured(ranker, data)]
+    return [*sorted(findings, key=lambda finding: not finding.advice), *_measured(ranker, data)]
 
 
 def _texts(entries: Sequence[Entry]) -> Iterator[Finding]:
@@ -90,7 +92,10 @@ def _texts(entries: Sequence[Entry]) -> Iterator[Finding]:
     for entry in entries:
         for name in {question_key(text) for text in entry.questions} - {""}:
             asked[name].append(entry)
-    torn = [each for each in asked.values() if len({entry.answer for entry in each}) > 1]
+    torn = []
+    for same in asked.values():
+        if len({entry.answer for entry in same}) > 1:
+            torn.append(same)
     if torn:
         places = " and ".join(entry.place for entry in torn[0][:2])
         yield Finding(
@@ -102,7 +107,7 @@ def _texts(entries: Sequence[Entry]) -> Iterator[Finding]:
     groups: defaultdict[int, dict[str, Entry]] = defaultdict(dict)
     for entry, group in zip(entries, nearly_equal_groups([entry.answer for entry in entries]).tolist(), strict=True):
         groups[group].setdefault(normalized(entry.answer), entry)  # other rows with equal answers are wordings
-    copies = [[*each.values()] for each in groups.values() if len(each) > 1]
+    copies = [[*same.values()] for same in groups.values() if len(same) > 1]
     if copies and have_questions(entries):  # documents repeat themselves: their copies are shown once
         places = " and ".join(entry.place for entry in copies[0][:2])
         yield Finding(
@@ -143,11 +148,12 @@ def _cosines(ranker: Ranker, texts: Sequence[str]) -> Tensor:
 def _checkpoint(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
     """Whether the encoder has read the language, and the checkpoint has learnt from the FAQ; `train` is a command."""
     assert ranker.config is not None
-    texts = [answer.text for answer in data.answers]
-    language, encoder = main_language(texts), str(ranker.config.options.get("encoder", ""))
-    known = languages_read_by(encoder)
-    if language is not None and known and language not in known:
-        names = " and ".join(LANGUAGES[each] for each in known)
+    texts = data.answer_texts
+    language = main_language(texts)
+    encoder = str(ranker.config.options.get("encoder", ""))
+    languages = languages_read_by(encoder)
+    if language is not None and languages and language not in languages:
+        names = " and ".join(LANGUAGES[code] for code in languages)
         yield Finding(
             f"The texts are in {LANGUAGES[language]}; the encoder {encoder} has read {names}.",
             f"Use an encoder that has: {init_command(language, data.name)}; "
@@ -172,7 +178,8 @@ def _training(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
         return
     asked = sum(len(answer.wordings) for answer in data.answers)
     stored = sum(bool(answer.wordings) for answer in data.answers)
-    needed, learnt = ENOUGH_TO_TRAIN, 0
+    needed = ENOUGH_TO_TRAIN
+    learnt = 0
     refused = _refused(CHECKPOINT)
     if refused is not None:
         learnt = int(refused.training.get("pairs", 0))
@@ -181,9 +188,9 @@ def _training(ranker: Ranker, data: Dataset, train: str) -> Iterator[Finding]:
     if further >= needed:
         yield Finding(f"Nothing was trained; there are {asked:,} questions to learn from.", f"Train: {train}")
         return
-    without = (
-        "Nothing was trained" if refused is None else f"{CHECKPOINT} learnt from {learnt:,} and is not recommended"
-    )
+    without = "Nothing was trained"
+    if refused is not None:
+        without = f"{CHECKPOINT} learnt from {learnt:,} and is not recommended"
     yield Finding(f"{without}. It is worth trying from {needed:,} questions of users; there are {further:,}.")
 
 
@@ -197,10 +204,13 @@ def _refused(folder: Path) -> CheckpointConfig | None:
 
 def _wordings(entries: Sequence[Entry], data: Dataset) -> Iterator[Finding]:
     """How many entries users' own words are known for."""
-    total, known = len(entries), defaultdict[str, set[str]](set)
+    total = len(entries)
+    wordings_of = defaultdict[str, set[str]](set)
     for answer, entry in zip(data.answers, entries, strict=True):
-        known[normalized(entry.answer)].update(answer.wordings)  # another row with the same answer is a wording, too
-    further = [len(known[normalized(entry.answer)]) - bool(entry.question) for entry in entries]
+        wordings_of[normalized(entry.answer)].update(
+            answer.wordings
+        )  # another row with the same answer is a wording, too
+    further = [len(wordings_of[normalized(entry.answer)]) - bool(entry.question) for entry in entries]
     without = [entry for entry, count in zip(entries, further, strict=True) if count < 1]
     advice = ""
     if len(without) > MANY * total:
@@ -215,7 +225,8 @@ def _wordings(entries: Sequence[Entry], data: Dataset) -> Iterator[Finding]:
 
 def _cut(ranker: Ranker, data: Dataset) -> Iterator[Finding]:
     """Texts that are longer than the model reads."""
-    most, (_, cut) = ranker.tokenizer.max_tokens, ranker.tokenizer.encode([answer.text for answer in data.answers])
+    most = ranker.tokenizer.max_tokens
+    (_, cut) = ranker.tokenizer.encode(data.answer_texts)
     if cut:
         yield Finding(
             f"{cut:,} of {len(data.answers):,} texts are longer than the {most} tokens that are read.",
@@ -248,10 +259,11 @@ def _measured(ranker: Ranker, data: Dataset) -> Iterator[Finding]:
     if len(data.answers) > LARGEST or not (asked := leave_one_out(data)).questions:
         return
     report = EvaluationSet(asked, language=ranker.bm25_language).report(ranker)
-    found, words = report.fusion or report.model, report.bm25
+    measures = report.fusion or report.model
+    words = report.bm25
     yield Finding(
-        f"Asked as if unknown, {found['P@1']:.0%} of {len(asked.questions):,} known wordings find their entry first "
-        f"(MRR {found['MRR']:.3f}; by words alone, with BM25, {words['P@1']:.0%} and {words['MRR']:.3f})."
+        f"Asked as if unknown, {measures['P@1']:.0%} of {len(asked.questions):,} known wordings find their entry first "
+        f"(MRR {measures['MRR']:.3f}; by words alone, with BM25, {words['P@1']:.0%} and {words['MRR']:.3f})."
     )
 
 

@@ -65,7 +65,8 @@ def block_advice(text: str) -> str:
 def _advice_of_answer(status: int, text: str, has_password: bool) -> str:
     if status == 401:
         return _PASSWORD if has_password else _KEY
-    if block := block_advice(text):
+    block = block_advice(text)
+    if block:
         return block
     if status == 403:
         return _advice_of_privilege(text)
@@ -79,10 +80,10 @@ def _advice_of_answer(status: int, text: str, has_password: bool) -> str:
 
 def _advice_of_privilege(text: str) -> str:
     """Which privilege is missing, as the server says it."""
-    found = _ACTION.search(text[:_READ])
-    if found is None:
+    refused = _ACTION.search(text[:_READ])
+    if refused is None:
         return "The key lacks a privilege: compare its role with those in deploy/ (docs/deployment.md)."
-    action, kind, privileges = found.groups()
+    action, kind, privileges = refused.groups()
     smallest = privileges.split(",")[0]
     return (
         f"The key lacks the {kind} privilege {smallest!r} (for {action}). Give it that, as the roles in deploy/ have "

@@ -82,7 +82,7 @@ def evaluate_pipeline(
     if faq is None and not dataset.own_answers:
         faq = find_answers(Path(dataset.name))
     answers = {answer.id for answer in dataset.answers}
-    found: list[tuple[np.ndarray, np.ndarray, int]] = []
+    rankings: list[tuple[np.ndarray, np.ndarray, int]] = []
     is_known: list[bool] = []
     is_one_of_ours = False
     with report_store_errors(path, search.place):
@@ -98,32 +98,38 @@ def evaluate_pipeline(
                 exact = ranker.exact_matches(question.text, documents)
             ids = _ids(documents, ids_of, right)
             hits = np.array([name in right for name in ids], dtype=bool)
-            found.append((-_levels(documents, exact), hits, len(right)))
+            rankings.append((-_levels(documents, exact), hits, len(right)))
             is_known.append(any(exact))
             is_one_of_ours |= not answers.isdisjoint(ids)
     if not is_one_of_ours:
         raise InputError(
             f"{path}: expected documents among the answers of {dataset.name}, found none. Name the FAQ with --answers."
         )
-    each = measure_each(found)
+    values = measure_each(rankings)
     is_new = ~np.array(is_known) if near is None else ~(np.array(is_known) | near)
     new = copies = None
     if 0 < is_new.sum() < len(is_new):
-        new, copies = (means({name: values[rows] for name, values in each.items()}) for rows in (is_new, ~is_new))
+        new = _means_of(values, is_new)
+        copies = _means_of(values, ~is_new)
     return PipelineReport(
         str(path),
-        means(each),
-        new,
-        float(np.mean([hits.any() for _, hits, _ in found])),
-        float(np.mean([len(hits) for _, hits, _ in found])),
-        copies,
+        means(values),
+        new=new,
+        recall=float(np.mean([hits.any() for _, hits, _ in rankings])),
+        fetched=float(np.mean([len(hits) for _, hits, _ in rankings])),
+        near_copies=copies,
     )
+
+
+def _means_of(values: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, float]:
+    """The means of some questions; measure -> (Q,) values of all."""
+    return means({name: of_all[rows] for name, of_all in values.items()})
 
 
 def _levels(documents: Sequence[Document], exact: Sequence[bool]) -> np.ndarray:
     """(N,) levels of documents in order: those with equal scores share one, word-for-word answers are above others."""
-    keys = [(document.score, known) for document, known in zip(documents, exact, strict=True)]
-    falls = [one != other or one[0] is None for one, other in pairwise(keys)]
+    keys = [(document.score, is_exact) for document, is_exact in zip(documents, exact, strict=True)]
+    falls = [key != next_key or key[0] is None for key, next_key in pairwise(keys)]
     return np.cumsum([0, *falls])[: len(keys)]
 
 
@@ -138,5 +144,6 @@ def _ids(documents: Sequence[Document], ids_of: Mapping[str, Sequence[str]], rig
 
 
 def _forms(document: Document) -> Iterator[str]:
-    question, answer = (str(document.meta.get(name) or "") for name in ("question", "answer"))
+    question = str(document.meta.get("question") or "")
+    answer = str(document.meta.get("answer") or "")
     yield from filter(None, map(normalized, (document.content or "", f"{question} {answer}", answer)))

@@ -32,7 +32,9 @@ FEW_LETTERS = 3
 
 def _without_user(address: re.Match[str]) -> str:
     _, at, host = address[0].rpartition("@")
-    return f"{address[1]}{HIDDEN}@{host}" if at else address[0]
+    if at:
+        return f"{address[1]}{HIDDEN}@{host}"
+    return address[0]
 
 
 _SECRET = r"(?=[\w.-]*?(?:passw|secret|token|auth|credential|api[_-]?key|signature))"
@@ -63,11 +65,11 @@ def load_pipeline(path: Path) -> tuple[Pipeline, dict[str, Any]]:
     except Exception as error:  # Haystack and the components' constructors raise any type
         if ".elasticsearch." in text and importlib.util.find_spec("elasticsearch") is None:
             raise InputError(f'{path}: Elasticsearch needs an extra: pip install "ap-ranker[elasticsearch]"') from error
-        told = re.match(r"Couldn't deserialize (component '.*?') of class", str(error))
+        named = re.match(r"Couldn't deserialize (component '.*?') of class", str(error))
         cause: BaseException = error
         while isinstance(cause, DeserializationError) and cause.__cause__:  # before it, Haystack lists all settings
             cause = cause.__cause__
-        place = f", {told[1]}" if told else ""
+        place = f", {named[1]}" if named else ""
         raise InputError(f"{path}{place}: expected a Haystack pipeline ({safe_line(cause)}).") from error
 
 
@@ -91,13 +93,13 @@ def components_of(part: Any) -> Iterator[Any]:
     if isinstance(part, Pipeline):
         inside: Iterable[Any] = map(part.get_component, part.graph.nodes)
     elif isinstance(part, Component):
-        inside = [each for name, each in vars(part).items() if name[:1] != "_"]
+        inside = [member for name, member in vars(part).items() if name[:1] != "_"]
         if not isinstance(part, AnswerSearch) and not isinstance(getattr(part, "pipeline", None), Pipeline):
             yield part
     else:
         inside = part.values() if isinstance(part, Mapping) else ()  # as the retrievers of a `MultiRetriever`
-    for each in inside:
-        yield from components_of(each)
+    for member in inside:
+        yield from components_of(member)
 
 
 def find_stores(pipeline: Pipeline) -> list[Any]:
@@ -113,8 +115,13 @@ def describe_store(store: Any) -> str:
     settings = store.to_dict()["init_parameters"]
     if "hosts" in settings:
         return without_credentials(f"index {settings.get('index')!r} of {settings['hosts']}")
-    path, documents = settings.get("path"), settings.get("documents")
-    where = f" at {path!r}" if path else f" of {documents!r}" if documents else ""
+    path = settings.get("path")
+    documents = settings.get("documents")
+    where = ""
+    if path:
+        where = f" at {path!r}"
+    elif documents:
+        where = f" of {documents!r}"
     return f"{type(store).__name__}{where}"
 
 
@@ -132,7 +139,8 @@ def report_store_errors(path: Path, store: str, asked: str = "") -> Iterator[Non
         cause = (error.__cause__ or error) if isinstance(error, PipelineRuntimeError) else error
         if isinstance(cause, InputError):
             raise cause from error
-        if (explanation := _explanation(cause, asked)) is None:
+        explanation = _explanation(cause, asked)
+        if explanation is None:
             if isinstance(error, PipelineRuntimeError):
                 logger.debug("%s: a component failed", path, exc_info=error)
                 reason = f"{type(cause).__name__}: {safe_line(cause, asked)}"
@@ -147,10 +155,10 @@ def report_store_errors(path: Path, store: str, asked: str = "") -> Iterator[Non
 def _explanation(error: BaseException, asked: str) -> str | None:
     if isinstance(error, DocumentStoreError):
         return f"expected the store to accept all documents, but it refused some. {safe_line(error, asked)}"
-    found = advice(error, has_password=_has_password(error))
-    if found is None:
+    suggestion = advice(error, has_password=_has_password(error))
+    if suggestion is None:
         return None
-    return f"the Elasticsearch request failed: {safe_line(error, asked)}. {found}".rstrip()
+    return f"the Elasticsearch request failed: {safe_line(error, asked)}. {suggestion}".rstrip()
 
 
 def _has_password(error: BaseException) -> bool:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ from ap_ranker.training.train import train
 MOST_HELD_OUT = 200
 """Number of new questions to compare on, at most half of them: what is more, the new one learns."""
 
-CHOOSING, MOST_DEV = 20, 0.3
+CHOOSING = 20
+MOST_DEV = 0.3
 """Number of further questions, if that is no larger share, to choose the epoch and the weights by."""
 
 
@@ -57,14 +59,16 @@ def retrain(
         WriteError: the disk is full, or the folder cannot be written.
     """
     assert setup.checkpoint is not None, "only a pipeline of the user's own names its checkpoint itself"
-    live, folder = find_checkpoint(setup.checkpoint), Path(setup.checkpoint)
+    live = find_checkpoint(setup.checkpoint)
+    folder = Path(setup.checkpoint)
     if not folder.is_dir():
         advice = f"Download it, and name the folder: hf download {folder} --local-dir {CHECKPOINT}"
         raise InputError(f"Expected a checkpoint folder, which can be replaced, found {folder} of the hub. {advice}")
     folder = folder if setup.untrained is None else CHECKPOINT
     device = training.get("device")
     with alone(folder) as work:
-        before, ranker = checkpoint_version(folder), Ranker.from_pretrained(live, device)
+        before = checkpoint_version(folder)
+        ranker = Ranker.from_pretrained(live, device)
         ranker.source = str(folder)  # for messages: an untrained one is in a folder of this run
         settings = _settings(ranker, {**changed, "match": setup.match})
         questions = _questions(setup)
@@ -89,24 +93,25 @@ def retrain(
 def _settings(live: Ranker, changed: Mapping[str, Any]) -> TrainingConfig:
     """Those that a checkpoint was trained with; of an untrained one, the default ones with its encoder."""
     assert live.config is not None
-    known, names = live.config.training, {each.name for each in fields(TrainingConfig)}
-    if known.get("teacher"):
+    trained_with = live.config.training
+    names = {setting.name for setting in fields(TrainingConfig)}
+    if trained_with.get("teacher"):
         raise InputError(f"{live.source}: expected a checkpoint of `ap-ranker train`, found a student of `distill`.")
     if changed.get("effort"):
-        names -= {each.name for each in fields(Recipe)}  # which depend on it
-    if not objective_spec(str(known.get("objective", "softmax"))).needs_gradient:
+        names -= {setting.name for setting in fields(Recipe)}  # which depend on it
+    if not objective_spec(str(trained_with.get("objective", "softmax"))).needs_gradient:
         names -= {"objective"}  # of a model that counts, which has no other
-    kept = {name: value for name, value in known.items() if name in names}
-    if known.get("epochs") == 0:
+    kept = {name: value for name, value in trained_with.items() if name in names}
+    if trained_with.get("epochs") == 0:
         kept = {"model": live.config.model, "options": live.config.options, "language": live.bm25_language}
-    given = {name: value for name, value in changed.items() if value is not None}
-    return read_fields(TrainingConfig, kept | given, live.source)
+    overrides = {name: value for name, value in changed.items() if value is not None}
+    return read_fields(TrainingConfig, kept | overrides, live.source)
 
 
 def _check_same_faq(checkpoint: Path, faq: Dataset) -> None:
     """Raise an InputError if a checkpoint is of another FAQ."""
     sketch = read_checkpoint_config(checkpoint).faq
-    both = [text for answer in faq.answers for text in answer.parts]  # a training has matched the one or the other
+    both = list(chain.from_iterable(answer.parts for answer in faq.answers))  # a training has matched one of them
     if sketch is not None and not sketch.is_same(FAQSketch.of(both)):
         searched = faq.answers_file
         advice = f"Train one: ap-ranker train {searched} --output {CHECKPOINT}"
@@ -130,20 +135,26 @@ def _questions(setup: SearchSetup) -> Dataset:
 def _set_aside(data: Dataset, live: Ranker) -> tuple[Dataset, Dataset]:
     """The questions to compare on, and those to learn from, none of which is near one of the former."""
     assert live.config is not None
-    texts, dev = [each.text for each in data.questions], Path(live.source) / DEV
+    texts = data.question_texts
+    dev = Path(live.source) / DEV
     seen = live.near_training(texts)
     if seen is None and live.config.training.get("epochs") != 0:
         expected = f"{live.source}: expected {TRAINED_QUESTIONS}, which says what it has learnt, found none"
         raise InputError(f"{expected}. Train it: ap-ranker train {data.answers_file} --output {CHECKPOINT}")
     nothing = [False] * len(texts)
     flags = zip(data.questions, seen or nothing, live.chosen_by(texts) or nothing, strict=True)
-    known = {each.text for each, is_learnt, has_chosen in flags if is_learnt or has_chosen or each.stored}
-    known |= {row.need("question") for row in read_table(dev).rows} if dev.is_file() else set()  # it was chosen by
-    near = near_any(set(texts), known)
-    new = [each for each in data.questions if each.text not in near]
+    used = {question.text for question, is_learnt, has_chosen in flags if is_learnt or has_chosen or question.stored}
+    if dev.is_file():  # it was chosen by these
+        used |= {row.need("question") for row in read_table(dev).rows}
+    near = near_any(set(texts), used)
+    new = [question for question in data.questions if question.text not in near]
     # Whatever their order in the file.
-    new.sort(key=lambda each: (sha256(question_key(each.text).encode("utf-8", "replace")).digest(), each.text))
-    groups = near_groups([each.text for each in new]).tolist() if new else []
+    new.sort(
+        key=lambda question: (sha256(question_key(question.text).encode("utf-8", "replace")).digest(), question.text)
+    )
+    groups = []
+    if new:
+        groups = near_groups([question.text for question in new]).tolist()
     new = list(dict(zip(groups, new, strict=True)).values())  # one of those that are near to each other
     if len(new) < 2:
         raise InputError(
@@ -151,12 +162,14 @@ def _set_aside(data: Dataset, live: Ranker) -> tuple[Dataset, Dataset]:
             f"{len(new)}. Accept some on the owner's page, or add some to {data.answers_file}."
         )
     held = new[: min(MOST_HELD_OUT, len(new) // 2)]
-    withheld = near_any(set(texts), {each.text for each in held})
-    rest = [each for each in data.questions if each.text not in withheld]
+    withheld = near_any(set(texts), {question.text for question in held})
+    rest = [question for question in data.questions if question.text not in withheld]
     return replace(data, questions=held), replace(data, questions=rest, withheld=frozenset(withheld))
 
 
 def _promised(ranker: Ranker) -> set[float]:
     """The target precisions that a checkpoint is calibrated for with questions."""
     served = ranker.decider().served
-    return set() if served is None or served.basis is Basis.PRIOR else set(map(float, served.thresholds))
+    if served is None or served.basis is Basis.PRIOR:
+        return set()
+    return set(map(float, served.thresholds))

@@ -97,8 +97,8 @@ class SearchSetup:
             raise InputError("Expected a FAQ or documents to read, found a store. Name them.")
         entries = self.documents.entries
         texts = [entry.text(self.match) for entry in entries]
-        known = wordings_of(entries, texts, list(map(read_wordings, self.wordings)))
-        rows = zip(entries, texts, known, strict=True)
+        wordings = wordings_of(entries, texts, list(map(read_wordings, self.wordings)))
+        rows = zip(entries, texts, wordings, strict=True)
         answers = [Answer(str(row), text, asked, entry.answer) for row, (entry, text, asked) in enumerate(rows)]
         return Dataset(str(self.documents.path), answers, [], answers_file=str(self.documents.path))
 
@@ -117,7 +117,9 @@ class SearchSetup:
         if self.synonyms is not None:
             search.use_synonyms(self.synonyms)
         with report_store_errors(search.path, search.place):
-            entries = None if self.documents is None else self.documents.entries
+            entries = None
+            if self.documents is not None:
+                entries = self.documents.entries
             return search, search.fill(entries, self.match)
 
     def warm_up(self, search: DeclaredPipeline, documents: Sequence[Document]) -> None:
@@ -165,10 +167,14 @@ def set_up(
             "Expected documents to search, found none. Name a FAQ or a folder with --documents, or a pipeline whose "
             "store `ap-ranker index` has filled with --pipeline."
         )
-    watched = None if documents is None else WatchedFolder(documents, columns, overlay)
+    watched = None
+    if documents is not None:
+        watched = WatchedFolder(documents, columns, overlay)
     if watched is not None:
         watched.read()
-    setup = SearchSetup(pipeline or BY_WORDS, watched, match, wordings, limits, synonyms=synonyms, keep=keep)
+    setup = SearchSetup(
+        pipeline or BY_WORDS, watched, match=match, wordings=wordings, limits=limits, synonyms=synonyms, keep=keep
+    )
     with ExitStack() as stack:
         stack.callback(keep_encodings, False)
         stack.callback(flush_encodings)
@@ -212,13 +218,15 @@ def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None =
             answers = []
             documents, decision = search.answer(question, setup.limits, top_k)
             for document in documents if decision.outcome is not Outcome.NONE else ():
-                meta, source, found = document.meta, source_of(document), query_data(document, query_key(question))
+                meta = document.meta
+                source = source_of(document)
+                of_question = query_data(document, query_key(question))
                 answer = {
                     "score": document.score,
                     "question": None if meta.get("question") is None else str(meta["question"]),
                     "answer": str(meta.get("answer") or document.content or ""),
                 }
-                answer |= {MATCHED: found[MATCHED]} if MATCHED in found else {}
+                answer |= {MATCHED: of_question[MATCHED]} if MATCHED in of_question else {}
                 answers.append(answer | ({} if source is None else {"source": asdict(source)}))
             results.append({"question": question, **decision.as_json(), "answers": answers})
     flush_encodings()  # now: nobody else may hold the checkpoint of a pipeline that a file declares

@@ -33,21 +33,26 @@ def source_of(document: Document) -> Source | None:
 
     Its meta tells: `title` or the headings of Haystack's splitter, `file_path`, `page_number`, `url`.
     """
-    meta, above = document.meta, document.meta.get("parent_headers")
+    meta = document.meta
+    above = document.meta.get("parent_headers")
     headings = [*(above if isinstance(above, list) else []), meta.get("header")]
-    title = _text(meta.get("title")) or " > ".join(text for each in headings if (text := _text(each)))
-    file, page = _text(meta.get("file_path")), str(meta.get("page_number"))  # of a table, a page is text
+    title = _text(meta.get("title")) or " > ".join(text for heading in headings if (text := _text(heading)))
+    file = _text(meta.get("file_path"))
+    page = str(meta.get("page_number"))  # of a table, it is text
     for kind in (PurePosixPath, PureWindowsPath) if file else ():
         if (path := kind(file or "")).is_absolute():
             file = path.name
     is_page = bool(file) and page.isascii() and page.isdigit() and len(page) < 10
     url = next((_text(value) for name, value in meta.items() if str(name).strip().casefold() == "url"), None)
-    found = title or None, file or None, int(page) or None if is_page else None, url if _is_web(url) else None
-    return Source(*found) if any(found) else None
+    number = int(page) if is_page else 0
+    details = (title or None, file or None, number or None, url if _is_web(url) else None)
+    return Source(*details) if any(details) else None
 
 
 def _text(value: Any) -> str | None:
-    return " ".join(value.split()) or None if isinstance(value, str) else None
+    if isinstance(value, str):
+        return " ".join(value.split()) or None
+    return None
 
 
 def _is_web(url: str | None) -> bool:

@@ -38,7 +38,8 @@ from haystack_integrations.components.retrievers.ap_ranker import ElasticsearchF
 
 KEYS = 2**32
 """The numbers that mark synchronised documents are below it."""
-LISTED, BATCH = 5_000, 500
+LISTED = 5_000
+BATCH = 500
 """Numbers of documents to list at once, about, of which Elasticsearch allows 10,000, and to write or delete at once."""
 
 
@@ -138,7 +139,8 @@ def sync_documents(
     for start in range(0, len(stale), BATCH):
         ids = stale[start : start + BATCH]
         store.delete_documents(ids)
-        if left := store.filter_documents({"field": "id", "operator": "in", "value": ids}):
+        left = store.filter_documents({"field": "id", "operator": "in", "value": ids})
+        if left:
             raise InputError(  # elasticsearch-haystack does not report it
                 f"Expected {len(ids):,} old entries to be deleted, found {len(left):,} still stored. Run the command "
                 "again when the index is not read-only."
@@ -182,7 +184,8 @@ def _write(store: Any, documents: list[Document]) -> None:
 def _parts(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[Any]]:
     """The document store of a pipeline's file, the embedder before its writer, and the retrievers that embed."""
     pipeline, _ = load_pipeline(find_pipeline(path))
-    parts, stores = list(components_of(pipeline)), find_stores(pipeline)
+    parts = list(components_of(pipeline))
+    stores = find_stores(pipeline)
     ends = any(isinstance(store, InMemoryDocumentStore) or getattr(store, "path", store) is None for store in stores)
     if ends or not stores or any(store.to_dict() != stores[0].to_dict() for store in stores):
         raise InputError(

@@ -31,7 +31,8 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import Mi
 
 logger = logging.getLogger(__name__)
 
-PAUSE, TIMES = 0.5, 20
+PAUSE = 0.5
+TIMES = 20
 """Seconds between two looks at the files, and how many times as long as a look they are apart at least."""
 
 INDEX_SECONDS = 30.0
@@ -62,8 +63,11 @@ class _OwnersChanges:
 
     def add(self, before: Sequence[Entry], now: Sequence[Entry], match: Match) -> None:
         """Let these changes contain those of one more step."""
-        had = {document.id for document in (to_document(entry, match) for entry in before)}
-        has = {document.id: document for document in (to_document(entry, match) for entry in now)}
+        had = {to_document(entry, match).id for entry in before}
+        has: dict[str, Document] = {}
+        for entry in now:
+            document = to_document(entry, match)
+            has[document.id] = document
         for document_id in had - has.keys():
             self.new.pop(document_id, None)
             self.gone.add(document_id)
@@ -86,9 +90,12 @@ class SearchWatcher:
     """
 
     def __init__(self, search: DeclaredPipeline, setup: SearchSetup, *, encode: bool = True) -> None:
-        self._search, self._setup, self._encode = search, setup, encode
+        self._search = search
+        self._setup = setup
+        self._encode = encode
         self._checkpoint: object = search.version
-        self._waits, self._missing = False, ""
+        self._waits = False
+        self._missing = ""
         self._unwritten = _OwnersChanges({}, set())
         self.documents = _watched_documents(search, setup)
         self._closed = threading.Event()
@@ -101,25 +108,28 @@ class SearchWatcher:
         self._thread.join()
 
     def _follow(self) -> None:
-        seen, pause = None, PAUSE
+        seen = None
+        pause = PAUSE
         while not self._closed.wait(pause):
             started = time.thread_time()
-            now = [each.documents.look() for each in self.documents], self._setup.look(self._search)
+            now = [watched.documents.look() for watched in self.documents], self._setup.look(self._search)
             pause = max(PAUSE, TIMES * (time.thread_time() - started))
             if now == seen:
-                for each, version in zip(self.documents, now[0], strict=True):
-                    if version != each.documents.version:
-                        before = each.documents.version
+                for watched, version in zip(self.documents, now[0], strict=True):
+                    if version != watched.documents.version:
+                        before = watched.documents.version
                         self._waits = False
-                        self._try(partial(self._update, each), each.documents.path)
+                        self._try(partial(self._update, watched), watched.documents.path)
                         if self._waits:  # for another run of `ap-ranker index`, or for the cluster
-                            each.documents.version, pause = before, max(pause, INDEX_SECONDS)
+                            watched.documents.version = before
+                            pause = max(pause, INDEX_SECONDS)
                 if now[1] != self._checkpoint:
                     self._checkpoint = now[1]  # even if it cannot be used, so that the same error is not met again
                     self._waits = False
                     self._try(self._switch, self._search.path)
                     if self._waits:  # for `ap-ranker index`, which makes the checkpoint's index
-                        self._checkpoint, pause = None, max(pause, INDEX_SECONDS)
+                        self._checkpoint = None
+                        pause = max(pause, INDEX_SECONDS)
             seen = now
 
     def _try(self, change: Callable[[], None], place: Path) -> None:
@@ -141,7 +151,7 @@ class SearchWatcher:
     def _switch(self) -> None:
         """Let another pipeline that has the checkpoint of now take the place of this one, unless it changes again."""
         new, documents = self._setup.load()
-        names = [_names_in_memory(each) for each in (self._search, new)]
+        names = [_names_in_memory(pipeline) for pipeline in (self._search, new)]
         if None in names[0] or names[0] & names[1]:
             expected = "expected documents in memory, which each of two pipelines has for itself"
             raise InputError(
@@ -161,7 +171,8 @@ class SearchWatcher:
     def _update(self, watched: _WatchedDocuments) -> None:
         """Let the stores hold the documents as they are now."""
         overlay_before = watched.documents.version.overlay
-        unchanged_before, entries_before = watched.documents.unchanged, watched.documents.entries
+        unchanged_before = watched.documents.unchanged
+        entries_before = watched.documents.entries
         read = [to_document(entry, watched.match) for entry in watched.documents.read()]
         documents = {document.id: document for document in read}
         retrievers = [part for part in components_of(self._search.pipeline) if isinstance(part, HybridRetriever)]
@@ -180,7 +191,8 @@ class SearchWatcher:
                         new = retriever.embedded(new)  # first: the ranker finds what it has encoded
                 self._search.encode(new, self._setup.limits)
             store.exchange_documents(new, gone)
-            added, removed = len(new), len(gone)
+            added = len(new)
+            removed = len(gone)
         if self._encode and not any(retriever.embeds_now for retriever in retrievers):  # which will do it itself
             self._search.pipeline.warm_up()  # encodes new wordings
             flush_encodings()
@@ -213,9 +225,11 @@ def _watched_documents(search: DeclaredPipeline, setup: SearchSetup) -> list[_Wa
     indexed = [part for part in parts if isinstance(part, ElasticsearchFAQRetriever)]
     if setup.documents is not None:
         is_watched = bool(in_memory or indexed)
-        return [_WatchedDocuments(setup.documents, setup.match, in_memory, indexed)] if is_watched else []
+        if is_watched:
+            return [_WatchedDocuments(setup.documents, setup.match, in_memory, indexed)]
+        return []
     named = [(store, Path(store.documents)) for store in in_memory if store.documents is not None]
     watched = [_WatchedDocuments(WatchedFolder(path), Match(store.match), [store]) for store, path in named]
-    for each in watched:
-        each.documents.version = each.documents.look()  # the store has read them
+    for documents in watched:
+        documents.documents.version = documents.documents.look()  # the store has read them
     return watched

@@ -22,7 +22,7 @@ _NAMES = (
     "pt Portuguese, ro Romanian, ru Russian, sk Slovak, sl Slovene, sq Albanian, sr Serbian, sv Swedish, sw Swahili, "
     "ta Tamil, te Telugu, th Thai, tl Tagalog, tr Turkish, uk Ukrainian, ur Urdu, uz Uzbek, vi Vietnamese, zh Chinese"
 )
-LANGUAGES = {code: name for code, _, name in (each.partition(" ") for each in _NAMES.split(", "))}
+LANGUAGES = dict(code_and_name.split(" ", maxsplit=1) for code_and_name in _NAMES.split(", "))
 """ISO 639-1 code -> name of the languages that are told apart.
 
 Not all that the library knows: of a short text, varieties such as Egyptian Arabic would take the confidence of Arabic.
@@ -41,15 +41,17 @@ _SAMPLE = 200
 def detect_language(text: str) -> str | None:
     """The code in `LANGUAGES` of a text's language, by its beginning; `None` if unclear, as of few words or noise."""
     code, confidence = _identifier().classify(text[:_READ])
-    return code if confidence >= MIN_CONFIDENCE and code != _NO_LANGUAGE else None
+    if confidence >= MIN_CONFIDENCE and code != _NO_LANGUAGE:
+        return code
+    return None
 
 
 def main_language(texts: Iterable[str]) -> str | None:
     """The code of the language of most texts, whatever their order; `None` if unclear, or if no language has most."""
     distinct = sorted(set(texts))
     sample = distinct[:: max(1, len(distinct) // _SAMPLE)]
-    told = Counter(filter(None, map(detect_language, sample)))
-    return next((code for code, count in told.items() if 2 * count > told.total()), None)
+    languages = Counter(filter(None, map(detect_language, sample)))
+    return next((code for code, count in languages.items() if 2 * count > languages.total()), None)
 
 
 @cache

@@ -38,7 +38,9 @@ from ap_ranker.text.reading import near_key
 SLIP = 4
 """Minimum number of letters of a word with a slip: shorter words become other words."""
 
-DROP_ONE, DROP_TWO, EXCHANGE = 6, 8, 8
+DROP_ONE = 6
+DROP_TWO = 8
+EXCHANGE = 8
 """Minimum number of words of a question from which one or two words may be missing, or one be another."""
 
 MOST_FOR_TWO = 30
@@ -66,8 +68,8 @@ def near_groups(texts: Sequence[str]) -> NDArray[np.int64]:
     order = np.argsort(table.exchanges, kind="stable")
     is_same = table.exchanges[order][1:] == table.exchanges[order][:-1]
     rows = table.exchange_rows[order]
-    for one, other in zip(rows[:-1][is_same].tolist(), rows[1:][is_same].tolist(), strict=True):
-        groups.join(one, other)
+    for row, copy in zip(rows[:-1][is_same].tolist(), rows[1:][is_same].tolist(), strict=True):
+        groups.join(row, copy)
     return np.array([groups.number(row) for row in range(len(texts))], dtype=np.int64)
 
 
@@ -75,7 +77,8 @@ def near_earlier(texts: Sequence[str]) -> dict[int, int]:
     """The position of each text that is near an earlier one -> that of the first of these."""
     table = _FormTable.of(texts)
     earliest = np.arange(len(texts), dtype=np.int64)
-    own, variants = (table.own, table.own_rows), (table.variants, table.variant_rows)
+    own = (table.own, table.own_rows)
+    variants = (table.variants, table.variant_rows)
     exchanges = table.exchanges, table.exchange_rows
     for (hashes, rows), others in ((own, variants), (variants, own), (exchanges, exchanges)):
         distinct, first = _first_rows(*others)
@@ -86,8 +89,8 @@ def near_earlier(texts: Sequence[str]) -> dict[int, int]:
 
 def near_any(texts: Collection[str], others: Collection[str]) -> set[str]:
     """The texts that are near copies of one of the others, or equal to one."""
-    known = KnownForms.of(others)
-    return {text for text in texts if known.has(text)}
+    forms = KnownForms.of(others)
+    return {text for text in texts if forms.has(text)}
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ class KnownForms:
         """Whether a question is a near copy of a known one."""
         forms = forms_of(text)
         pairs = (self.own, forms.variants), (self.variants, forms.own), (self.exchanges, forms.exchanges)
-        return any(_has_any(known, hashes) for known, hashes in pairs)
+        return any(_has_any(sorted_hashes, hashes) for sorted_hashes, hashes in pairs)
 
     def joined(self, other: KnownForms) -> KnownForms:
         """These and others."""
@@ -117,12 +120,16 @@ class KnownForms:
 
     def short(self) -> KnownForms:
         """With 32 bits of each hash, as a file has them: they tell a copy, but give no question away."""
-        return KnownForms(*(np.unique(each.astype(np.uint32)) for each in (self.own, self.variants, self.exchanges)))
+        return KnownForms(
+            np.unique(self.own.astype(np.uint32)),
+            np.unique(self.variants.astype(np.uint32)),
+            np.unique(self.exchanges.astype(np.uint32)),
+        )
 
 
-def _has_any(known: Hashes, hashes: Collection[int]) -> bool:
-    wanted = np.fromiter(hashes, dtype=np.uint64, count=len(hashes)).astype(known.dtype)
-    return bool(len(_find(wanted, known)[0]))
+def _has_any(sorted_hashes: Hashes, hashes: Collection[int]) -> bool:
+    wanted = np.fromiter(hashes, dtype=np.uint64, count=len(hashes)).astype(sorted_hashes.dtype)
+    return bool(len(_find(wanted, sorted_hashes)[0]))
 
 
 def _find(hashes: Hashes, distinct: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -155,7 +162,9 @@ class _FormTable:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> _FormTable:
-        own, variants, exchanges = (_Column() for _ in range(3))
+        own = _Column()
+        variants = _Column()
+        exchanges = _Column()
         for row, text in enumerate(texts):
             forms = forms_of(text)
             own.add(row, forms.own)
@@ -172,7 +181,8 @@ class _Column:
     """Hashes with the row of each, while they are collected."""
 
     def __init__(self) -> None:
-        self._hashes, self._rows = array("Q"), array("i")
+        self._hashes = array("Q")
+        self._rows = array("i")
 
     def add(self, row: int, hashes: Collection[int]) -> None:
         self._hashes.extend(hashes)
@@ -195,8 +205,8 @@ class _Groups:
             row = self._parent[row]
         return row
 
-    def join(self, one: int, other: int) -> None:
-        first, second = sorted((self.number(one), self.number(other)))
+    def join(self, row: int, other_row: int) -> None:
+        first, second = sorted((self.number(row), self.number(other_row)))
         self._parent[second] = first
 
 
@@ -248,7 +258,9 @@ class _Ring:
             if len(self.words) < FEWEST_NEIGHBOURS:
                 yield from (self._changed(place, 1, [slip]) for slip in slips)
                 continue
-            before, own, after = (self.hashes[(place + step) % len(self.hashes)] for step in (-1, 0, 1))
+            before = self.hashes[place - 1]
+            own = self.hashes[place]
+            after = self.hashes[(place + 1) % len(self.hashes)]
             others = self.total - _pair(before, own) - _pair(own, after)
             yield from [(others + _pair(before, slip) + _pair(slip, after)) & _MASK for slip in slips]
 
@@ -270,7 +282,7 @@ class _Ring:
                 yield self._changed(place, 1, [])
         if self.size >= DROP_TWO and len(self.words) <= MOST_FOR_TWO:
             for left_out in combinations(self.free, 2):
-                yield _sum_of_pairs([each for place, each in enumerate(self.hashes) if place not in left_out])
+                yield _sum_of_pairs([word_hash for place, word_hash in enumerate(self.hashes) if place not in left_out])
 
     def exchanges(self) -> Iterator[int]:
         """With any word in the place of one, but the last, which most often is what is asked about."""
@@ -283,7 +295,8 @@ class _Ring:
         """The sum with so many words from a place exchanged for new ones."""
         if len(self.hashes) < count + FEWEST_NEIGHBOURS - 1:
             return _sum_of_pairs([*self.hashes[:place], *new, *self.hashes[place + count :]])
-        before, after = self.hashes[place - 1], self.hashes[(place + count) % len(self.hashes)]
+        before = self.hashes[place - 1]
+        after = self.hashes[(place + count) % len(self.hashes)]
         old = [before, *self.hashes[place : place + count], after]
         return (self.total - _chain(old) + _chain([before, *new, after])) & _MASK
 
@@ -297,14 +310,16 @@ def _chain(hashes: Sequence[int]) -> int:
     return sum(map(_pair, hashes[:-1], hashes[1:])) & _MASK
 
 
-def _pair(one: int, other: int) -> int:
-    mixed = (one * _MULTIPLIER ^ (other << 1)) & _MASK
+def _pair(word_hash: int, next_hash: int) -> int:
+    mixed = (word_hash * _MULTIPLIER ^ (next_hash << 1)) & _MASK
     mixed = (mixed ^ mixed >> 29) * _MULTIPLIER & _MASK
     return mixed ^ mixed >> 32
 
 
 def _hash(word: str) -> int:
-    return _kept_hash(word) if len(word) <= LONGEST_KEPT else _kept_hash.__wrapped__(word)
+    if len(word) <= LONGEST_KEPT:
+        return _kept_hash(word)
+    return _kept_hash.__wrapped__(word)
 
 
 @lru_cache(maxsize=2**17)

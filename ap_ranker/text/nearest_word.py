@@ -27,10 +27,13 @@ from rapidfuzz.distance import OSA
 
 from ap_ranker.text.reading import fold
 
-LETTERS, PART = 4, 3
+LETTERS = 4
+PART = 3
 """Minimum number of letters of a known word, and of each part of a compound: shorter ones are like too many others."""
 
-ENDING, LONG, LONGEST = 3, 8, 50
+ENDING = 3
+LONG = 8
+LONGEST = 50
 """Maximum number of letters of an ending; number from which a word may have two changes; maximum, as of real words."""
 
 KEPT = 10_000  # number of words whose neighbours are kept, as users repeat them
@@ -51,18 +54,23 @@ class NearestWords:
 
     def read(self, word: str) -> tuple[str, ...]:
         """One or two known words; none if no known word is near."""
-        return self._found(word) if LETTERS < len(word) <= LONGEST and _is_word(word) else ()
+        if LETTERS < len(word) <= LONGEST and _is_word(word):
+            return self._found(word)
+        return ()
 
     def _find(self, word: str) -> tuple[str, ...]:
         folded = _folded(word)
-        if known := self._by_folded.get(folded):
-            return (known,)
+        nearest = self._by_folded.get(folded)
+        if nearest:
+            return (nearest,)
         beginnings = (word[:end] for end in range(len(word) - 1, max(LETTERS, len(word) - ENDING) - 1, -1))
-        if known := next(filter(self._words.__contains__, beginnings), None):
-            return (known,)
+        nearest = next(filter(self._words.__contains__, beginnings), None)
+        if nearest:
+            return (nearest,)
         changes = 1 if len(word) < LONG else 2
         alike = self._by_letter.get(folded[:1], [])
-        if near := process.extractOne(folded, alike, scorer=OSA.distance, score_cutoff=changes):  # the first of equals
+        near = process.extractOne(folded, alike, scorer=OSA.distance, score_cutoff=changes)
+        if near:  # the first of equals
             return (self._by_folded[near[0]],)
         parts = ((word[:end], word[end:]) for end in range(len(word) - PART, PART - 1, -1))
         return next((pair for pair in parts if self._words.keys() >= set(pair)), ())

@@ -21,7 +21,8 @@ with extra_for("Training and measuring need", "train"):
     from scipy import sparse
     from scipy.sparse.csgraph import connected_components
 
-_ROWS, _WORK = 512, 2_000_000
+_ROWS = 512
+_WORK = 2_000_000
 """Maximum number of texts, and of members of their sets, that are compared at once: more would take gigabytes."""
 
 _ROUNDS = 4
@@ -48,12 +49,21 @@ class _Sets:
         grams = _grams([bare(text) for text in texts])
         sizes = np.diff(grams.indptr)
         order = np.argsort(sizes, kind="stable")[np.count_nonzero(sizes == 0) :]  # without empty sets
-        grams, sizes = grams[order], sizes[order]
+        grams = grams[order]
+        sizes = sizes[order]
         # Half as long again as needed: fewer pairs that are not near pass the bound, which halves the time.
         needed = sizes - np.ceil(threshold * sizes - 1e-9).astype(np.int64) + 1
         lengths = np.minimum(sizes, needed * 3 // 2)
         last = grams.indices[grams.indptr[:-1] + lengths - 1] if len(order) else lengths
-        return cls(grams, sizes, _prefixes(grams, lengths), lengths, last, order, threshold)
+        return cls(
+            grams,
+            sizes,
+            prefixes=_prefixes(grams, lengths),
+            lengths=lengths,
+            last=last,
+            order=order,
+            threshold=threshold,
+        )
 
     def selected(self, rows: np.ndarray) -> _Sets:
         """Some of the sets, in their order."""
@@ -77,7 +87,9 @@ class _Sets:
         for start, end in _parts(self.prefixes @ frequency):
             low = int(np.searchsorted(self.sizes, self.threshold * self.sizes[start] - 1e-9))
             common = (self.prefixes[start:end] @ self.prefixes[low:end].T).tocoo()
-            longer, shorter, count = common.row + start, common.col + low, common.data
+            longer = common.row + start
+            shorter = common.col + low
+            count = common.data
             first = np.where(self.last[longer] < self.last[shorter], longer, shorter)  # the one whose prefix ends first
             enough = count + self.sizes[first] - self.lengths[first] >= self.needed(longer, shorter)
             kept = (shorter < longer) & enough
@@ -156,12 +168,14 @@ class _Groups:
         """Join the groups of those of (P,) pairs of rows that are near; pairs within a group are not compared."""
         for _ in range(_ROUNDS):
             apart = self._labels[some] != self._labels[others]
-            some, others = some[apart], others[apart]
+            some = some[apart]
+            others = others[apart]
             # Of a row and another group, one pair at a time: if it is near, the others need not be compared.
             _, first = np.unique(some * len(self._labels) + self._labels[others], return_index=True)
             near = sets.are_near(some[first], others[first])
             self._join(some[first][near], others[first][near])
-            some, others = np.delete(some, first), np.delete(others, first)
+            some = np.delete(some, first)
+            others = np.delete(others, first)
         near = sets.are_near(some, others)
         self._join(some[near], others[near])
 

@@ -69,13 +69,19 @@ class Phrases:
 
     def at(self, words: Sequence[str], start: int = 0) -> int:
         """Number of words of the longest phrase that begins at this place."""
-        candidates = self._by_first.get(words[start], ()) if start < len(words) else ()
-        return max((len(one) for one in candidates if tuple(words[start : start + len(one)]) == one), default=0)
+        if start >= len(words):
+            return 0
+        phrases = self._by_first.get(words[start], ())
+        sizes = [len(phrase) for phrase in phrases if tuple(words[start : start + len(phrase)]) == phrase]
+        return max(sizes, default=0)
 
     def at_end(self, words: Sequence[str]) -> int:
         """Number of words of the longest phrase that the words end with."""
-        candidates = self._by_last.get(words[-1], ()) if words else ()
-        return max((len(one) for one in candidates if tuple(words[-len(one) :]) == one), default=0)
+        if not words:
+            return 0
+        phrases = self._by_last.get(words[-1], ())
+        sizes = [len(phrase) for phrase in phrases if tuple(words[-len(phrase) :]) == phrase]
+        return max(sizes, default=0)
 
 
 @dataclass(frozen=True)
@@ -99,27 +105,41 @@ def _languages() -> list[dict[str, Any]]:
 @cache
 def _same() -> dict[str, str]:
     """Another way to write a word -> the word."""
-    return {short: word for language in _languages() for short, word in language.get("same", {}).items()}
+    same: dict[str, str] = {}
+    for language in _languages():
+        same.update(language.get("same", {}))
+    return same
 
 
 @cache
 def _spellings() -> list[tuple[regex.Pattern[str], str]]:
     """Endings that are written in two ways, and the one of these that is compared."""
-    pairs = [pair for language in _languages() for pair in language.get("spellings", [])]
-    return [(regex.compile(pattern), spelling) for pattern, spelling in pairs]
+    spellings: list[tuple[regex.Pattern[str], str]] = []
+    for language in _languages():
+        for pattern, spelling in language.get("spellings", []):
+            spellings.append((regex.compile(pattern), spelling))
+    return spellings
 
 
 @cache
 def _lists() -> _Lists:
     def read(name: str) -> list[Words]:
-        texts = [text for language in _languages() for text in language[name]]
-        return [words for words in map(_split, texts) if words]
+        phrases: list[Words] = []
+        for language in _languages():
+            phrases += filter(None, map(_split, language[name]))
+        return phrases
 
-    greetings, polite, closings, subjects = (
-        Phrases(read(name)) for name in ("greetings", "polite", "closings", "subjects")
+    def last_words(name: str) -> frozenset[str]:
+        return frozenset(words[-1] for words in read(name))
+
+    return _Lists(
+        greetings=Phrases(read("greetings")),
+        polite=Phrases(read("polite")),
+        closings=Phrases(read("closings")),
+        subjects=Phrases(read("subjects")),
+        light=last_words("light"),
+        negations=last_words("negations"),
     )
-    light, negations = (frozenset(words[-1] for words in read(name)) for name in ("light", "negations"))
-    return _Lists(greetings, polite, closings, subjects, light, negations)
 
 
 def is_fixed(word: str) -> bool:
@@ -134,7 +154,15 @@ def is_character(word: str) -> bool:
 
 def size(words: Sequence[str]) -> float:
     """How much words say, in words of a script with spaces: one character of another says less."""
-    return sum(1.0 if not is_character(word) else 0.5 if _HAN.match(word) else 0.3 for word in words)
+    total = 0.0
+    for word in words:
+        if not is_character(word):
+            total += 1.0
+        elif _HAN.match(word):
+            total += 0.5
+        else:
+            total += 0.3
+    return total
 
 
 def question_words(text: str) -> list[Words]:
@@ -162,9 +190,12 @@ def _asked_by(text: str) -> Words:
     """The words of a text without those that ask nothing; of a text of nothing else, none."""
     lists = _lists()
     text = _NAME_BELOW.sub("", _LINE_BELOW.sub("", text.strip()))
-    clauses = [words for clause in _CLAUSE.split(_NUMBER.sub("", plain(text))) if (words := list(_split(clause)))]
+    clauses = [list(_split(clause)) for clause in _CLAUSE.split(_NUMBER.sub("", plain(text)))]
+    clauses = [words for words in clauses if words]
     clauses = _without_signature(_without_greeting(clauses))
-    asked = [word for clause in clauses for word in _without_polite(clause) if word not in lists.light]
+    asked: list[str] = []
+    for clause in clauses:
+        asked += [word for word in _without_polite(clause) if word not in lists.light]
     return tuple(asked)
 
 
@@ -215,27 +246,36 @@ def _without_polite(clause: list[str]) -> list[str]:
 
 def _split(text: str) -> Words:
     """The words of a clause: in lower case, without accents, apostrophes and what is short for "is"."""
-    return tuple(word for token in _TOKEN.findall(lower(plain(text))) for word in _words_of(token))
+    words: list[str] = []
+    for token in _TOKEN.findall(lower(plain(text))):
+        words += _words_of(token)
+    return tuple(words)
 
 
 def _words_of(token: str) -> Words:
-    return _kept_words(token) if len(token) <= LONGEST_KEPT else _kept_words.__wrapped__(token)
+    if len(token) <= LONGEST_KEPT:
+        return _kept_words(token)
+    return _kept_words.__wrapped__(token)
 
 
 @lru_cache(maxsize=2**16)
 def _kept_words(token: str) -> Words:
     word = fold(look_alike(token.strip("'")))
-    if shortened := _SHORTENED.match(word):
+    shortened = _SHORTENED.match(word)
+    if shortened:
         word = shortened[1]
     article, apostrophe, rest = word.partition("'")
     words = [article, rest] if apostrophe and len(article) <= LONGEST_ARTICLE else [word]
+    words = [part.replace("'", "") for part in words]
     same = _same()
-    return tuple(same.get(each, each) for part in words if (each := part.replace("'", "")))
+    return tuple(same.get(part, part) for part in words if part)
 
 
 def _spelled(word: str) -> str:
     """A word in the one of its spellings that is compared; what is longer than any word stays as it is."""
-    return _kept_spelling(word) if len(word) <= LONGEST_KEPT else word
+    if len(word) <= LONGEST_KEPT:
+        return _kept_spelling(word)
+    return word
 
 
 @lru_cache(maxsize=2**16)

@@ -65,7 +65,8 @@ _SAME = {
 _CATEGORIES = {"Cc": " ", "Cf": "", "Co": " ", "Cs": "?", "Pd": "-", "Zl": " ", "Zp": " ", "Zs": " "}
 """The same for whole categories. A surrogate is one half of a pair, as JSON may contain, and tokenizers reject it."""
 
-_WHITE, _APART_KINDS = "\t\n\r", ("<circle>", "<fraction>")
+_WHITE = "\t\n\r"
+_APART_KINDS = ("<circle>", "<fraction>")
 
 _ASCII_TO_CHANGE = regex.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -154,7 +155,9 @@ def look_alike(text: str) -> str:
     """A lower-cased plain text with one spelling of each letter."""
     if text.isascii():
         return text
-    return _look_alike(text) if len(text) <= LONGEST_KEPT else _look_alike.__wrapped__(text)
+    if len(text) <= LONGEST_KEPT:
+        return _look_alike(text)
+    return _look_alike.__wrapped__(text)
 
 
 @lru_cache(maxsize=2**16)
@@ -168,7 +171,9 @@ def fold(text: str) -> str:
     """A lower-cased text without accents; letters that have none of their own are written as in ASCII ("ø": "o")."""
     if text.isascii():
         return text
-    return _fold_letters(text) if len(text) <= LONGEST_KEPT else _fold_letters.__wrapped__(text)
+    if len(text) <= LONGEST_KEPT:
+        return _fold_letters(text)
+    return _fold_letters.__wrapped__(text)
 
 
 @lru_cache(maxsize=2**16)
@@ -236,13 +241,11 @@ def _joint(hyphen: regex.Match[str]) -> str:
 
 def surface_words(text: str) -> list[str]:
     """The words of a text in lower case, as they are written; in scripts without spaces, its characters."""
-    return [
-        part
-        for token in _TOKEN.findall(lower(softly_plain(text)))
-        for run in _RUN.finditer(token)
-        for part in (CHARACTER.findall(run[0]) if run["unspaced"] else _JOINT.split(run[0]))
-        if part
-    ]
+    words: list[str] = []
+    for token in _TOKEN.findall(lower(softly_plain(text))):
+        for run in _RUN.finditer(token):
+            words += CHARACTER.findall(run[0]) if run["unspaced"] else _JOINT.split(run[0])
+    return [word for word in words if word]
 
 
 def joined_words(text: str) -> list[str]:
@@ -269,21 +272,28 @@ def _spaced(token: str, language: str | None) -> Word:
     """The forms of a word of a script with spaces. Signs are a part of "c++", and may be one of "ID#"."""
     letters = token.rstrip("+#")
     valued = _THOUSANDS.sub(_without_grouping, letters)  # 1,000-2,000 is 1000-2000
-    ways = [way for written in dict.fromkeys((letters, valued)) for way in _ways(written)]
+    ways = [*_ways(letters)]
+    if valued != letters:
+        ways += _ways(valued)
     parts = ways[0]
     if len(parts) == 3:
         ways += [[parts[0] + parts[1], parts[2]], [parts[0], parts[1] + parts[2]]]
-    if joined := _joined(valued):
+    joined = _joined(valued)
+    if joined:
         ways.append(joined)
-    spelled = ([_spellings(lower(part, language), language) for part in _without_letter(way)] for way in ways)
-    forms = tuple(dict.fromkeys(chain.from_iterable(zip(*parts, strict=True) for parts in spelled)))
+    forms_of: dict[tuple[str, ...], None] = {}
+    for way in ways:
+        spelled = [_spellings(lower(part, language), language) for part in _without_letter(way)]
+        forms_of.update(dict.fromkeys(zip(*spelled, strict=True)))
+    forms = tuple(forms_of)
     if letters == token or len(letters) > 2 or not letters.isalpha():
         return forms
     signed = (lower(token, language),)
     return (signed,) if len(letters) == 1 else (signed, *forms)
 
 
-MOST_LETTERS_OF_CODE, LEAST_DIGITS_OF_CODE = 2, 3
+MOST_LETTERS_OF_CODE = 2
+LEAST_DIGITS_OF_CODE = 3
 """Letters before so many digits that name nothing alone; one letter does not before any digits."""
 
 
@@ -292,7 +302,9 @@ def _without_letter(parts: list[str]) -> list[str]:
     kept: list[str] = []
     for place, part in enumerate(parts):
         number = parts[place + 1] if place + 1 < len(parts) else ""
-        most = MOST_LETTERS_OF_CODE if len(number) >= LEAST_DIGITS_OF_CODE else 1
+        most = 1
+        if len(number) >= LEAST_DIGITS_OF_CODE:
+            most = MOST_LETTERS_OF_CODE
         if not (number.isdigit() and part.isalpha() and len(part) <= most):
             kept.append(part)
     return kept
@@ -304,20 +316,25 @@ def _without_grouping(number: regex.Match[str]) -> str:
 
 def _ways(letters: str) -> Iterator[list[str]]:
     """The parts of a word, and what they consist of: letters and digits, words with capitals inside."""
-    yield (parts := [part for part in _JOINT.split(letters) if part])
+    parts = [part for part in _JOINT.split(letters) if part]
+    yield parts
     for boundary in (_LETTERS_AND_DIGITS, _CAPITALS_INSIDE):
-        pieces = [piece for part in parts for piece in boundary.split(part)]
+        pieces = list(chain.from_iterable(map(boundary.split, parts)))
         if len(parts) < len(pieces) <= MOST_PIECES:
-            yield (parts := pieces)
+            parts = pieces
+            yield parts
 
 
 def _joined(token: str) -> list[str] | None:
     """The parts as one word; a number as its value, beside its unit; `None` where they would not be one."""
-    if number := _DECIMAL.fullmatch(token):
+    number = _DECIMAL.fullmatch(token)
+    if number:
         return [*filter(None, (number[1], f"{number[2]}.{number[3]}", number[4]))]
     joined = _JOINT.sub("", token)
     is_range = joined.isdigit() and ("." in token or len(joined) < DIGITS_JOINED)
-    return None if is_range or len(joined) > MOST_JOINED or _ELISION.match(token) else [joined]
+    if is_range or len(joined) > MOST_JOINED or _ELISION.match(token):
+        return None
+    return [joined]
 
 
 def _spellings(word: str, language: str | None) -> tuple[str, str, str, str]:
@@ -332,7 +349,9 @@ def _spellings(word: str, language: str | None) -> tuple[str, str, str, str]:
 
 def _fold(word: str, turkish: bool) -> str:
     """Without accents; the Turkish ı is another letter than i, unless the other letters lack their marks, too."""
-    return "ı".join(map(fold, word.split("ı"))) if turkish and not TURKISH & set(word) else fold(word)
+    if turkish and not TURKISH & set(word):
+        return "ı".join(map(fold, word.split("ı")))
+    return fold(word)
 
 
 def _stem(word: str, language: str | None) -> str:
@@ -387,19 +406,22 @@ def question_keys(text: str) -> tuple[str, ...]:
 
     Two questions are the same word for word if they share a key.
     """
-    words = [*dict.fromkeys(_CAPITAL_I.findall(text))] if "I" in text else []
+    words = list(dict.fromkeys(_CAPITAL_I.findall(text))) if "I" in text else []
     if not words:
         return (question_key(text),)
-    some = (
-        [[word for place, word in enumerate(words) if number >> place & 1] for number in range(2 ** len(words))]
-        if len(words) <= MOST_CAPITALS
-        else [[], words]
-    )
-    return tuple(dict.fromkeys(question_key(_in_turkish(text, frozenset(each))) for each in some))
+    turkish: list[list[str]] = [[], words]
+    if len(words) <= MOST_CAPITALS:  # each of the words may be Turkish or not
+        turkish = [[]]
+        for word in words:
+            turkish += [[*others, word] for others in turkish]
+    return tuple(dict.fromkeys(question_key(_in_turkish(text, frozenset(chosen))) for chosen in turkish))
 
 
 def _in_turkish(text: str, words: frozenset[str]) -> str:
-    return _CAPITAL_I.sub(lambda word: word[0].replace("I", "ı") if word[0] in words else word[0], text)
+    def written(match: regex.Match[str]) -> str:
+        return match[0].replace("I", "ı") if match[0] in words else match[0]
+
+    return _CAPITAL_I.sub(written, text)
 
 
 def _dotted(word: regex.Match[str]) -> str:
@@ -432,7 +454,9 @@ def without_repetition(text: str) -> str:
         shorter = _period(words[:-1])
         if 2 * shorter <= len(words) - 1 and words[-1 - shorter].startswith(words[-1]):
             period = shorter
-    return text if 2 * period > len(words) else text[: matches[period].start()].rstrip(_SEPARATORS)
+    if 2 * period > len(words):
+        return text
+    return text[: matches[period].start()].rstrip(_SEPARATORS)
 
 
 def _period(words: list[str]) -> int:
@@ -458,11 +482,12 @@ def near_key(text: str) -> str:
     return bare(text) or text.casefold()
 
 
-def nearly_equal(one: str, other: str) -> bool:
+def nearly_equal(text: str, other_text: str) -> bool:
     """Whether texts are equal but for case, punctuation and white space, or near."""
-    if one == other:
+    if text == other_text:
         return True
-    grams, others = _grams(one), _grams(other)
+    grams = _grams(text)
+    others = _grams(other_text)
     return len(grams & others) >= NEAR * len(grams | others) - 1e-9
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, islice, product
+from itertools import chain, combinations, islice, product
 from pathlib import Path
 
 from ap_ranker.errors import InputError, one_line
@@ -45,7 +45,7 @@ class Synonyms:
 
     @cached_property
     def _known_words(self) -> frozenset[str]:
-        return frozenset(word for key in self.others for word in key)
+        return frozenset(chain.from_iterable(self.others))
 
     def forms(self, question: str) -> list[str]:
         """The texts of `searched`."""
@@ -81,7 +81,9 @@ def _replaced(words: Words, places: Sequence[tuple[int, int, tuple[Words, ...]]]
 
 def _keys(words: Words, language: str | None) -> Words:
     alike = tuple(map(look_alike, words))
-    return alike if language is None else tuple(stem(word, language) for word in alike)
+    if language is None:
+        return alike
+    return tuple(stem(word, language) for word in alike)
 
 
 def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:
@@ -97,17 +99,17 @@ def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:
         for key, searched in _pairs(text, language, f"{path}, line {number}"):
             others.setdefault(key, {}).update(dict.fromkeys(searched))
     lengths = tuple(sorted({len(key) for key in others}, reverse=True))
-    return Synonyms({key: tuple(each) for key, each in others.items()}, lengths, language)
+    return Synonyms({key: tuple(synonyms) for key, synonyms in others.items()}, lengths, language)
 
 
-def _read(text: str, language: str | None, known: Container[str] | None = None) -> list[str]:
-    """The words of a text; one of several parts ("e-mail", "U.S.A.") joined, if the joined word is a `known` one."""
+def _read(text: str, language: str | None, vocabulary: Container[str] | None = None) -> list[str]:
+    """The words of a text; one of several parts ("e-mail", "U.S.A.") joined, if the `vocabulary` has that word."""
     words: list[str] = []
     for written in text.split():
         parts = surface_words(written)
         joined = "".join(parts)
         is_one = len(parts) > 1 and len(joined_words(written)) == 1 and len(surface_words(joined)) == 1
-        is_known = known is None or _keys((joined,), language)[0] in known
+        is_known = vocabulary is None or _keys((joined,), language)[0] in vocabulary
         words += [joined] if is_one and is_known else parts
     return words
 

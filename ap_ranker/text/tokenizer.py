@@ -88,7 +88,9 @@ def _plain(text: str) -> str:
 
 def _spaced(text: str) -> str:
     """A plain text with spaces around symbols and around the characters of scripts without spaces."""
-    return text if text.isascii() else _UNSPACED_CHARACTER.sub(r" \g<0> ", symbols_apart(text))
+    if text.isascii():
+        return text
+    return _UNSPACED_CHARACTER.sub(r" \g<0> ", symbols_apart(text))
 
 
 def _split(text: str) -> list[str]:
@@ -161,11 +163,10 @@ class WordTokenizer(Vocabulary):
         Those of `questions` are no others than those of answers.
         """
         texts = [_spaced(_plain(text)) for text in texts]
-        found = [encoding.ids for encoding in self._encodings(texts)]
-        encoded = [
-            [*chain.from_iterable(self._by_word(text, ids))] if UNKNOWN in ids else ids
-            for text, ids in zip(texts, found, strict=True)
-        ]
+        ids_of_texts = [encoding.ids for encoding in self._encodings(texts)]
+        encoded: list[list[int]] = []
+        for text, ids in zip(texts, ids_of_texts, strict=True):
+            encoded.append([*chain.from_iterable(self._by_word(text, ids))] if UNKNOWN in ids else ids)
         cut = sum(len(ids) > self.max_tokens for ids in encoded)
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
 
@@ -258,7 +259,7 @@ class SubwordTokenizer(Vocabulary):
         with library_errors("Expected a tokenizer that writes any token, found one that failed", advice=FAILED):
             words = [self._tokenizer.decode([row]).strip() for row in rows]
         read = self._encodings([f" {word}" for word in words], special=False)
-        return [word for word, row, each in zip(words, rows, read, strict=True) if each.ids == [row]]
+        return [word for word, row, encoding in zip(words, rows, read, strict=True) if encoding.ids == [row]]
 
     def prompt(self, text: str) -> tuple[tuple[int, ...], str]:
         """Token ids of a prompt, without special tokens, and the gap after it: a space that is the next word's."""
@@ -283,22 +284,25 @@ class SubwordTokenizer(Vocabulary):
 
     def spans(self, text: str, *, questions: bool = False) -> list[Span]:
         """The spans, in the original text, of the tokens that `encode` returns; those of special tokens are empty."""
-        characters, gap = plain(text), self._gaps[questions]
+        characters = plain(text)
+        gap = self._gaps[questions]
         read = symbols_apart(characters)
         [encoding] = self._encodings([gap + read], spans=True)
         place = read_spans(text, characters, read)
-        spans, last = [], 0
+        spans = []
+        last = 0
         for offsets, special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
-            start, end = (max(offset - len(gap), 0) for offset in offsets)
+            start = max(offsets[0] - len(gap), 0)
+            end = max(offsets[1] - len(gap), 0)
             empty = special or start == end
             spans.append((last, last) if empty else (place[start][0], place[end - 1][1]))
             last = spans[-1][1]
         return spans or [(0, 0)]
 
     @classmethod
-    def load(cls, path: Path, max_tokens: int, *gaps: str, found: Tokenizer | None = None) -> SubwordTokenizer:
-        """Read a `tokenizer.json`, or take what was `found` in it; InputError if that fails or is of no use here."""
-        tokenizer = cls(found or read_tokenizer(path), max_tokens, *gaps)
+    def load(cls, path: Path, max_tokens: int, *gaps: str, parsed: Tokenizer | None = None) -> SubwordTokenizer:
+        """Read a `tokenizer.json`, or take what was `parsed` of it; InputError if that fails or is of no use here."""
+        tokenizer = cls(parsed or read_tokenizer(path), max_tokens, *gaps)
         with library_errors(f"{path}: expected a tokenizer for any text"):
             tokenizer.encode(TRIAL)
         return tokenizer
@@ -318,8 +322,10 @@ class WordsOfTexts:
 
     def __init__(self, tokenizer: SubwordTokenizer, frequency: Sequence[float]) -> None:
         """`frequency` (V,) is the number of texts that contain each subword."""
-        self._tokenizer, self._frequency = tokenizer, frequency
-        rows = [row for row in sorted(range(len(frequency)), key=lambda row: -frequency[row]) if frequency[row]]
+        self._tokenizer = tokenizer
+        self._frequency = frequency
+        rows = [row for row, count in enumerate(frequency) if count]
+        rows.sort(key=lambda row: -frequency[row])
         words = dict.fromkeys(word.lower() for word in tokenizer.whole_words(rows) if _LETTERS.fullmatch(word))
         self._order = {word: place for place, word in enumerate(words)}
         self._longest = max(map(len, words), default=0)
@@ -339,11 +345,17 @@ class WordsOfTexts:
         place = 0
         for word in _LETTERS.finditer(text):
             read = self._read(word[0])
-            origins += [(i, i + 1) for i in range(place, word.start() if read != word[0] else word.end())]
-            origins += [word.span()] * len(read) if read != word[0] else []
+            if read == word[0]:
+                continue
+            origins += [(i, i + 1) for i in range(place, word.start())]
+            origins += [word.span()] * len(read)
             place = word.end()
         origins += [(i, i + 1) for i in range(place, len(text) + 1)]
-        return [(origins[start][0], origins[end - 1][1] if end > start else origins[start][0]) for start, end in spans]
+        unmended: list[Span] = []
+        for start, end in spans:
+            first = origins[start][0]
+            unmended.append((first, origins[end - 1][1] if end > start else first))
+        return unmended
 
     def _read(self, word: str) -> str:
         if len(word) < SHORTEST or len(word) > max(self._longest, LONGEST) or word.lower() in self._order:
@@ -351,13 +363,17 @@ class WordsOfTexts:
         return self._found(word)
 
     def _find(self, word: str) -> str:
-        rows, letters = self._tokenizer.subwords(word), word.lower()
+        rows = self._tokenizer.subwords(word)
+        letters = word.lower()
         if len(rows) < 2:
             return word
-        exchanged = (letters[:i] + letters[i + 1] + letters[i] + letters[i + 2 :] for i in range(len(letters) - 1))
-        if known := [each for each in exchanged if each in self._order]:
-            return min(known, key=self._order.__getitem__)
-        return word if all(self._frequency[row] for row in rows) else " ".join(self._nearest.read(letters)) or word
+        exchanged = [letters[:i] + letters[i + 1] + letters[i] + letters[i + 2 :] for i in range(len(letters) - 1)]
+        known_words = [other for other in exchanged if other in self._order]
+        if known_words:
+            return min(known_words, key=self._order.__getitem__)
+        if all(self._frequency[row] for row in rows):
+            return word
+        return " ".join(self._nearest.read(letters)) or word
 
 
 def _word_level(vocabulary: dict[str, int]) -> Tokenizer:
@@ -373,7 +389,8 @@ def plain_spans(text: str) -> Sequence[Span]:
     for match in _CLUSTER.finditer(text):
         alone = [plain(character) for character in match[0]]
         if "".join(alone) == (together := plain(match[0])):
-            spans += [(place, place + 1) for place, left in enumerate(alone, start=match.start()) for _ in left]
+            for place, characters in enumerate(alone, start=match.start()):
+                spans += [(place, place + 1)] * len(characters)
         else:
             spans += [match.span()] * len(together)
     return spans
@@ -382,11 +399,12 @@ def plain_spans(text: str) -> Sequence[Span]:
 def read_spans(text: str, characters: str, read: str) -> list[Span]:
     """The span in a text of each character of what is read: of its plain characters with spaces in between."""
     spans = [*plain_spans(text), (len(text), len(text))]
-    found, place = [], 0
+    token_spans = []
+    place = 0
     for character in read:
-        found.append(spans[place])
+        token_spans.append(spans[place])
         place += characters[place : place + 1] == character
-    return found
+    return token_spans
 
 
 _APART = regex.compile(
@@ -396,4 +414,6 @@ _APART = regex.compile(
 
 def symbols_apart(text: str) -> str:
     """A plain text with a space between a symbol and its word (20€), as tokenizers split at those of ASCII alone."""
-    return text if text.isascii() else _APART.sub(" ", text)
+    if text.isascii():
+        return text
+    return _APART.sub(" ", text)

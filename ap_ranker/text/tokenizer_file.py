@@ -91,7 +91,7 @@ def _is_pair(value: Any) -> bool:
 
 
 def _one_of(*values: Any) -> Check:
-    return lambda value: any(value == known and type(value) is type(known) for known in values)
+    return lambda value: any(value == allowed and type(value) is type(allowed) for allowed in values)
 
 
 # --- steps: kind -> its fields. Those of `Replace` and `Split` are checked together, as one is known by the other. ---
@@ -119,7 +119,8 @@ PATTERN_REPLACEMENTS = (
 
 _ANY_CASE = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _SPACES = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-_CAPITALS, _SMALL = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_CAPITALS = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+_SMALL = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _BEFORE = r"[^\r\n\p{L}\p{N}]?"
 
 SPLIT_PATTERNS = (
@@ -141,10 +142,12 @@ SPLIT_PATTERNS = (
 
 
 def _is_known_replacement(step: Mapping[str, Any]) -> bool:
-    pattern, content = step.get("pattern"), step.get("content")
+    pattern = step.get("pattern")
+    content = step.get("content")
     if not isinstance(pattern, dict) or len(pattern) != 1:
         return False
-    text, expression = pattern.get("String"), pattern.get("Regex")
+    text = pattern.get("String")
+    expression = pattern.get("Regex")
     if isinstance(expression, str) and _CHARACTERS.fullmatch(expression):
         return content in ("", " ")
     return (text, content) in REPLACEMENTS or (expression, content) in PATTERN_REPLACEMENTS
@@ -178,7 +181,7 @@ def _is_template(pieces: Any, texts: list[str]) -> bool:
     """Whether each of the texts stands once in a template, with few special tokens around them."""
     if not isinstance(pieces, list) or len(pieces) > MAX_SPECIAL_TOKENS:
         return False
-    found: list[Any] = []
+    ids: list[Any] = []
     for piece in pieces:
         if not isinstance(piece, dict) or len(piece) != 1:
             return False
@@ -188,8 +191,8 @@ def _is_template(pieces: Any, texts: list[str]) -> bool:
         if not part.keys() <= {"id", "type_id"} or not _is_id(part.get("type_id", 0)):
             return False
         if kind == "Sequence":
-            found.append(part.get("id"))
-    return found == texts
+            ids.append(part.get("id"))
+    return ids == texts
 
 
 def _are_special_tokens(tokens: Any) -> bool:
@@ -320,7 +323,9 @@ def _kind_of_model(model: Mapping[str, Any]) -> Any:
         return "Unigram"
     if "merges" in model:
         return "BPE"
-    return "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
+    if "max_input_chars_per_word" in model:
+        return "WordPiece"
+    return "WordLevel"
 
 
 # --- the file ---
@@ -355,28 +360,31 @@ def checked_tokenizer(content: Any, place: object) -> dict[str, Any]:
     return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, **parts, "model": model}
 
 
-def _refusal(place: object, expected: str, found: Any) -> InputError:
-    return InputError(f"{place}: expected {expected}, found {one_line(_SHORTENED.repr(found), 80)}. {ADVICE}")
+def _refusal(place: object, expected: str, value: Any) -> InputError:
+    return InputError(f"{place}: expected {expected}, found {one_line(_SHORTENED.repr(value), 80)}. {ADVICE}")
 
 
 def _check_steps(step: Any, part: str, name: str, kinds: Mapping[str, Fields], place: object) -> None:
     """Check a step, or those of a sequence: each is known, and none stands twice, which could multiply a text."""
     steps = list(_steps(step, name, f"{place}: {part}"))
-    for each in steps:
-        kind = each.get("type")
+    for checked in steps:
+        kind = checked.get("type")
         if not isinstance(kind, str) or kind not in kinds:
             raise _refusal(f"{place}: {part}", f"one of {', '.join(kinds)}, or a Sequence of them", kind)
-        known = kinds[kind]
+        allowed_fields = kinds[kind]
         together = TOGETHER.get((part, kind))
-        if together is not None and not together(each):
-            found = [each.get("pattern"), each.get("content")]
-            raise _refusal(f"{place}: {part}: {kind}", "a pattern that known encoders have", found)
-        fields = {key: value for key, value in each.items() if together is None or key not in ("pattern", "content")}
-        _check_fields(fields, known, f"{place}: {part}: {kind}")
-    written = [json.dumps(each, sort_keys=True) for each in steps]
-    for each in steps:
-        if written.count(json.dumps(each, sort_keys=True)) > 1:
-            raise _refusal(f"{place}: {part}", "each step once", each)
+        fields = dict(checked)
+        if together is not None:
+            if not together(checked):
+                pattern = [checked.get("pattern"), checked.get("content")]
+                raise _refusal(f"{place}: {part}: {kind}", "a pattern that known encoders have", pattern)
+            fields.pop("pattern", None)
+            fields.pop("content", None)
+        _check_fields(fields, allowed_fields, f"{place}: {part}: {kind}")
+    written = [json.dumps(checked, sort_keys=True) for checked in steps]
+    for checked, text in zip(steps, written, strict=True):
+        if written.count(text) > 1:
+            raise _refusal(f"{place}: {part}", "each step once", checked)
 
 
 def _steps(step: Any, name: str, place: str) -> Iterator[dict[str, Any]]:
@@ -385,33 +393,36 @@ def _steps(step: Any, name: str, place: str) -> Iterator[dict[str, Any]]:
         return
     level = [step]
     for _ in range(3):
-        if any(not isinstance(each, dict) for each in level):
+        if any(not isinstance(inner, dict) for inner in level):
             raise _refusal(place, "objects with a type", level)
-        yield from (each for each in level if each.get("type") != "Sequence")
-        sequences = [each for each in level if each.get("type") == "Sequence"]
-        for sequence in sequences:
-            _check_fields(sequence, {name: lambda value: isinstance(value, list)}, f"{place}: Sequence")
-        level = [each for sequence in sequences for each in sequence.get(name, [])]
+        below: list[Any] = []
+        for inner in level:
+            if inner.get("type") != "Sequence":
+                yield inner
+                continue
+            _check_fields(inner, {name: lambda value: isinstance(value, list)}, f"{place}: Sequence")
+            below += inner.get(name, [])
+        level = below
         if len(level) > MAX_STEPS:
             raise _refusal(place, f"at most {MAX_STEPS} steps", len(level))
     if level:
         raise _refusal(place, "sequences in at most two levels", level[0])
 
 
-def _check_fields(step: Mapping[str, Any], known: Fields, place: str) -> None:
+def _check_fields(step: Mapping[str, Any], allowed: Fields, place: str) -> None:
     for key, value in step.items():
         if key == "type":
             continue
-        if key not in known:
-            raise _refusal(place, f"no other fields than {', '.join(known) or 'its type'}", key)
-        if not known[key](value):
+        if key not in allowed:
+            raise _refusal(place, f"no other fields than {', '.join(allowed) or 'its type'}", key)
+        if not allowed[key](value):
             raise _refusal(place, f"a value of {key} that known encoders have", value)
 
 
 def _check_added(added: Any, place: object) -> None:
     if not isinstance(added, list) or len(added) > MAX_ADDED_TOKENS:
-        found = len(added) if isinstance(added, list) else added
-        raise _refusal(place, f"a list of up to {MAX_ADDED_TOKENS:,} added_tokens", found)
+        count_or_value = len(added) if isinstance(added, list) else added
+        raise _refusal(place, f"a list of up to {MAX_ADDED_TOKENS:,} added_tokens", count_or_value)
     characters = 0
     for token in added:
         if not isinstance(token, dict) or not _is_token(token.get("content")):
@@ -426,7 +437,8 @@ def _check_added(added: Any, place: object) -> None:
 
 
 def _check_model(model: Mapping[str, Any], place: object) -> None:
-    kind, vocabulary = model["type"], model.get("vocab")
+    kind = model["type"]
+    vocabulary = model.get("vocab")
     if not isinstance(kind, str) or kind not in MODELS:
         raise _refusal(f"{place}: model", f"one of {', '.join(MODELS)}", kind)
     others = {key: value for key, value in model.items() if key != "vocab"}

@@ -81,7 +81,9 @@ def read_vectors(source: str | Path) -> WordVectors:
     if not lines:
         raise InputError(f"{path}: expected lines of a word and its numbers, found an empty file.")
     with told_at(path):
-        return WordVectors([word for word, _ in lines], np.stack([vector for _, vector in lines]), str(path))
+        words = [word for word, _ in lines]
+        vectors = [vector for _, vector in lines]
+        return WordVectors(words, np.stack(vectors), str(path))
 
 
 def _read_text(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]:
@@ -119,7 +121,8 @@ def _read_binary(file: BinaryIO, path: Path) -> Iterator[tuple[str, np.ndarray]]
         raise InputError(
             f"{path}: expected binary word2vec, whose first line is '<words> <dimensions>', found another first line."
         )
-    count, dimensions = int(header[0]), _dimensions(header[1], path)
+    count = int(header[0])
+    dimensions = _dimensions(header[1], path)
     for word_number in range(1, count + 1):
         word = bytearray()
         while (byte := file.read(1)) not in (b" ", b""):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -18,13 +19,15 @@ from ap_ranker.text.near_copies import near_any
 from ap_ranker.text.tokenizer import split_words
 from ap_ranker.training.find_vectors import PretrainedVectors
 
-EXCHANGED, LEFT_OUT = 0.25, 0.15
+EXCHANGED = 0.25
+LEFT_OUT = 0.15
 """Shares of the words."""
 
 JOINED = 1 / 3
 """The share of the questions that begin as one question and end as another."""
 
-NEIGHBOURS, LEAST_COSINE = 8, 0.4
+NEIGHBOURS = 8
+LEAST_COSINE = 0.4
 """Maximum number of words that take a word's place, and their least cosine to it: most function words have none."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
@@ -34,20 +37,23 @@ def with_answer_sentences(data: Dataset) -> Dataset:
     """Add a question for each sentence of the right answers that have several sentences."""
     existing = {question.text.casefold() for question in data.questions}
     added = []
-    for row in dict.fromkeys(row for question in data.questions for row in question.positives):
+    right_rows = dict.fromkeys(chain.from_iterable(question.positives for question in data.questions))
+    for row in right_rows:
         sentences = [part.strip() for part in _SENTENCE_END.split(data.answers[row].text) if part.strip()]
         if len(sentences) > 1:
             named = [Question(f"sentence-{row}-{i}", sentence, (row,)) for i, sentence in enumerate(sentences)]
             added += [question for question in named if question.text.casefold() not in existing]
     # An answer's text may include its stored question.
-    withheld = near_any({question.text for question in added}, data.withheld) if data.withheld else ()
-    return replace(data, questions=[*data.questions, *(each for each in added if each.text not in withheld)])
+    if data.withheld:
+        withheld = near_any({question.text for question in added}, data.withheld)
+        added = [question for question in added if question.text not in withheld]
+    return replace(data, questions=[*data.questions, *added])
 
 
 def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequence[str]], seed: int) -> list[str]:
     """`count` texts made of the data's questions, fewer where some are equal; `neighbours` may take a word's place."""
     rng = np.random.default_rng(seed)
-    texts = [words for question in data.questions if (words := split_words(question.text))]
+    texts = list(filter(None, map(split_words, data.question_texts)))
     made: dict[str, None] = {}
     for i in range(count if texts else 0):
         words = texts[i % len(texts)]
@@ -56,7 +62,8 @@ def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequ
             words = words[: int(rng.integers(len(words))) + 1] + other[int(rng.integers(len(other))) :]
         changed = []
         for word in words:
-            chance, near = rng.random(), neighbours.get(word)
+            chance = rng.random()
+            near = neighbours.get(word)
             if chance < EXCHANGED and near:
                 changed.append(near[int(rng.integers(len(near)))])
             elif not EXCHANGED <= chance < EXCHANGED + LEFT_OUT:
@@ -67,8 +74,8 @@ def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequ
 
 def find_neighbours(data: Dataset, vectors: PretrainedVectors, most: int) -> dict[str, list[str]]:
     """The nearest words of each word of the data, by cosine, among these and the vectors' `most` first ones."""
-    texts = [*(question.text for question in data.questions), *(answer.text for answer in data.answers)]
-    own = [word for word in dict.fromkeys(word for text in texts for word in split_words(text)) if word.isalpha()]
+    texts = [*data.question_texts, *data.answer_texts]
+    own = list(filter(str.isalpha, dict.fromkeys(chain.from_iterable(map(split_words, texts)))))
     words = list(dict.fromkeys([*own, *(word.lower() for word in vectors.words[:most] if word.isalpha())]))
     table = vectors.table(["[PAD]", "[UNK]", *words], np.random.default_rng(0))[2:]
     table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)

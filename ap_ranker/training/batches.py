@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import torch
@@ -44,7 +45,10 @@ class EachEpoch(Sampler[int]):
     """Shuffles the pairs in each epoch by its seed and number only, so that a resumed run sees the same order."""
 
     def __init__(self, order: Order, n_pairs: int, seed: int) -> None:
-        self._order, self._n_pairs, self._seed, self._epoch = order, n_pairs, seed, 0
+        self._order = order
+        self._n_pairs = n_pairs
+        self._seed = seed
+        self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Called by the Trainer before each epoch."""
@@ -64,17 +68,16 @@ def answer_groups(answers: Sequence[int]) -> Order:
     questions; the other answers of the batch are their negatives. No answer has its second group before all have had
     their first, so that hardly any is twice in a batch, which would cost a negative.
     """
-    known = np.asarray(answers)
+    answer_rows = np.asarray(answers)
 
     def order(rng: np.random.Generator) -> np.ndarray:
-        shuffled = rng.permutation(len(known))
-        by_answer = shuffled[np.argsort(known[shuffled], kind="stable")]
-        starts = np.flatnonzero(np.diff(known[by_answer], prepend=-1))
-        groups = [
-            group
-            for pairs in np.split(by_answer, starts[1:])
-            for group in enumerate(np.array_split(pairs, -(-len(pairs) // QUESTIONS_OF_ANSWER)))
-        ]
+        shuffled = rng.permutation(len(answer_rows))
+        by_answer = shuffled[np.argsort(answer_rows[shuffled], kind="stable")]
+        starts = np.flatnonzero(np.diff(answer_rows[by_answer], prepend=-1))
+        groups: list[tuple[int, np.ndarray]] = []
+        for pairs in np.split(by_answer, starts[1:]):
+            n_groups = -(-len(pairs) // QUESTIONS_OF_ANSWER)
+            groups += enumerate(np.array_split(pairs, n_groups))
         turns = np.lexsort((rng.random(len(groups)), np.array([turn for turn, _ in groups])))
         return np.concatenate([groups[i][1] for i in turns])
 
@@ -99,7 +102,9 @@ def length_buckets(lengths: Sequence[tuple[int, int]], n_answers: int, batch_siz
                     group = group[np.argsort(questions[group], kind="stable")]  # noqa: PLW2901
                 batches += _parts(group, batch_size)
         # A short batch comes last: elsewhere it would shift the boundaries of all later batches.
-        last = [batches.pop()] if len(batches[-1]) < batch_size else []
+        last = []
+        if len(batches[-1]) < batch_size:
+            last = [batches.pop()]
         return np.concatenate([batches[i] for i in rng.permutation(len(batches))] + last)
 
     return order
@@ -140,18 +145,26 @@ class Batches:
         lessons: TeacherScores | None = None,
         taught: int = 0,
     ) -> None:
-        self._questions = tokenizer.encode([question.text for question in dataset.questions], questions=True)[0]
-        self.answers, self.cut_answers = tokenizer.encode([answer.text for answer in dataset.answers])
+        self._questions = tokenizer.encode(dataset.question_texts, questions=True)[0]
+        self.answers, self.cut_answers = tokenizer.encode(dataset.answer_texts)
         first = 1 if own_candidates else None
-        self.pairs = [(i, row) for i, question in enumerate(dataset.questions) for row in question.positives[:first]]
+        self.pairs: list[tuple[int, int]] = []
+        for i, question in enumerate(dataset.questions):
+            self.pairs += [(i, row) for row in question.positives[:first]]
         self._right = [frozenset(question.positives) for question in dataset.questions]
-        self._judged = [q.negatives if dataset.judged and not own_negatives else () for q in dataset.questions]
+        self._judged: list[tuple[int, ...]] = [()] * len(dataset.questions)
+        if dataset.judged and not own_negatives:
+            self._judged = [question.negatives for question in dataset.questions]
         self._classes = [dict(zip(q.candidates or (), q.labels, strict=False)) for q in dataset.questions]
         self.classes = len(dataset.classes)
-        self._not_wrong, self._negatives = not_wrong(dataset), min(negatives, len(dataset.answers))
-        self._lessons, self._taught = lessons, taught
+        self._not_wrong = not_wrong(dataset)
+        self._negatives = min(negatives, len(dataset.answers))
+        self._lessons = lessons
+        self._taught = taught
         self.instructive: set[bool] = set()  # of each batch so far, whether there was anything to learn from
-        self._own_candidates, self.own_negatives, self._seed = own_candidates or own_negatives, own_negatives, seed
+        self._own_candidates = own_candidates or own_negatives
+        self.own_negatives = own_negatives
+        self._seed = seed
 
     def order(self, recipe: Recipe) -> Order:
         """Which pairs share a batch."""
@@ -168,10 +181,10 @@ class Batches:
             question_ids, question_mask: (Q, M) of the different questions; question_rows: (B,) the question of each
             pair; answer_ids, answer_mask: (N, L); target, labels and, with lessons, teacher as in `ScoredBatch`.
         """
-        rng = np.random.default_rng([self._seed, *(position for pair in pairs for position in pair)])
+        rng = np.random.default_rng([self._seed, *chain.from_iterable(pairs)])
         if self._own_candidates:
             own = [self._candidates(question, rng) for question, _ in pairs]
-            rows = [row for candidates in own for row in candidates]
+            rows = list(chain.from_iterable(own))
         else:
             rows = [row for _, row in pairs]
             for question, _ in pairs:
@@ -179,7 +192,9 @@ class Batches:
             rows += rng.choice(len(self.answers), self._negatives, replace=False).tolist()
             own = [rows] * len(pairs)
         column_of = {row: column for column, row in enumerate(dict.fromkeys(rows))}
-        labels, logits = (np.full((len(pairs), len(column_of)), value) for value in (IGNORE, np.float32(np.nan)))
+        shape = (len(pairs), len(column_of))
+        labels = np.full(shape, IGNORE)
+        logits = np.full(shape, np.float32(np.nan))
         for at, ((question, _), candidates) in enumerate(zip(pairs, own, strict=True)):
             columns = [column_of[row] for row in candidates]
             if self._lessons is None or question < self._lessons.labelled:
@@ -218,13 +233,25 @@ class Batches:
         return wrong
 
     def _labels(self, question: int, rows: Sequence[int]) -> list[int]:
-        right, unsure, classes = self._right[question], self._not_wrong[question], self._classes[question]
+        right = self._right[question]
+        unsure = self._not_wrong[question]
+        classes = self._classes[question]
         best = self.classes - 1
-        return [best if row in right else IGNORE if row in unsure else classes.get(row, NEGATIVE) for row in rows]
+        labels: list[int] = []
+        for row in rows:
+            if row in right:
+                labels.append(best)
+            elif row in unsure:
+                labels.append(IGNORE)
+            else:
+                labels.append(classes.get(row, NEGATIVE))
+        return labels
 
 
 def _draw(rows: Sequence[int] | np.ndarray, most: int, rng: np.random.Generator) -> list[int]:
-    return rng.permutation(rows)[:most].tolist() if len(rows) else []
+    if len(rows):
+        return rng.permutation(rows)[:most].tolist()
+    return []
 
 
 def not_wrong(dataset: Dataset) -> list[frozenset[int]]:
@@ -244,5 +271,9 @@ def not_wrong(dataset: Dataset) -> list[frozenset[int]]:
     for i, j in nearly_equal_pairs(distinct):
         near[distinct[i]].append(distinct[j])
         near[distinct[j]].append(distinct[i])
-    rights = (right[normalized(question.text)] for question in dataset.questions)
-    return [frozenset(copy for row in rows for text in near[texts[row]] for copy in rows_of[text]) for rows in rights]
+    copies: list[frozenset[int]] = []
+    for question in dataset.questions:
+        right_texts = {texts[row] for row in right[normalized(question.text)]}
+        near_texts = chain.from_iterable(near[text] for text in right_texts)
+        copies.append(frozenset(chain.from_iterable(rows_of[text] for text in near_texts)))
+    return copies

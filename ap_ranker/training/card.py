@@ -32,7 +32,8 @@ TEMPLATES = Environment(
 MAX_CARD = 2**20
 """Maximum size of a card in bytes; one that `train` writes has 5,000."""
 
-BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
+BEGIN = "<!-- calibration -->"
+END = "<!-- end of calibration -->"
 """HTML comments around the calibration section."""
 
 
@@ -54,19 +55,20 @@ def model_card(
     The report is that on the dev questions, measured on the `machine`: the front matter has its headline. The batches
     count the truncated answers.
     """
-    results = [
-        EvalResult(
-            task_type="text-ranking",
-            dataset_type="question-answer-pairs",
-            dataset_name=report.dataset.name,
-            dataset_split="dev",
-            metric_type=HUB_METRICS[measure],
-            metric_name=measure + suffix,
-            metric_value=round(value, 4),
-        )
-        for each, suffix in ((report.model_each, ""), (report.fusion_each, ", with BM25's score added"))
-        for measure, value in (report.means_of(report.headline, each) or {}).items()
-    ]
+    results: list[EvalResult] = []
+    for values_of, suffix in ((report.model_each, ""), (report.fusion_each, ", with BM25's score added")):
+        for measure, value in (report.means_of(report.headline, values_of) or {}).items():
+            results.append(
+                EvalResult(
+                    task_type="text-ranking",
+                    dataset_type="question-answer-pairs",
+                    dataset_name=report.dataset.name,
+                    dataset_split="dev",
+                    metric_type=HUB_METRICS[measure],
+                    metric_name=measure + suffix,
+                    metric_value=round(value, 4),
+                )
+            )
     ticks = max(map(len, re.findall("`+", about.command or "")), default=0)
     return _render(
         checkpoint,
@@ -123,4 +125,6 @@ def card_with_calibration(folder: Path, section: str) -> str | None:
     card = decode(content, path)  # read_text would change the line ends
     before, begin, rest = card.partition(BEGIN)
     _, end, after = rest.partition(END)
-    return f"{before}{section}{after}" if begin and end else f"{card.rstrip()}\n\n{section}\n"
+    if begin and end:
+        return f"{before}{section}{after}"
+    return f"{card.rstrip()}\n\n{section}\n"

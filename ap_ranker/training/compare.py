@@ -35,7 +35,9 @@ logger = logging.getLogger(__name__)
 MEASURE = "MRR"
 """The measure that sorts the table, is tested for significance and chooses the epoch."""
 
-ALONE, POOLED, INDEXED = ", answers alone", ", pooled cosine", ", wordings indexed"
+ALONE = ", answers alone"
+POOLED = ", pooled cosine"
+INDEXED = ", wordings indexed"
 """Ends of the labels of the rows that rank without the known wordings, and with the pooled vectors alone; and, of a
 bi-encoder, by an entry's best text, its answer or a known wording."""
 
@@ -160,41 +162,53 @@ def compare(
         training_seconds = ranker.config.training["seconds"]
         for label, row in _rows_of(contender, ranker).items():
             add(label, seed, evaluation_set.report(row), training_seconds, count_parameters(row.model))
-    options = (complete_options(each.model, each.options) for each in contenders)
-    encoder = next((str(each["encoder"]) for each in options if "encoder" in each), DEFAULT_ENCODER)
+    encoder = _encoder_of_peers(contenders)
     place = resolve_device(device)
     for name, seed in product(peers, seeds):
         if is_ready_peer(name):
-            peer, training_seconds = ready_peer(name, place), 0.0
+            peer = ready_peer(name, place)
+            training_seconds = 0.0
         else:
-            folder, start = run_folder(output, name, seed), find_encoder(encoder)
+            folder = run_folder(output, name, seed)
+            start = find_encoder(encoder)
             peer, training_seconds = train_or_load_peer(name, start, data, folder, seed, place)
         for label, report in _reports_of(name, peer, evaluation_set).items():
             add(label, seed, report, training_seconds, sum(weights.numel() for weights in peer.model.parameters()))
     bm25 = replace(evaluation_set.report_of_bm25(), near=near)
     rows = bm25.rows_of[bm25.headline]
-    each = {
-        label: np.mean([report.model_each[MEASURE][rows] for report, *_ in row], axis=0) for label, row in runs.items()
-    }
-    names = [
-        *(contender.label + POOLED for contender in contenders),
-        *(label for label in runs if label.startswith(tuple(peers))),
-    ]
-    baselines = {"BM25": bm25.bm25_each[MEASURE][rows]} | {name: each[name] for name in names if name in each}
+    reciprocal_ranks: dict[str, np.ndarray] = {}
+    for label, own in runs.items():
+        reciprocal_ranks[label] = np.mean([report.model_each[MEASURE][rows] for report, *_ in own], axis=0)
+    named = [contender.label + POOLED for contender in contenders]
+    named += [label for label in runs if label.startswith(tuple(peers))]
+    baselines = {"BM25": bm25.bm25_each[MEASURE][rows]}
+    baselines |= {label: reciprocal_ranks[label] for label in named if label in reciprocal_ranks}
     p_values: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for baseline, values in baselines.items():
         rivals = [label for label in runs if label != baseline]
-        corrected = holm([randomisation_test(each[label], values) for label in rivals])
+        corrected = holm([randomisation_test(reciprocal_ranks[label], values) for label in rivals])
         for label, p_value in zip(rivals, corrected, strict=True):
             p_values[label][baseline] = p_value
     results = []
     for label, own in runs.items():
         reports = [report for report, *_ in own]
         kinds = {kind: _measures(reports, kind) for kind in bm25.rows_of}
-        costs = [(trained, report.seconds_per_question, report.bytes_per_answer) for report, trained, _ in own]
-        trained, waited, kept = (float(np.mean(each)) for each in zip(*costs, strict=True))
+        trained = float(np.mean([seconds for _, seconds, _ in own]))
+        waited = float(np.mean([report.seconds_per_question for report, _, _ in own]))
+        kept = float(np.mean([report.bytes_per_answer for report, _, _ in own]))
         of_headline = kinds[bm25.headline]
-        results.append(Result(label, of_headline, p_values[label], own[-1][2], trained, waited, kept, kinds))
+        results.append(
+            Result(
+                label,
+                of_headline,
+                p_values=p_values[label],
+                parameters=own[-1][2],
+                training_seconds=trained,
+                seconds_per_question=waited,
+                bytes_per_answer=kept,
+                kinds=kinds,
+            )
+        )
     random = evaluation_set.measures_each([np.zeros(len(pool)) for pool in evaluation_set.pools])
     return Comparison(
         data=f"{test.name}; candidates: {evaluation_set.candidates}",
@@ -213,17 +227,32 @@ def compare(
 
 def _near_copies(evaluation_set: EvaluationSet, data: Dataset) -> np.ndarray:
     """(Q,) whether each question is a near copy of one that the contenders learn from, or of a known wording."""
-    seen = {question.text for question in data.questions}
-    seen |= {text for answer in evaluation_set.dataset.answers for text in answer.wordings}
-    texts = [question.text for question in evaluation_set.questions]
+    seen = set(data.question_texts)
+    seen |= evaluation_set.dataset.wordings
+    texts = evaluation_set.question_texts
     near = near_any(set(texts), seen)
     return np.array([text in near for text in texts])
 
 
+def _encoder_of_peers(contenders: Sequence[Contender]) -> str:
+    """The encoder of the first contender that has one."""
+    for contender in contenders:
+        options = complete_options(contender.model, contender.options)
+        if "encoder" in options:
+            return str(options["encoder"])
+    return DEFAULT_ENCODER
+
+
 def _measures(reports: Sequence[EvaluationReport], kind: str) -> dict[str, list[float]]:
     """Measure -> its values on the questions of a kind, one per seed; none without such questions."""
-    means = [values for report in reports if (values := report.means_of(kind, report.model_each))]
-    return {measure: [values[measure] for values in means] for measure in MEASURES} if means else {}
+    means: list[dict[str, float]] = []
+    for report in reports:
+        of_report = report.means_of(kind, report.model_each)
+        if of_report:
+            means.append(of_report)
+    if not means:
+        return {}
+    return {measure: [values[measure] for values in means] for measure in MEASURES}
 
 
 def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:
@@ -232,7 +261,8 @@ def _rows_of(contender: Contender, ranker: Ranker) -> dict[str, Ranker]:
     if ranker.config and ranker.config.wording_weight:
         as_stored = EncodingCache(0)  # as `ap-ranker evaluate` measures it
         rows[contender.label + ALONE] = Ranker(ranker.model, ranker.tokenizer, ranker.device, cache=as_stored)
-    if (pooled := ranker.model.pooled_only()) is not None:
+    pooled = ranker.model.pooled_only()
+    if pooled is not None:
         rows[contender.label + POOLED] = Ranker(pooled, ranker.tokenizer, ranker.device)
     return rows
 

@@ -26,7 +26,8 @@ EMBEDDING_SIZE = 100
 FEW_PAIRS = 5_000
 """Number of pairs below which answer sentences are added to the training data by default."""
 
-ENOUGH_QUESTIONS, MADE_OF_ONE = 10_000, 10
+ENOUGH_QUESTIONS = 10_000
+MADE_OF_ONE = 10
 """Number of questions up to which a student gets made ones by default, and the most of these per question."""
 
 
@@ -131,10 +132,11 @@ class TrainingConfig:
         complete_options(self.model, self.options)
         check_language(self.language)
         # Those of the untrained baselines go with their models, and those that need a teacher with `ap-ranker distill`.
-        known = [name for name, spec in OBJECTIVES.items() if spec.needs_gradient and not spec.needs_teacher]
+        names = [name for name, spec in OBJECTIVES.items() if spec.needs_gradient and not spec.needs_teacher]
         if self.objective is not None:
-            check_known("objective", self.objective, known)
-        if (last := self.model_options.get("trained_layers")) and not self.model_options["frozen"]:
+            check_known("objective", self.objective, names)
+        last = self.model_options.get("trained_layers")
+        if last and not self.model_options["frozen"]:
             raise InputError(f"Expected frozen: true beside trained_layers: {last}, found false: all layers learn.")
         if not model_spec(self.model).pretrained and (self.epochs == 0 or self.effort in ("quick", "best")):
             raise InputError(
@@ -146,13 +148,16 @@ class TrainingConfig:
     def model_options(self) -> dict[str, Any]:
         """All options of the model, with their defaults."""
         spec = model_spec(self.model)
-        theirs = {"dropout": spec.recipe.dropout} if self.recipe == "paper" and "dropout" in spec.options else {}
+        theirs = {}
+        if self.recipe == "paper" and "dropout" in spec.options:
+            theirs = {"dropout": spec.recipe.dropout}
         options = complete_options(self.model, {**theirs, **self.options})
         return options | ({"frozen": True, "trained_layers": 0} if self.effort == "quick" else {})
 
     def without_defaults(self) -> dict[str, Any]:
         """The model and all settings that differ from the defaults, as basic types."""
-        values, defaults = (json.loads(json.dumps(asdict(config))) for config in (self, TrainingConfig()))
+        values = json.loads(json.dumps(asdict(self)))
+        defaults = json.loads(json.dumps(asdict(TrainingConfig())))
         return {name: value for name, value in values.items() if name == "model" or value != defaults[name]}
 
     def training_recipe(self, *, judged: bool, questions_per_answer: float = 1.0, with_teacher: bool = False) -> Recipe:
@@ -161,19 +166,25 @@ class TrainingConfig:
         They depend on the data: whether its candidates were judged one by one, and the mean number of questions of an
         answer; and on whether the model learns from a teacher's scores.
         """
-        spec, theirs = model_spec(self.model), self.recipe == "paper"
+        spec = model_spec(self.model)
+        theirs = self.recipe == "paper"
         usual = objective_spec(spec.objective)
         if with_teacher:
             name = OWN_DISTILLATION if judged or usual.own_candidates else SHARED_DISTILLATION
         elif not usual.needs_gradient:
             name = usual.name
         else:
-            name = self.objective or (spec.recipe.objective if theirs else "listwise" if judged else usual.name)
-        objective, grouped = objective_spec(name), self.group_answers
+            by_default = "listwise" if judged else usual.name
+            name = self.objective or (spec.recipe.objective if theirs else by_default)
+        objective = objective_spec(name)
+        grouped = self.group_answers
         if grouped is None:
             grouped = not theirs and spec.pretrained and questions_per_answer >= 2
         grouped = grouped and not objective.own_candidates
-        long = self.effort == "best" or self.model_options.get("frozen")
+        epochs = 20
+        if spec.pretrained:
+            is_long = self.effort == "best" or self.model_options.get("frozen")
+            epochs = 8 if is_long else 4
         ours = Recipe(
             name,
             learning_rate=spec.recipe.learning_rate if spec.pretrained else 2e-3,
@@ -181,24 +192,30 @@ class TrainingConfig:
             batch_size=128 if grouped else objective.batch_size,
             margin=spec.recipe.margin,
             encoder_learning_rate=1e-4 if grouped else 5e-5,
-            epochs=20 if not spec.pretrained else 8 if long else 4,
+            epochs=epochs,
             max_grad_norm=5.0,  # gradients of biLSTMs sometimes explode
         )
         explicit = {f.name: getattr(self, f.name, None) for f in fields(Recipe)}
         explicit |= {"objective": name, "group_answers": grouped, "dropout": self.model_options.get("dropout")}
-        given = {setting: value for setting, value in explicit.items() if value is not None}
-        return replace(spec.recipe if theirs else ours, **given)
+        settings = {setting: value for setting, value in explicit.items() if value is not None}
+        return replace(spec.recipe if theirs else ours, **settings)
 
     def learns_from_sentences(self, pairs: int) -> bool:
         """Whether answer sentences are used, given the number of question-answer pairs."""
         by_default = self.recipe == "ours" and pairs < FEW_PAIRS and not model_spec(self.model).pretrained
-        return by_default if self.answer_sentences is None else self.answer_sentences
+        if self.answer_sentences is None:
+            return by_default
+        return self.answer_sentences
 
     def questions_to_make(self, questions: int) -> int:
         """Number of questions to make for a student, given the number of those that it has."""
-        missing = 0 if model_spec(self.model).pretrained else max(0, ENOUGH_QUESTIONS - questions)
+        missing = 0
+        if not model_spec(self.model).pretrained:
+            missing = max(0, ENOUGH_QUESTIONS - questions)
         by_default = min(missing, MADE_OF_ONE * questions)
-        return by_default if self.augmented_questions is None else self.augmented_questions
+        if self.augmented_questions is None:
+            return by_default
+        return self.augmented_questions
 
 
 def read_training_config(path: Path | None, overrides: Mapping[str, Any]) -> TrainingConfig:
@@ -206,9 +223,11 @@ def read_training_config(path: Path | None, overrides: Mapping[str, Any]) -> Tra
 
     InputError if the file cannot be read, a name is unknown or a value invalid.
     """
-    given = {name: value for name, value in overrides.items() if value is not None}
-    config = TrainingConfig(**given)  # first, so that no file is blamed for what the command line says
-    return config if path is None else read_fields(TrainingConfig, {**read_settings(path), **given}, path)
+    settings = {name: value for name, value in overrides.items() if value is not None}
+    config = TrainingConfig(**settings)  # first, so that no file is blamed for what the command line says
+    if path is None:
+        return config
+    return read_fields(TrainingConfig, {**read_settings(path), **settings}, path)
 
 
 def read_settings(path: Path) -> dict[str, Any]:

@@ -55,16 +55,23 @@ def distill(
         ranker = teacher if isinstance(teacher, Ranker) else Ranker.from_pretrained(teacher, device)
     vectors: PretrainedVectors | None = None
     if not model_spec(config.model).pretrained:
-        named, size = config.embeddings, config.embedding_size
+        named = config.embeddings
+        size = config.embedding_size
         if isinstance(ranker, Ranker):
             vectors = find_vectors(named, size, on_progress) or vectors_of_teacher(ranker, size, on_progress)
         else:
-            encoder = ranker.source.removeprefix("bi-") if isinstance(ranker, BiEncoder) else "encoder"
+            encoder = "encoder"
+            if isinstance(ranker, BiEncoder):
+                encoder = ranker.source.removeprefix("bi-")
             vectors = find_vectors(named or encoder, size, on_progress)
-    count = 0 if data.judged else config.questions_to_make(len(data.questions) + len(questions))
+    count = 0
+    if not data.judged:
+        count = config.questions_to_make(len(data.questions) + len(questions))
     made: list[str] = []
     if count:
-        neighbours = find_neighbours(data, vectors, config.vocabulary_from_vectors) if vectors else {}
+        neighbours = {}
+        if vectors:
+            neighbours = find_neighbours(data, vectors, config.vocabulary_from_vectors)
         made = augmented_questions(data, count, neighbours, config.seed)
     taught = Teacher(ranker, [*questions, *made])
     return train(
@@ -80,5 +87,5 @@ def _check_student(config: TrainingConfig) -> None:
         model = build_model(config.model, Inputs(["[PAD]", "[UNK]"], 2, 2), config.model_options)
         learns = any(parameter.requires_grad for parameter in model.parameters())
     if not learns or config.epochs == 0:
-        found = f"{config.model} with epochs: {config.epochs}"
-        raise InputError(f"Expected a student that can learn, such as ap-cnn, in epochs above 0, found {found}.")
+        student = f"{config.model} with epochs: {config.epochs}"
+        raise InputError(f"Expected a student that can learn, such as ap-cnn, in epochs above 0, found {student}.")

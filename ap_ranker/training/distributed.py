@@ -24,7 +24,9 @@ logger = logging.getLogger(__name__)
 
 def processes() -> int:
     """The number of processes."""
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_world_size()
+    return 1
 
 
 def wait_for_all() -> None:

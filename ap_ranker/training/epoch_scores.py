@@ -22,7 +22,8 @@ candidates each has 12 MB."""
 LISTS = ("by_question", "cosines", "wordings")
 """The fields of `CandidateScores` with an array for each question."""
 
-SECONDS, BYTES = "seconds", "bytes_per_answer"
+SECONDS = "seconds"
+BYTES = "bytes_per_answer"
 
 
 class EpochScores:
@@ -40,7 +41,7 @@ class EpochScores:
             with atomic_file(self._file(step)) as draft:
                 save_file(arrays_of(epoch.scores), draft)
         while len(self._epochs) > 2 and sum(map(_size, self._epochs.values())) > MOST_BYTES:
-            worst = min(self._epochs, key=lambda each: self._epochs[each].mrr())
+            worst = min(self._epochs, key=lambda number: self._epochs[number].mrr())
             del self._epochs[worst]
             if process_number() == 0:
                 self._file(worst).unlink(missing_ok=True)
@@ -91,5 +92,7 @@ def scores_of(arrays: Mapping[str, np.ndarray], sizes: Sequence[int]) -> Candida
 
 
 def _size(epoch: Epoch) -> int:
-    lists = (getattr(epoch.scores, name) or () for name in LISTS)
-    return sum(values.nbytes for of_field in lists for values in of_field)
+    total = 0
+    for name in LISTS:
+        total += sum(values.nbytes for values in getattr(epoch.scores, name) or ())
+    return total

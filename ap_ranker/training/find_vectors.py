@@ -72,7 +72,8 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
     vectors = ranker.model.word_vectors()
     if vectors is None:
         raise InputError(f"{ranker.source}: expected a checkpoint of a model with word vectors, found {ranker.name}.")
-    words, table = ranker.tokenizer.words[UNKNOWN + 1 :], vectors.float().cpu().numpy()
+    words = ranker.tokenizer.words[UNKNOWN + 1 :]
+    table = vectors.float().cpu().numpy()
     table = table * (SPREAD / max(float(table[UNKNOWN + 1 :].std()), 1e-12))
     return WordVectors(words, table[UNKNOWN + 1 :], f"the checkpoint {ranker.source}", unknown=table[UNKNOWN])
 
@@ -80,7 +81,8 @@ def vectors_of_checkpoint(ranker: Ranker) -> WordVectors:
 def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> EncoderVectors:
     """Word vectors from a pretrained encoder, as `read_encoder` finds it, or from a static one, as they are."""
     folder = find_encoder(name)
-    if (static := _static_vectors(name, folder, size, on_progress)) is not None:
+    static = _static_vectors(name, folder, size, on_progress)
+    if static is not None:
         return static
     _, tokenizer, inputs = read_encoder(name, None)
     encoder = TransformerEncoder(inputs.encoder or {}, 0.0, frozen=True).eval()
@@ -91,8 +93,11 @@ def vectors_of_encoder(name: str, size: int | None, on_progress: Progress) -> En
         tokens = tokenizer.encode(texts, questions=True)[0]
         return np.asarray(encoder(TokenBatch.from_lists(tokens), encoder.settings.question_prompt)[2].float())
 
-    origin, key = f"the encoder {name}, by PCA", encoder_hash(folder)
-    return EncoderVectors(embed, words_of_vocabulary(tokenizer), size, origin, key, on_progress)
+    origin = f"the encoder {name}, by PCA"
+    key = encoder_hash(folder)
+    return EncoderVectors(
+        embed, words_of_vocabulary(tokenizer), size=size, origin=origin, key=key, on_progress=on_progress
+    )
 
 
 def _static_vectors(name: str, folder: Path, size: int | None, on_progress: Progress) -> EncoderVectors | None:
@@ -102,7 +107,8 @@ def _static_vectors(name: str, folder: Path, size: int | None, on_progress: Prog
         if "StaticEmbedding" not in kinds and read_json(folder / "config.json", {}).get("model_type") != "model2vec":
             return None
         place = kinds.get("StaticEmbedding", folder)
-        stored, tokenizer = load_weights(place / WEIGHTS), SubwordTokenizer.load(place / TOKENIZER, MOST_TOKENS)
+        stored = load_weights(place / WEIGHTS)
+        tokenizer = SubwordTokenizer.load(place / TOKENIZER, MOST_TOKENS)
         check_finite(place, stored)
         table = (stored["embedding.weight"] if "embedding.weight" in stored else stored["embeddings"]).float()
         if "mapping" in stored:  # of token ids to rows that several of them share
@@ -113,16 +119,22 @@ def _static_vectors(name: str, folder: Path, size: int | None, on_progress: Prog
     def embed(texts: Sequence[str]) -> np.ndarray:
         return np.stack([table[tokenizer.subwords(text)].sum(dim=0).numpy() for text in texts])
 
-    words, origin = words_of_vocabulary(tokenizer), f"the encoder {name}"
-    return EncoderVectors(embed, words, size, origin, encoder_hash(folder), on_progress, static=True)
+    words = words_of_vocabulary(tokenizer)
+    origin = f"the encoder {name}"
+    return EncoderVectors(
+        embed, words, size=size, origin=origin, key=encoder_hash(folder), on_progress=on_progress, static=True
+    )
 
 
 def vectors_of_teacher(teacher: Ranker, size: int | None, on_progress: Progress) -> EncoderVectors | None:
     """Word vectors from a trained model's encoder; `None` if it has no vectors of whole texts."""
     if not teacher.has_vectors:
         return None
-    words, origin = words_of_vocabulary(teacher.tokenizer), f"the teacher {teacher.source}, by PCA"
-    return EncoderVectors(teacher.embed_questions, words, size, origin, teacher.fingerprint, on_progress)
+    words = words_of_vocabulary(teacher.tokenizer)
+    origin = f"the teacher {teacher.source}, by PCA"
+    return EncoderVectors(
+        teacher.embed_questions, words, size=size, origin=origin, key=teacher.fingerprint, on_progress=on_progress
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +158,9 @@ class EncoderVectors:
     def dimensions(self) -> int:
         """D, the length of a vector."""
         width = self.embed(["a"]).shape[1]
-        return min(self.size or width, width) if self.static else min(self.size or MAX_SIZE, MAX_SIZE, width)
+        if self.static:
+            return min(self.size or width, width)
+        return min(self.size or MAX_SIZE, MAX_SIZE, width)
 
     def table(self, vocabulary: Sequence[str], rng: np.random.Generator) -> np.ndarray:
         """(V, D) float32: the vector of each word, most frequent first; 0 for padding, noise for unknown."""
@@ -168,13 +182,15 @@ class EncoderVectors:
             return self._read(words)
         key = self.key, list(self.words)
         own = computed_once("word-vectors", key, lambda: self._read(self.words).astype(np.float16))
-        known = dict(zip(self.words, own.astype(np.float32), strict=True))
-        new = [word for word in words if word not in known]
-        known |= dict(zip(new, self._read(new), strict=True))
-        return np.stack([known[word] for word in words])
+        vector_of = dict(zip(self.words, own.astype(np.float32), strict=True))
+        new = [word for word in words if word not in vector_of]
+        vector_of |= dict(zip(new, self._read(new), strict=True))
+        return np.stack([vector_of[word] for word in words])
 
     def _read(self, texts: Sequence[str]) -> np.ndarray:
-        parts = [np.zeros((0, 1), dtype=np.float32)] if not texts else []
+        parts = []
+        if not texts:
+            parts = [np.zeros((0, 1), dtype=np.float32)]
         for start in range(0, len(texts), AT_ONCE):
             self.on_progress("reading words with the encoder", start, len(texts))
             parts.append(np.asarray(self.embed(texts[start : start + AT_ONCE])))
@@ -192,7 +208,8 @@ def words_of_vocabulary(tokenizer: AnyTokenizer) -> list[str]:
     A tokenizer marks either what begins a word ("▁the", "Ġthe") or what continues one ("##ing").
     """
     tokens = tokenizer.words
-    pieces, byte_pieces = ([token[1:] for token in tokens if token.startswith(mark)] for mark in ("▁", "Ġ"))
+    pieces = [token[1:] for token in tokens if token.startswith("▁")]
+    byte_pieces = [token[1:] for token in tokens if token.startswith("Ġ")]
     if len(pieces) < len(byte_pieces):
         tokens = [token for token in byte_pieces if token.isascii()]  # the others are bytes
     elif pieces:

@@ -40,7 +40,8 @@ LARGE = 50 * 10**6
 LARGE_EPOCHS = 2
 """Of a large encoder on a CPU: on the example FAQ the first has dev MRR .904, the best of four .910."""
 
-PART, FOREIGN = 300, 0.1
+PART = 300
+FOREIGN = 0.1
 """Characters of which the language is told, and the share of parts not in English from which a notice says so."""
 
 
@@ -73,7 +74,7 @@ def initialize_model(
     on_progress: Progress = lambda what, done, total: None,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
     """Build the model on its device, its tokenizer, and the description of its inputs; errors as `read_encoder`."""
-    texts = [question.text for question in data.questions] + [answer.text for answer in data.answers]
+    texts = data.question_texts + data.answer_texts
     if model_spec(config.model).pretrained:
         if vectors:
             raise InputError(
@@ -82,11 +83,10 @@ def initialize_model(
             )
         is_private = data.has_feedback
         return _with_encoder(texts, config, options, device, on_progress, judged=data.judged, is_private=is_private)
-    tokenizer = WordTokenizer.build(
-        texts,
-        max_tokens=config.max_tokens,
-        extra_words=[word.lower() for word in vectors.words[: config.vocabulary_from_vectors]] if vectors else [],
-    )
+    extra_words = []
+    if vectors:
+        extra_words = [word.lower() for word in vectors.words[: config.vocabulary_from_vectors]]
+    tokenizer = WordTokenizer.build(texts, max_tokens=config.max_tokens, extra_words=extra_words)
     usual = (config.recipe == "paper" and model_spec(config.model).recipe.embedding_size) or EMBEDDING_SIZE
     size = vectors.dimensions if vectors else config.embedding_size or usual
     inputs = Inputs(tokenizer.words, size, config.max_tokens)
@@ -108,8 +108,8 @@ def _with_encoder(
     judged: bool,
     is_private: bool,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
-    given = {name: options[name] for name in ("question_prompt", "answer_prompt", "dimensions")}
-    folder, tokenizer, inputs = read_encoder(options["encoder"], config.max_tokens, **given)
+    settings = {name: options[name] for name in ("question_prompt", "answer_prompt", "dimensions")}
+    folder, tokenizer, inputs = read_encoder(options["encoder"], config.max_tokens, **settings)
     model = build_model(config.model, inputs, options).to(device)
     if options["encoder"] == DEFAULT_ENCODER:
         _warn_of_languages(" ".join(texts[:SAMPLE]))  # a single question is too short to tell its language
@@ -135,7 +135,8 @@ def _with_encoder(
 
 def _warn_of_languages(text: str) -> None:
     parts = [text[start : start + PART] for start in range(0, len(text), PART)]
-    foreign = Counter(code for part in parts if (code := detect_language(part)) and code != "en")
+    foreign = Counter(filter(None, map(detect_language, parts)))
+    del foreign["en"]
     most = foreign.most_common(2)
     if foreign.total() > FOREIGN * len(parts):
         logger.warning(
@@ -154,8 +155,8 @@ def settings_of_start(config: TrainingConfig, start: Ranker) -> TrainingConfig:
     """The settings with those that a checkpoint's weights decide: options, length, size of word vectors."""
     first = start.config
     if first is None or first.model != config.model:
-        found = f"one of {first.model}" if first else "a model that was never saved"
-        raise InputError(f"{start.source}: expected a checkpoint of {config.model} to start from, found {found}.")
+        other_model = f"one of {first.model}" if first else "a model that was never saved"
+        raise InputError(f"{start.source}: expected a checkpoint of {config.model} to start from, found {other_model}.")
     if config.embeddings is not None:
         raise InputError("Expected --start or --embeddings, found both: the checkpoint brings its own word vectors.")
     by_effort = () if config.effort == "auto" else ("frozen", "trained_layers")
@@ -185,12 +186,13 @@ def initialize_from(
         inputs = Inputs(tokenizer.words, 0, first.max_tokens, first.encoder)
         model = build_model(config.model, inputs, options).to(device)
     else:
-        known, embedding = start.tokenizer.words[UNKNOWN + 1 :], start.model.embedding
-        table = np.zeros((len(known), first.embedding_size), dtype=np.float32)
+        words = start.tokenizer.words[UNKNOWN + 1 :]
+        embedding = start.model.embedding
+        table = np.zeros((len(words), first.embedding_size), dtype=np.float32)
         if embedding is not None:
             table = embedding.vectors.weight.detach().float().cpu().numpy()[UNKNOWN + 1 :]
-        vectors = WordVectors(known, table, f"the checkpoint {start.source}")
-        config = replace(config, vocabulary_from_vectors=len(known))
+        vectors = WordVectors(words, table, f"the checkpoint {start.source}")
+        config = replace(config, vocabulary_from_vectors=len(words))
         model, tokenizer, inputs = initialize_model(data, config, options, vectors, device, on_progress)
         by_word = _names_by_word(first)
     _load_start(model, tokenizer.words, start, by_word)
@@ -199,15 +201,21 @@ def initialize_from(
 
 def _load_start(model: AnswerModel, words: Sequence[str], start: Ranker, by_word: set[str]) -> None:
     """Copy all weights; of those that have a row for each word, the rows of the words that the checkpoint knows."""
-    own, learnt = model.state_dict(), start.model.state_dict()
-    shapes = ({name: tuple(value.shape[name in by_word :]) for name, value in each.items()} for each in (own, learnt))
-    if unequal := difference(*shapes):
+
+    def shapes_of(weights: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
+        """The shapes, without the number of words."""
+        return {name: tuple(value.shape[name in by_word :]) for name, value in weights.items()}
+
+    own = model.state_dict()
+    learnt = start.model.state_dict()
+    unequal = difference(shapes_of(own), shapes_of(learnt))
+    if unequal:
         raise InputError(
             f"{start.source}: expected a checkpoint of the same architecture to start from, found another ({unequal})."
         )
     row_of = {word: row for row, word in enumerate(words)}
-    known = [(row_of[word], row) for row, word in enumerate(start.tokenizer.words) if word in row_of]
-    rows, learnt_rows = torch.tensor(known).T
+    row_pairs = [(row_of[word], row) for row, word in enumerate(start.tokenizer.words) if word in row_of]
+    rows, learnt_rows = torch.tensor(row_pairs).T
     for name in by_word:
         own[name][rows.to(own[name].device)] = learnt[name][learnt_rows.to(learnt[name].device)].to(own[name].device)
     model.load_state_dict({name: value for name, value in learnt.items() if name not in by_word}, strict=False)
@@ -215,8 +223,11 @@ def _load_start(model: AnswerModel, words: Sequence[str], start: Ranker, by_word
 
 def _names_by_word(first: CheckpointConfig) -> set[str]:
     """The names of the weights and counts that have a row for each word: one word more changes their shapes."""
-    few, more = (
-        build_model(first.model, Inputs(words, first.embedding_size, first.max_tokens), first.options).state_dict()
-        for words in (["[PAD]", "[UNK]"], ["[PAD]", "[UNK]", "PAD"])  # of no new letters, which have rows in `bimpm`
-    )
+
+    def weights_with(words: list[str]) -> dict[str, torch.Tensor]:
+        inputs = Inputs(words, first.embedding_size, first.max_tokens)
+        return build_model(first.model, inputs, first.options).state_dict()
+
+    few = weights_with(["[PAD]", "[UNK]"])
+    more = weights_with(["[PAD]", "[UNK]", "PAD"])  # of no new letters, which have rows in `bimpm`
     return {name for name, value in few.items() if value.shape != more[name].shape}

@@ -12,7 +12,9 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from ap_ranker.errors import check_known
 
-POSITIVE, NEGATIVE, IGNORE = 1, 0, -1
+POSITIVE = 1
+NEGATIVE = 0
+IGNORE = -1
 """The relevance of an answer to a question: right, counted as wrong, or nothing may be learnt from the pair."""
 
 
@@ -102,13 +104,18 @@ def distillation(batch: ScoredBatch) -> Tensor:
     adds only its first term.
     """
     assert batch.teacher is not None
-    known, softness, weight = ~batch.teacher.isnan(), batch.teacher_temperature, batch.teacher_weight
-    wanted = batch.teacher.masked_fill(~known, float("-inf")) / softness
-    found = (batch.scores / batch.temperature / softness).masked_fill(~known, float("-inf"))
-    p, log_p = wanted.softmax(dim=1), wanted.log_softmax(dim=1)
-    terms = p * (log_p - found.log_softmax(dim=1)).masked_fill(~known, 0.0)
+    is_taught = ~batch.teacher.isnan()
+    softness = batch.teacher_temperature
+    weight = batch.teacher_weight
+    wanted = batch.teacher.masked_fill(~is_taught, float("-inf")) / softness
+    logits = (batch.scores / batch.temperature / softness).masked_fill(~is_taught, float("-inf"))
+    p = wanted.softmax(dim=1)
+    log_p = wanted.log_softmax(dim=1)
+    terms = p * (log_p - logits.log_softmax(dim=1)).masked_fill(~is_taught, 0.0)
     divergence = terms.sum(dim=1).mean() * softness**2
-    return divergence if weight == 1.0 else weight * divergence + (1 - weight) * softmax(batch)
+    if weight == 1.0:
+        return divergence
+    return weight * divergence + (1 - weight) * softmax(batch)
 
 
 @dataclass(frozen=True)
@@ -133,7 +140,8 @@ class ObjectiveSpec:
 
 _OWN: dict[str, Any] = {"own_candidates": True, "batch_size": 16, "negatives": 15}
 
-SHARED_DISTILLATION, OWN_DISTILLATION = "distillation", "listwise-distillation"
+SHARED_DISTILLATION = "distillation"
+OWN_DISTILLATION = "listwise-distillation"
 """The second is for judged candidates, and for models that are expensive to match."""
 
 OBJECTIVES: dict[str, ObjectiveSpec] = {

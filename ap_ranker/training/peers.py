@@ -68,35 +68,47 @@ class BiEncoder:
         from sentence_transformers.base.sampler import BatchSamplers
         from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
-        pairs = [(question.text, data.answers[row].text) for question in data.answerable for row in question.positives]
-        table, loss = _table(("question", "answer"), pairs), MultipleNegativesRankingLoss(self.model)
+        pairs: list[tuple[str, str]] = []
+        for question in data.answerable:
+            pairs += [(question.text, data.answers[row].text) for row in question.positives]
+        table = _table(("question", "answer"), pairs)
+        loss = MultipleNegativesRankingLoss(self.model)
         settings = _arguments(SentenceTransformerTrainingArguments, *where, batch_sampler=BatchSamplers.NO_DUPLICATES)
         SentenceTransformerTrainer(self.model, settings, train_dataset=table, loss=loss).train()
 
     def score(self, asked: EvaluationSet, *, wordings: bool = False) -> CandidateScores:
         """The candidates' scores; with `wordings` by an entry's best text, its answer or one of these, but not the
         question's own."""
-        answers, rows = asked.dataset.answers, range(len(asked.dataset.answers))
-        known = [(row, text) for row in rows for text in answers[row].wordings] if wordings else []
-        keys, entries = np.array([question_key(text) for _, text in known]), np.array([row for row, _ in known], int)
+        answers = asked.dataset.answers
+        wording_rows: list[int] = []
+        wording_texts: list[str] = []
+        for row, answer in enumerate(answers if wordings else ()):
+            wording_rows += [row] * len(answer.wordings)
+            wording_texts += answer.wordings
+        keys = np.array([question_key(text) for text in wording_texts])
+        entries = np.array(wording_rows, int)
         started = time.perf_counter()
-        vectors = self.answers([answer.text for answer in answers])
-        others = self.questions([text for _, text in known]) if known else vectors[:0]
-        encoded, scores = time.perf_counter(), []
+        vectors = self.answers(asked.dataset.answer_texts)
+        others = self.questions(wording_texts) if wording_texts else vectors[:0]
+        encoded = time.perf_counter()
+        scores = []
         for question, pool in zip(asked.questions, asked.pools, strict=True):
             vector = self.questions([question.text])[0]
             best = vectors[list(pool)] @ vector
-            if known:
-                new, found = keys != question_key(question.text), np.full(len(vectors), -1.0, best.dtype)
-                np.maximum.at(found, entries[new], others[new] @ vector)
-                best = np.maximum(best, found[list(pool)])
+            if wording_texts:
+                new = keys != question_key(question.text)
+                best_of_wordings = np.full(len(vectors), -1.0, best.dtype)
+                np.maximum.at(best_of_wordings, entries[new], others[new] @ vector)
+                best = np.maximum(best, best_of_wordings[list(pool)])
             scores.append(best)
-        seconds, n_bytes = time.perf_counter() - encoded, (vectors.nbytes + others.nbytes) / len(vectors)
+        seconds = time.perf_counter() - encoded
+        n_bytes = (vectors.nbytes + others.nbytes) / len(vectors)
         return CandidateScores(scores, encoded - started, seconds, n_bytes)
 
     def logits(self, questions: Sequence[str], answers: Sequence[str], pools: Sequence[Sequence[int]]) -> np.ndarray:
         """The scores of each question with each answer of its pool, one after the other."""
-        vectors, asked = self.answers(answers), self.questions(questions)
+        vectors = self.answers(answers)
+        asked = self.questions(questions)
         return np.concatenate([vectors[list(rows)] @ vector for rows, vector in zip(pools, asked, strict=True)])
 
     def answers(self, texts: Sequence[str]) -> np.ndarray:
@@ -118,27 +130,34 @@ class CrossEncoder:
     def __init__(self, folder: Path, device: torch.device, *, ready: bool = False) -> None:
         from sentence_transformers.cross_encoder import CrossEncoder as Library
 
-        self.source, self.untrained, self.device = f"cross-encoder:{folder}", folder, device
-        own: dict[str, Any] = {} if ready else {"num_labels": 1, "max_length": MAX_TOKENS}
+        self.source = f"cross-encoder:{folder}"
+        self.untrained = folder
+        self.device = device
+        own: dict[str, Any] = {}
+        if not ready:
+            own = {"num_labels": 1, "max_length": MAX_TOKENS}
         self.model = Library(str(folder), device=str(device), **own, **_options(folder))
         # The library gives random weights to what a model of texts lacks.
         is_none = ready and str(self.model.config.architectures).endswith(("Model']", "ForMaskedLM']"))
-        if (found := "none" if is_none else self.model.num_labels) != 1:
-            raise InputError(f"{folder}: expected a cross-encoder with one score for each pair, found {found}.")
+        n_scores = "none" if is_none else self.model.num_labels
+        if n_scores != 1:
+            raise InputError(f"{folder}: expected a cross-encoder with one score for each pair, found {n_scores}.")
 
     def fine_tune(self, data: Dataset, *where: Any) -> None:
         from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
         from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 
-        table, loss = _table(("question", "answer", "label"), self._labelled(data)), BinaryCrossEntropyLoss(self.model)
+        table = _table(("question", "answer", "label"), self._labelled(data))
+        loss = BinaryCrossEntropyLoss(self.model)
         settings = _arguments(CrossEncoderTrainingArguments, *where)
         CrossEncoderTrainer(self.model, settings, train_dataset=table, loss=loss).train()
 
     def _labelled(self, data: Dataset) -> list[tuple[str, str, float]]:
         """Each right answer, and the wrong ones that the untrained bi-encoder ranks highest for the question."""
         untrained = BiEncoder(self.untrained, self.device)
-        texts = [answer.text for answer in data.answers]
-        answers, questions = untrained.answers(texts), untrained.questions([q.text for q in data.answerable])
+        texts = data.answer_texts
+        answers = untrained.answers(texts)
+        questions = untrained.questions([q.text for q in data.answerable])
         rows: list[tuple[str, str, float]] = []
         for question, vector in zip(data.answerable, questions, strict=True):
             ranking = np.argsort(-(answers @ vector)).tolist()
@@ -148,15 +167,19 @@ class CrossEncoder:
         return rows
 
     def score(self, asked: EvaluationSet) -> CandidateScores:
-        texts = [answer.text for answer in asked.dataset.answers]
+        texts = asked.dataset.answer_texts
         started = time.perf_counter()
-        pairs = ([(q.text, texts[row]) for row in rows] for q, rows in zip(asked.questions, asked.pools, strict=True))
-        scores = [np.asarray(self.model.predict(each, show_progress_bar=False)) for each in pairs]
+        scores: list[np.ndarray] = []
+        for question, rows in zip(asked.questions, asked.pools, strict=True):
+            pairs = [(question.text, texts[row]) for row in rows]
+            scores.append(np.asarray(self.model.predict(pairs, show_progress_bar=False)))
         return CandidateScores(scores, 0.0, time.perf_counter() - started, 0)
 
     def logits(self, questions: Sequence[str], answers: Sequence[str], pools: Sequence[Sequence[int]]) -> np.ndarray:
         """The scores of each question with each answer of its pool, one after the other, before any sigmoid."""
-        pairs = [(text, answers[row]) for text, rows in zip(questions, pools, strict=True) for row in rows]
+        pairs: list[tuple[str, str]] = []
+        for text, rows in zip(questions, pools, strict=True):
+            pairs += [(text, answers[row]) for row in rows]
         return np.asarray(self.model.predict(pairs, show_progress_bar=False, activation_fn=torch.nn.Identity()))
 
 
@@ -205,14 +228,18 @@ def _options(folder: Path) -> dict[str, Any]:
     list(modules_of(folder))  # which are all in the folder
     for path in folder.rglob("tokenizer.json"):
         read_tokenizer(path)
-    for path in (path for name in ("config", "tokenizer_config", "modules") for path in folder.rglob(f"{name}.json")):
+    settings: list[Path] = []
+    for name in ("config", "tokenizer_config", "modules"):
+        settings += folder.rglob(f"{name}.json")
+    for path in settings:
         content = read_json_file(path)
         refuse_code(content, path)
         if path.name == "config.json":
             check_numbers(content, stored_shapes(path.parent), path)
         if isinstance(content, dict) and "fast_tokenizer_files" in content:
             raise InputError(f"{path}: expected a tokenizer in tokenizer.json, found 'fast_tokenizer_files'.")
-        for kind in (str(module.get("type")) for module in content if isinstance(content, list)):
+        for module in content if isinstance(content, list) else ():
+            kind = str(module.get("type"))
             if not kind.startswith("sentence_transformers."):
                 raise InputError(f"{path}: expected modules of sentence_transformers, found {kind!r}, code to be run.")
     for path in folder.rglob("pytorch_model*.bin"):
@@ -231,7 +258,8 @@ def train_or_load_peer(
         set_seed(seed)
         started = time.perf_counter()
         peer = PEERS[name](encoder, device)
-        if max_tokens := recipe.get("max_tokens"):
+        max_tokens = recipe.get("max_tokens")
+        if max_tokens:
             peer.model.max_seq_length = max_tokens
         with atomic_directory(folder) as draft:
             peer.fine_tune(data, draft, seed, device, recipe)

@@ -39,16 +39,18 @@ def check_same(kept: Mapping[str, Any], run: Mapping[str, Any], at: Path, advice
     What has a hash may have another name, as a file that was moved has.
     """
     compared = {name: value for name, value in run.items() if f"{name}{DIGEST}" not in kept}
-    if different := [name.removesuffix(DIGEST) for name, value in compared.items() if kept.get(name, value) != value]:
-        found = ", ".join(different)
-        raise InputError(f"{at}: expected a run with the same settings and data, found another {found}. {advice}")
+    different = [name.removesuffix(DIGEST) for name, value in compared.items() if kept.get(name, value) != value]
+    if different:
+        differences = ", ".join(different)
+        raise InputError(f"{at}: expected a run with the same settings and data, found another {differences}. {advice}")
 
 
 class ResumeFolder(TrainerCallback):
     """The folder `<output>.training`, which holds a run's states until the run is complete."""
 
     def __init__(self, output: Path) -> None:
-        self.output, self.folder = output, Path(f"{output}.training")
+        self.output = output
+        self.folder = Path(f"{output}.training")
 
     @property
     def last(self) -> Path | None:
@@ -118,8 +120,11 @@ class ResumeFolder(TrainerCallback):
 
     def check_run(self, run: Mapping[str, Any]) -> None:
         """Keep what a run is made of; InputError if the one that it resumes is made of something else."""
-        notes, advice = self.folder / "run.json", "Give the same ones, or remove this folder to start over."
-        kept = json.loads(notes.read_text(encoding="utf-8")) if self._resumes and notes.is_file() else {}
+        notes = self.folder / "run.json"
+        advice = "Give the same ones, or remove this folder to start over."
+        kept = {}
+        if self._resumes and notes.is_file():
+            kept = json.loads(notes.read_text(encoding="utf-8"))
         ends = {name: run[name] for name in ("epochs", "patience")}  # it may end earlier or later
         check_same({**kept, **ends}, run, self.folder, advice)
         if process_number() == 0:
@@ -164,7 +169,9 @@ class ResumeFolder(TrainerCallback):
 
 def seconds_so_far(state: Path | None) -> float:
     """Duration of the run up to this state, in seconds."""
-    history = TrainerState.load_from_json(str(state / _NOTES)).log_history if state else []
+    history = []
+    if state:
+        history = TrainerState.load_from_json(str(state / _NOTES)).log_history
     return max((entry[SECONDS] for entry in history if SECONDS in entry), default=0.0)
 
 

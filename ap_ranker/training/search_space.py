@@ -47,7 +47,7 @@ def read_space(path: Path, base: TrainingConfig) -> Space:
     if not entries:
         raise InputError(f"{path}: expected at least one line 'setting: [choice, choice]', found none.")
     named = entries.get("model")
-    models = [str(name) for name in named] if isinstance(named, list) and named else [base.model]
+    models = list(map(str, named)) if isinstance(named, list) and named else [base.model]
     space = {}
     for name, entry in sorted(entries.items(), key=lambda item: item[0] != "model"):  # report a wrong model first
         with told_at(f"{path}, {name}"):
@@ -57,11 +57,11 @@ def read_space(path: Path, base: TrainingConfig) -> Space:
 
 def configure(base: TrainingConfig, values: Mapping[str, Any]) -> TrainingConfig:
     """Override the base settings by a trial's values; options that the trial's model lacks are left out."""
-    given = {name: value for name, value in values.items() if not name.startswith(OPTION)}
-    known = model_spec(given.get("model", base.model)).options
+    settings = {name: value for name, value in values.items() if not name.startswith(OPTION)}
+    known_options = model_spec(settings.get("model", base.model)).options
     own = {name.removeprefix(OPTION): value for name, value in values.items() if name.startswith(OPTION)}
-    options = {name: value for name, value in {**base.options, **own}.items() if name in known}
-    return replace(base, **given, options=options)
+    options = {name: value for name, value in {**base.options, **own}.items() if name in known_options}
+    return replace(base, **settings, options=options)
 
 
 def _values(name: str, entry: Any, models: Sequence[str], base: TrainingConfig) -> Values:
@@ -76,17 +76,22 @@ def _values(name: str, entry: Any, models: Sequence[str], base: TrainingConfig) 
             f"expected a list of choices, or low and high, found {entry!r}. "
             "A value that all trials share belongs in the file of --config."
         )
-    given = Range(**{str(key): value for key, value in entry.items()})
-    ends = (int(end) if end.is_integer() else end for end in (given.low, given.high))
-    low, high = (_taken(name, end, models, base) for end in ends)
+    limits = Range(**{str(key): value for key, value in entry.items()})
+    low = _taken(name, _as_whole(limits.low), models, base)
+    high = _taken(name, _as_whole(limits.high), models, base)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a range ends with its last whole step
         if isinstance(low, float):
-            return FloatDistribution(low, high, log=given.log, step=given.step)
-        step = 1 if given.step is None else given.step
+            return FloatDistribution(low, high, log=limits.log, step=limits.step)
+        step = 1 if limits.step is None else limits.step
         if step % 1:
             raise InputError(f"expected an integer as step, found {step}.")
-        return IntDistribution(low, high, log=given.log, step=int(step))
+        return IntDistribution(low, high, log=limits.log, step=int(step))
+
+
+def _as_whole(end: float) -> float:
+    """An end of a range as it was written: a number without a fraction is an integer."""
+    return int(end) if end.is_integer() else end
 
 
 def _taken(name: str, value: Any, models: Sequence[str], base: TrainingConfig) -> Any:

@@ -71,8 +71,8 @@ class Teacher:
     @property
     def digest(self) -> str:
         """A hash of all that it teaches by."""
-        known = repr((_identity(self._ranker), self.questions))
-        return hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest()
+        identity = repr((_identity(self._ranker), self.questions))
+        return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
 
     def teach(
         self,
@@ -90,50 +90,63 @@ class Teacher:
         """
         if self.questions:
             data.require_shared_answers("Leave out --questions.")
-        labelled = {question.text for question in data.questions}
+        labelled = set(data.question_texts)
         new = [text for text in self.questions if text not in labelled and text not in data.withheld]
         further = [*unanswered, *(Question(f"unlabelled-{i}", text, ()) for i, text in enumerate(new))]
-        n_labelled, data = len(data.questions), replace(data, questions=[*data.questions, *further])
-        known = with_wordings(data, asked)
-        rows = [np.asarray(pool, dtype=np.int32) for pool in self._pools(known, language)]
-        values = self._scores(known, [each.tolist() for each in rows], on_progress)
-        for i, order in enumerate(np.argsort(-each, kind="stable") for each in list(values)):
-            rows[i], values[i] = rows[i][order], values[i][order]
-        first = rows[n_labelled:]
-        taught = [replace(question, positives=(int(best[0]),)) for question, best in zip(further, first, strict=True)]
+        n_labelled = len(data.questions)
+        data = replace(data, questions=[*data.questions, *further])
+        with_questions = with_wordings(data, asked)
+        rows = [np.asarray(pool, dtype=np.int32) for pool in self._pools(with_questions, language)]
+        values = self._scores(with_questions, [pool.tolist() for pool in rows], on_progress)
+        for i, scores in enumerate(values):
+            order = np.argsort(-scores, kind="stable")
+            rows[i] = rows[i][order]
+            values[i] = scores[order]
+        taught: list[Question] = []
+        for question, ranked in zip(further, rows[n_labelled:], strict=True):
+            taught.append(replace(question, positives=(int(ranked[0]),)))
         questions = [*data.questions[:n_labelled], *taught]
         return replace(data, questions=questions), TeacherScores(rows, values, n_labelled, len(data.answers))
 
     def _pools(self, data: Dataset, language: str | None) -> list[tuple[int, ...]]:
         """The answers to score for each question: its right ones and, as in an evaluation, its candidates."""
         free = replace(data, questions=[question for question in data.questions if question.candidates is None])
-        found: Iterator[tuple[int, ...]] = iter(())
+        nearest_pools: Iterator[tuple[int, ...]] = iter(())
         if free.questions:
             ranker = self._ranker
-            retriever = ranker if isinstance(ranker, Ranker) and ranker.has_vectors else None
+            retriever = None
+            if isinstance(ranker, Ranker) and ranker.has_vectors:
+                retriever = ranker
             everything = EvaluationSet(free, unanswerable=True, language=language, retriever=retriever)
-            found = iter(everything.pools)
+            nearest_pools = iter(everything.pools)
             if isinstance(ranker, CrossEncoder):
-                both = zip(everything.pools, everything.bm25_scores, strict=True)
-                found = (
-                    tuple(rows[place] for place in best_rows(bm25, READ_TOGETHER, above=-np.inf)) for rows, bm25 in both
-                )
-        candidates = [next(found) if q.candidates is None else q.candidates for q in data.questions]
-        pairs = zip(candidates, data.questions, strict=True)
-        return [tuple(dict.fromkeys((*rows, *question.positives))) for rows, question in pairs]
+                nearest_pools = map(_read_together, everything.pools, everything.bm25_scores)
+        pools: list[tuple[int, ...]] = []
+        for question in data.questions:
+            candidates = next(nearest_pools) if question.candidates is None else question.candidates
+            pools.append(tuple(dict.fromkeys((*candidates, *question.positives))))
+        return pools
 
     def _scores(self, data: Dataset, pools: Sequence[Sequence[int]], on_progress: Progress) -> list[np.ndarray]:
         answers = [(answer.text, answer.wordings) for answer in data.answers]
-        parts, ranker, model = [], self._ranker, _identity(self._ranker)
+        parts = []
+        ranker = self._ranker
+        model = _identity(self._ranker)
         for start in range(0, len(pools), AT_ONCE):
             on_progress("scoring with the teacher", start, len(pools))
-            asked, rows = data.questions[start : start + AT_ONCE], pools[start : start + AT_ONCE]
+            asked = data.questions[start : start + AT_ONCE]
+            rows = pools[start : start + AT_ONCE]
             pairs = [(question.text, list(pool)) for question, pool in zip(asked, rows, strict=True)]
             score = partial(_score, ranker, data, asked, rows)
             parts.append(computed_once("teacher-scores", (*model, answers, pairs), score))
         on_progress("scoring with the teacher", len(pools), len(pools))
         temperature = ranker.model.temperature if isinstance(ranker, Ranker) else ranker.temperature
         return np.split(np.concatenate(parts) / temperature, np.cumsum([len(pool) for pool in pools])[:-1])
+
+
+def _read_together(pool: Sequence[int], bm25_scores: np.ndarray) -> tuple[int, ...]:
+    """The candidates that a cross-encoder scores: BM25's best, as it reads each pair anew."""
+    return tuple(pool[place] for place in best_rows(bm25_scores, READ_TOGETHER, above=-np.inf))
 
 
 def _identity(ranker: Ranker | Peer) -> tuple[object, ...]:
@@ -147,12 +160,14 @@ def _score(
     ranker: Ranker | Peer, data: Dataset, questions: Sequence[Question], pools: Sequence[Sequence[int]]
 ) -> np.ndarray:
     if isinstance(ranker, Ranker):
-        scores, weights = score_candidates(ranker, data, questions, pools), ranker.decider().weights
+        scores = score_candidates(ranker, data, questions, pools)
+        weights = ranker.decider().weights
         if weights.wording:
             scores = score_wordings(ranker, data, questions, pools, scores, encoded=ranker.wording_vectors)
         ranked = np.concatenate([rank(signals, weights).scores for signals in scores.signals])
     else:
-        ranked = ranker.logits([each.text for each in questions], [answer.text for answer in data.answers], pools)
+        texts = [question.text for question in questions]
+        ranked = ranker.logits(texts, data.answer_texts, pools)
     if not np.isfinite(ranked).all():
         raise InputError(f"{ranker.source}: expected finite scores of the teacher, found others. Train it again.")
     return ranked.astype(np.float32)

@@ -59,7 +59,7 @@ from ap_ranker.training.config import TrainingConfig
 from ap_ranker.training.distributed import wait_for_all
 from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
 from ap_ranker.training.initialize import initialize_from, initialize_model, settings_of_start, with_effort
-from ap_ranker.training.objectives import objective_spec
+from ap_ranker.training.objectives import ObjectiveSpec, objective_spec
 from ap_ranker.training.prior_calibration import prior_calibration
 from ap_ranker.training.progress import Progress, quiet
 from ap_ranker.training.resume_folder import DIGEST, ResumeFolder, check_same, seconds_so_far
@@ -145,7 +145,8 @@ def train(
         objective = objective_spec(recipe.objective)
 
         sentences = objective.needs_gradient and config.learns_from_sentences(data.pairs)
-        learnt, lessons = with_answer_sentences(data) if sentences else data, None
+        learnt = with_answer_sentences(data) if sentences else data
+        lessons = None
         if teacher:
             learnt, lessons = teacher.teach(learnt, data, unanswered, config.language, on_progress)
         record = _record(config, recipe, data, dev, start, teacher)
@@ -153,9 +154,7 @@ def train(
 
         # 1. Build the vocabulary and initialise the weights.
         set_seed(config.seed)
-        options = config.model_options
-        if "classes" in options:
-            options["classes"] = len(data.classes) if objective.classes else 2
+        options = _options(config, data, objective)
         vectors = vectors or find_vectors(config.embeddings, config.embedding_size, on_progress)
         model, tokenizer, inputs = (
             initialize_from(start, learnt, config, options, place, on_progress)
@@ -177,18 +176,33 @@ def train(
         ranker = Ranker(model, tokenizer, place, cache=EncodingCache(0))  # evaluates states as they are stored
 
         # 2. Train, and evaluate the best epoch beside BM25.
-        known = with_wordings(with_wordings(dev, data), dev)  # as in a search; no question meets its own text
-        dev_set = EvaluationSet(sample_questions(known, config.dev_questions, config.seed), language=config.language)
+        dev_with_wordings = with_wordings(
+            with_wordings(dev, data), dev
+        )  # as in a search; no question meets its own text
+        dev_set = EvaluationSet(
+            sample_questions(dev_with_wordings, config.dev_questions, config.seed), language=config.language
+        )
         with model.cache_frozen_states(outlives=not data.has_feedback):
             # Also in a resumed run, which may keep the untrained model in the end.
             if start is None or not objective.needs_gradient:  # a trained model's weights are better than fitted ones
                 model.fit(_judged_candidates(ranker, data, config, on_progress))
             if objective.needs_gradient and config.epochs != 0:
-                trainer = AnswerTrainer(config, recipe, ranker, dev_set, batches, states, started, callbacks, last)
+                trainer = AnswerTrainer(
+                    config,
+                    recipe,
+                    ranker=ranker,
+                    dev=dev_set,
+                    batches=batches,
+                    states=states,
+                    started=started,
+                    callbacks=callbacks,
+                    last=last,
+                )
                 choice = _learn(trainer, last, on_progress)
             else:
                 choice = DevChoice.of([_epoch(0, dev_set, ranker, on_progress)])
-        weights, best_epoch, report = choice.weights, choice.best.number, _dev_report(choice, data)
+        best_epoch = choice.best.number
+        report = _dev_report(choice, data)
         seconds = time.perf_counter() - started
 
         # 3. Write the checkpoint.
@@ -208,22 +222,24 @@ def train(
                 "seconds": round(seconds, 1),
                 "dev_gain": {"better_than_bm25": report.gain.better, **asdict(report.gain)},
             },
-            bm25_weight=weights.bm25,
+            bm25_weight=choice.weights.bm25,
             bm25_language=config.language,
-            wording_weight=weights.wording,
+            wording_weight=choice.weights.wording,
             encoder=inputs.encoder,
-            faq=FAQSketch.with_language([answer.text for answer in data.answers]),
+            faq=FAQSketch.with_language(data.answer_texts),
         )
         wait_for_all()  # other processes may still be reading the best epoch's weights
         if process_number() == 0:
-            ranker.config = _judged(choice, ranker, known, data, config, before=before or start, device=device)
+            ranker.config = _judged(
+                choice, ranker, dev_with_wordings, data, config, before=before or start, device=device
+            )
             files = _question_files(data, dev, learnt, start)
             card = model_card(ranker.config, report, _machine(place), batches, about)
-            calibrated = partial(_calibrate, dev=known, ranker=ranker, device=device)
+            calibrated = partial(_calibrate, dev=dev_with_wordings, ranker=ranker, device=device)
             save_checkpoint(output, ranker.config, model, tokenizer, card, files, finish=calibrated)
             ranker.config = read_checkpoint_config(output)
             states.remove()
-        return TrainingResult(ranker, report, best_epoch, seconds, ranker.config.verdict)
+        return TrainingResult(ranker, report, best_epoch=best_epoch, seconds=seconds, verdict=ranker.config.verdict)
 
 
 def train_or_load(
@@ -258,11 +274,22 @@ def train_or_load(
 def _weights_read(config: TrainingConfig, start: Ranker | None) -> str | None:
     """A hash of the weights that a run begins with: those that do not learn are in no state of it."""
     encoder = config.model_options.get("encoder")
-    return start.fingerprint if start else encoder and encoder_hash(find_encoder(encoder))
+    if start:
+        return start.fingerprint
+    return encoder and encoder_hash(find_encoder(encoder))
+
+
+def _options(config: TrainingConfig, data: Dataset, objective: ObjectiveSpec) -> dict[str, Any]:
+    """The options of the model; of one that tells classes, how many there are."""
+    options = config.model_options
+    if "classes" in options:
+        options["classes"] = len(data.classes) if objective.classes else 2
+    return options
 
 
 def _recipe(config: TrainingConfig, data: Dataset, teacher: Teacher | None) -> Recipe:
-    per_answer, taught = data.questions_per_answer, teacher is not None
+    per_answer = data.questions_per_answer
+    taught = teacher is not None
     return config.training_recipe(judged=data.judged, questions_per_answer=per_answer, with_teacher=taught)
 
 
@@ -286,12 +313,19 @@ def _record(
     config: TrainingConfig, recipe: Recipe, data: Dataset, dev: Dataset, start: Ranker | None, teacher: Teacher | None
 ) -> dict[str, Any]:
     """All that a run is made of: its settings, and the names and hashes of what it reads, as JSON has them."""
-    names = {"data": data.name, "start": start.source if start else None}
-    names |= {"teacher": teacher.source if teacher else None}
-    digests = {"data": data.digest, "dev": dev.digest, "encoder": _weights_read(config, start)}
-    digests |= {"teacher": teacher.digest if teacher else None}
-    found = asdict(config) | asdict(recipe) | names | {f"{name}{DIGEST}": each for name, each in digests.items()}
-    return json.loads(json.dumps(found))
+    names = {
+        "data": data.name,
+        "start": start.source if start else None,
+        "teacher": teacher.source if teacher else None,
+    }
+    digests = {
+        "data": data.digest,
+        "dev": dev.digest,
+        "encoder": _weights_read(config, start),
+        "teacher": teacher.digest if teacher else None,
+    }
+    record = asdict(config) | asdict(recipe) | names | {f"{name}{DIGEST}": digest for name, digest in digests.items()}
+    return json.loads(json.dumps(record))
 
 
 def _question_files(data: Dataset, dev: Dataset, learnt: Dataset, start: Ranker | None) -> dict[str, str | bytes]:
@@ -300,12 +334,14 @@ def _question_files(data: Dataset, dev: Dataset, learnt: Dataset, start: Ranker 
     The user has no file of dev questions that were set aside, so they are there, too.
     """
     before = find_checkpoint(start.source) if start else None
-    return {
-        TRAINED_QUESTIONS: trained_lines((question.text for question in learnt.questions), before),
-        TRAINED_FORMS: trained_forms((question.text for question in data.questions), before),
-        DEV_QUESTIONS: trained_lines(question.text for question in dev.questions),
-        **({DEV: question_lines(dev)} if data.withheld else {}),
+    files: dict[str, str | bytes] = {
+        TRAINED_QUESTIONS: trained_lines(learnt.question_texts, before),
+        TRAINED_FORMS: trained_forms(data.question_texts, before),
+        DEV_QUESTIONS: trained_lines(dev.question_texts),
     }
+    if data.withheld:
+        files[DEV] = question_lines(dev)
+    return files
 
 
 def _judged(
@@ -336,9 +372,9 @@ def _dev_report(choice: DevChoice, data: Dataset) -> EvaluationReport:
 
     Those that are near to each other are not: while one is asked, the others are known.
     """
-    seen = {question.text for question in data.questions}
-    seen |= {text for answer in data.answers for text in answer.wordings}
-    texts = [question.text for question in choice.best.evaluation_set.questions]
+    seen = set(data.question_texts)
+    seen |= data.wordings
+    texts = choice.best.evaluation_set.question_texts
     near = near_any(set(texts), seen)
     groups = near_groups(texts)
     is_repeated = (np.bincount(groups)[groups] > 1) & (not data.judged)
@@ -352,7 +388,9 @@ def _epoch(number: int, dev: EvaluationSet, ranker: Ranker, on_progress: Progres
 
 def _machine(device: torch.device) -> str:
     threads = torch.get_num_threads()
-    return device.type if device.type != "cpu" else f"CPU, {'one thread' if threads == 1 else f'{threads} threads'}"
+    if device.type != "cpu":
+        return device.type
+    return f"CPU, {'one thread' if threads == 1 else f'{threads} threads'}"
 
 
 def _judged_candidates(
@@ -373,12 +411,16 @@ def _judged_candidates(
 
 def _learn(trainer: AnswerTrainer, last: Path | None, on_progress: Progress) -> DevChoice:
     """Train by gradient, and load the weights of the best epoch; it is 0 if the untrained model is better."""
-    model, state = trainer.ranker.model, str(last) if last else None
+    model = trainer.ranker.model
+    state = str(last) if last else None
     folder = Path(str(trainer.args.output_dir))
     before: list[Epoch] = []
     with quiet("transformers"), writing(folder), _freed_memory_kept():  # its log is about its own model classes
         if model_spec(trainer.config.model).pretrained:  # training must not make its encoder worse
-            untrained = {name: each.detach().clone() for name, each in model.named_parameters() if each.requires_grad}
+            untrained = {}
+            for name, weights in model.named_parameters():
+                if weights.requires_grad:
+                    untrained[name] = weights.detach().clone()
             before = [_epoch(0, trainer.dev, trainer.ranker, on_progress)]
         if last and trainer.accelerator.scaler is None:  # a GPU in half precision began this run
             (last / SCALER_NAME).unlink(missing_ok=True)
@@ -406,7 +448,9 @@ def _freed_memory_kept() -> Iterator[None]:
     Training steps allocate and free large tensors of the same sizes. By default the largest are returned to the system,
     which clears every page at the next allocation: a sixth of the time of an epoch of AP-CNN on InsuranceQA.
     """
-    trim_threshold, mmap_threshold = -1, -3  # as defined in glibc's malloc.h
+    # As defined in glibc's malloc.h.
+    trim_threshold = -1
+    mmap_threshold = -3
     with suppress(OSError, AttributeError, TypeError):  # not Linux with glibc
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(mmap_threshold, 2**30)

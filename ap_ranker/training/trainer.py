@@ -58,18 +58,21 @@ class Scorer(nn.Module):
         classes: int,
     ) -> Tensor:
         """(B, N) scores or (B, N, K) logits, as `AnswerModel.training_scores` of the whole batch."""
-        (B, N), model = mask.shape, self.model  # noqa: N806
-        own, others = share(B, mask.device), share(N, mask.device)
+        B, N = mask.shape  # noqa: N806
+        model = self.model
+        own = share(B, mask.device)
+        others = share(N, mask.device)
         asked, rows = question_rows[own].unique(return_inverse=True)  # each question is encoded once
         questions = model.encode_questions(TokenBatch(question_ids[asked], question_mask[asked]))[rows]
         encoded = model.encode_answers(TokenBatch(answer_ids[others], answer_mask[others]))  # of equal width everywhere
-        answers = encoded.map(lambda value: gather(value, N), lambda value: gather(value, N))
+        all_answers = partial(gather, n=N)
+        answers = encoded.map(all_answers, all_answers)
         return gather(model.training_scores(questions, answers, mask[own], classes), B)
 
     def state_dict(self, *args: Any, **settings: Any) -> Any:
         """Without weights that do not learn: a large vocabulary would be most of what is kept of an epoch."""
         frozen = {name for name, weight in self.named_parameters() if not weight.requires_grad}
-        return {name: each for name, each in super().state_dict(*args, **settings).items() if name not in frozen}
+        return {name: weights for name, weights in super().state_dict(*args, **settings).items() if name not in frozen}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **settings: Any) -> Any:
         return super().load_state_dict({**super().state_dict(), **state_dict}, *args, **settings)
@@ -112,8 +115,14 @@ class AnswerTrainer(Trainer):
         for callback in callbacks:  # added last, as they may derive from the removed ones
             self.add_callback(callback)
         self.kept = EpochScores(dev, states.folder)
-        self.config, self.recipe, self.ranker, self.dev, self.collator = config, recipe, ranker, dev, batches
-        self.started, self.classes, self.own_negatives = started, batches.classes, batches.own_negatives
+        self.config = config
+        self.recipe = recipe
+        self.ranker = ranker
+        self.dev = dev
+        self.collator = batches
+        self.started = started
+        self.classes = batches.classes
+        self.own_negatives = batches.own_negatives
         sampler = EachEpoch(batches.order(recipe), len(batches.pairs), config.seed)
         settings: Any = {"batch_size": recipe.batch_size, "pin_memory": self.args.dataloader_pin_memory}
         pairs: Any = batches.pairs
@@ -127,7 +136,8 @@ class AnswerTrainer(Trainer):
         return self.batches
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
-        rate, kind = self.recipe.learning_rate, OPTIMIZERS[self.recipe.optimizer]
+        rate = self.recipe.learning_rate
+        kind = OPTIMIZERS[self.recipe.optimizer]
         parameters = self.ranker.model.parameter_groups(rate, self.recipe.encoder_learning_rate)
         self.optimizer = kind(parameters, lr=rate, weight_decay=self.recipe.weight_decay)
         return self.optimizer
@@ -135,23 +145,39 @@ class AnswerTrainer(Trainer):
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         if self.recipe.schedule != "inverse":
             return super().create_scheduler(num_training_steps, optimizer)
-        optimizer, epoch = optimizer or self.optimizer, len(self.batches)
+        optimizer = optimizer or self.optimizer
+        epoch = len(self.batches)
         self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step // epoch))
         return self.lr_scheduler
 
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
-        labels, target, teacher = inputs.pop("labels"), inputs.pop("target"), inputs.pop("teacher", None)
+        labels = inputs.pop("labels")
+        target = inputs.pop("target")
+        teacher = inputs.pop("teacher", None)
         if self.own_negatives and self.args.world_size == 1:  # processes might choose differently
             labels, target = self._keep_hardest(inputs, labels, target)
         wanted = labels != IGNORE if teacher is None else (labels != IGNORE) | ~teacher.isnan()
-        config, objective = self.config, objective_spec(self.recipe.objective)
+        config = self.config
+        objective = objective_spec(self.recipe.objective)
         assert objective.loss is not None
         scores = model(**inputs, mask=wanted, classes=self.classes if objective.classes else 2)
         temperature = self.ranker.model.temperature if config.temperature is None else config.temperature
-        margin, heat, weight = self.recipe.margin, config.teacher_temperature, config.teacher_weight
-        batch = ScoredBatch(scores, labels, target, margin, temperature, self.classes, teacher, heat, weight)
+        margin = self.recipe.margin
+        heat = config.teacher_temperature
+        weight = config.teacher_weight
+        batch = ScoredBatch(
+            scores,
+            labels,
+            target=target,
+            margin=margin,
+            temperature=temperature,
+            n_classes=self.classes,
+            teacher=teacher,
+            teacher_temperature=heat,
+            teacher_weight=weight,
+        )
         return objective.loss(batch)
 
     def _keep_hardest(self, inputs: dict[str, Tensor], labels: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -162,14 +188,18 @@ class AnswerTrainer(Trainer):
         model = self.ranker.model.eval()
         with torch.no_grad():
             questions = model.encode_questions(TokenBatch(inputs["question_ids"], inputs["question_mask"]))
-            ids, mask = inputs["answer_ids"], inputs["answer_mask"]
-            order = (lengths := mask.sum(dim=1)).argsort()
-            places, parts = order.argsort(), []
+            ids = inputs["answer_ids"]
+            mask = inputs["answer_mask"]
+            lengths = mask.sum(dim=1)
+            order = lengths.argsort()
+            places = order.argsort()
+            parts = []
             # A thousand at once are gigabytes for a CPU, half of them padding.
             for rows in order.split(len(order) if ids.is_cuda else 256):
                 longest = int(lengths[rows[-1]])
                 parts.append(model.encode_answers(TokenBatch(ids[rows, :longest], mask[rows, :longest])))
-            answers, kept = States.stack(parts), [target]
+            answers = States.stack(parts)
+            kept = [target]
             is_wrong = relevance(labels, self.classes) == NEGATIVE
             for question, wrong in zip(inputs["question_rows"], is_wrong, strict=True):
                 if len(own := wrong.nonzero().squeeze(1)):
@@ -195,7 +225,9 @@ class AnswerTrainer(Trainer):
 
 
 def _arguments(states: ResumeFolder, config: TrainingConfig, recipe: Recipe, device: torch.device) -> TrainingArguments:
-    precision = config.mixed_precision if device.type == "cuda" else "off"
+    precision = "off"
+    if device.type == "cuda":
+        precision = config.mixed_precision
     if precision == "auto" and torch.cuda.is_bf16_supported(including_emulation=False):
         precision = "bf16"
     return OnOneDevice(

@@ -51,5 +51,5 @@ def read_questions(path: Path, dev: Dataset) -> list[str]:
     """
     table = read_columns(path, "question")
     texts = list(dict.fromkeys(row.need("question") for row in table.rows))
-    held_out = near_any(set(texts), {question.text for question in dev.questions})
+    held_out = near_any(set(texts), set(dev.question_texts))
     return [text for text in texts if text not in held_out]

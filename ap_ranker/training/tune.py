@@ -41,14 +41,17 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
-LOG, BEST, CHECKPOINT = "trials.log", "best.yaml", "checkpoint"
+LOG = "trials.log"
+BEST = "best.yaml"
+CHECKPOINT = "checkpoint"
 """The files of a search: its trials, the best settings, their checkpoint."""
 
 MEASURE = "MRR"
 """What is maximised on the dev questions, cross-fitted as a checkpoint's card has it: a trial of many epochs is not
 preferred because one of them was lucky. Uncrossed, it also chooses a run's epoch, and prunes."""
 
-DEFINITION, ERROR = "definition", "error"
+DEFINITION = "definition"
+ERROR = "error"
 """Attributes: of a study, what is searched, to be continued only so; of a trial, why its settings made it fail."""
 
 
@@ -86,7 +89,7 @@ def tune(
     is_fixed = not {"embeddings", "embedding_size"} & space.keys()
     vectors = find_vectors(base.embeddings, base.embedding_size) if is_fixed else None  # once for all trials
     bm25 = EvaluationSet(sample_questions(dev, base.dev_questions, base.seed), language=base.language).bm25
-    values = {name: json.loads(distribution_to_json(each)) for name, each in space.items()}
+    values = {name: json.loads(distribution_to_json(distribution)) for name, distribution in space.items()}
     hashes = {"training questions": data.digest, "dev questions": dev.digest}
     definition = json.loads(json.dumps({"space": values, "setting": asdict(base), "data": hashes}))
     run = partial(train, data, dev, vectors=vectors, device=device, about=about)
@@ -109,7 +112,8 @@ def tune(
             _keep_best(study, output, base)
             last = study.get_trials()[-1]
             on_trial(last, _best(study) == last)
-        finished, best = _finished(study), _best(study)
+        finished = _finished(study)
+        best = _best(study)
         if best is None:
             raise InputError(
                 f"{output}: expected at least one of {len(finished)} trials to succeed, found none; the last one: "
@@ -175,7 +179,8 @@ def _open(output: Path, definition: Mapping[str, Mapping[str, Any]]) -> optuna.S
     text = log.read_bytes() if log.exists() else b""
     kinds = (ValueError, KeyError, AttributeError, TypeError)
     with library_errors(f"{log}: expected the log of an earlier search, found damaged lines", kinds):
-        if (whole := text[: text.rfind(b"\n") + 1]) != text:
+        whole = text[: text.rfind(b"\n") + 1]
+        if whole != text:
             write_text_atomically(log, whole.decode())  # an interruption may truncate the last line
         find = optuna.load_study if whole else partial(optuna.create_study, direction="maximize")
         study = find(
@@ -184,12 +189,13 @@ def _open(output: Path, definition: Mapping[str, Mapping[str, Any]]) -> optuna.S
             pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=3),  # slow learners lag at first
         )
         earlier = study.user_attrs.get(DEFINITION, {} if study.trials else definition)
-        if different := [
-            f"{part} {name}"
-            for part, entries in definition.items()
-            for name in sorted(entries.keys() | earlier.get(part, {}).keys())
-            if entries.get(name) != earlier.get(part, {}).get(name)
-        ]:
+        different: list[str] = []
+        for part, entries in definition.items():
+            earlier_entries = earlier.get(part, {})
+            for name in sorted(entries.keys() | earlier_entries.keys()):
+                if entries.get(name) != earlier_entries.get(name):
+                    different.append(f"{part} {name}")
+        if different:
             raise InputError(
                 f"{output}: expected to continue the search in this folder, found another {', '.join(different)}. "
                 "Name another folder with --output, or remove this one."

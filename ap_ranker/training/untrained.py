@@ -119,8 +119,8 @@ def untrained_ranker(
     if any(wordings):
         checkpoint = replace(checkpoint, wording_weight=_wording_weight(ranker, texts, wordings))
         ranker.config = checkpoint
-    known = wordings if any(wordings) else [()] * len(texts)
-    answers = [Answer(str(row), text, tuple(known[row])) for row, text in enumerate(texts)]
+    wordings_of_texts = wordings if any(wordings) else [()] * len(texts)
+    answers = [Answer(str(row), text, tuple(wordings_of_texts[row])) for row, text in enumerate(texts)]
     calibration = untrained_calibration(ranker, answers, stored=stored)
     if calibration is None:
         checkpoint = replace(checkpoint, floor=floor_of(random_scores(ranker, texts).max(axis=1)))

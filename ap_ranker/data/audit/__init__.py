@@ -36,8 +36,8 @@ def audit(
 
     data = read_data(path, {"dev": dev, "test": test}, answers, columns, max_tokens)
     faults: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
-    for kind, place, found in find_faults(data, on_progress, near_answers=near_answers):
-        faults[kind].append({"place": place, "found": found})
+    for kind, place, details in find_faults(data, on_progress, near_answers=near_answers):
+        faults[kind].append({"place": place, "found": details})
     findings = {
         kind: replace(check, count=len(faults[kind]), examples=faults[kind][:EXAMPLES])
         for kind, check in CHECKS.items()

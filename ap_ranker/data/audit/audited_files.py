@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 def firsts(items: Iterable[T], key: Callable[[T], str]) -> list[T]:
     """The first item of each key that is not empty."""
-    found: dict[str, T] = {}
+    first_of: dict[str, T] = {}
     for item in items:
-        found.setdefault(key(item), item)
-    return [item for name, item in found.items() if name]
+        first_of.setdefault(key(item), item)
+    return [item for name, item in first_of.items() if name]
 
 
 class Text(NamedTuple):
@@ -63,7 +63,8 @@ class QuestionFile:
     @cached_property
     def judgements(self) -> list[tuple[Row, int, bool]]:
         """Judged candidates, their labels, and whether these are the best; those with an unknown label are left out."""
-        classes, judgements = reader.label_classes(self.table), []
+        classes = reader.label_classes(self.table)
+        judgements = []
         for row in self.table.rows if self.layout == Layout.judged else ():
             with suppress(InputError):
                 label = reader.read_label(row, classes)
@@ -72,16 +73,20 @@ class QuestionFile:
 
     def asked(self) -> Iterable[Asked]:
         """Its questions."""
-        found: dict[str, Asked] = {}
-        judged, by_id = self.layout == Layout.judged, self.layout == Layout.by_id
-        rows = [(row, best) for row, _, best in self.judgements] if judged else [(row, True) for row in self.table.rows]
+        questions: dict[str, Asked] = {}
+        judged = self.layout == Layout.judged
+        by_id = self.layout == Layout.by_id
+        rows = [(row, True) for row in self.table.rows]
+        if judged:
+            rows = [(row, best) for row, _, best in self.judgements]
         for row, best in rows:
-            if (question := row.get("question")) and (by_id or row.get("answer")):
+            question = row.get("question")
+            if question and (by_id or row.get("answer")):
                 key = (row.get("qid") or question) if judged else row.place
-                asked = found.setdefault(key, Asked(self.split, question, row.place, self.layout))
+                asked = questions.setdefault(key, Asked(self.split, question, row.place, self.layout))
                 answers = right_ids(row) if by_id else [normalized(row.get("answer"))]
                 (asked.right if best else asked.wrong).update(answers)
-        return found.values()
+        return questions.values()
 
 
 @dataclass(frozen=True)
@@ -100,29 +105,47 @@ class Data:
     @cached_property
     def questions(self) -> list[Text]:
         """The distinct question texts of each file, stored questions included, with their first place."""
-        files = [*(file.table.rows for file in self.files), self.stored_rows]
-        distinct = [row for rows in files for row in firsts(rows, lambda row: row.get("question"))]
-        return [Text(row.get("question"), row.place, row.get("question")) for row in distinct]
+        texts: list[Text] = []
+        for rows in [*(file.table.rows for file in self.files), self.stored_rows]:
+            for row in firsts(rows, _question_of):
+                texts.append(Text(row.get("question"), row.place, row.get("question")))
+        return texts
 
     @cached_property
     def answers(self) -> list[Text]:
         """The distinct answer texts of each file, with their first place."""
-        files = [file.table.rows for file in self.files if file.layout != Layout.by_id]
-        distinct = [row for rows in files for row in firsts(rows, lambda row: row.get("answer"))]
-        stored = firsts(self.stored_rows, lambda row: row.get("answer"))
-        return [Text(row.get("answer"), row.place, row.get("answer")) for row in distinct] + [
-            Text(row.get("answer"), row.place, Entry.of(row).text(DEFAULT_MATCH)) for row in stored
-        ]
+        texts: list[Text] = []
+        for file in self.files:
+            if file.layout != Layout.by_id:
+                for row in firsts(file.table.rows, _answer_of):
+                    texts.append(Text(row.get("answer"), row.place, row.get("answer")))
+        for row in firsts(self.stored_rows, _answer_of):
+            texts.append(Text(row.get("answer"), row.place, Entry.of(row).text(DEFAULT_MATCH)))
+        return texts
 
     @cached_property
     def asked(self) -> list[Asked]:
         """The questions of all splits; stored questions belong to train, as in training."""
-        trained = any(file.split == "train" for file in self.files)
-        return [question for file in self.files for question in file.asked()] + [
-            Asked("train", row.get("question"), row.place, Layout.by_id, {row.get("aid")})
-            for row in self.stored_rows
-            if trained and row.get("question")
-        ]
+        asked: list[Asked] = []
+        for file in self.files:
+            asked += file.asked()
+        if any(file.split == "train" for file in self.files):
+            for row in self.stored_rows:
+                if row.get("question"):
+                    asked.append(
+                        Asked(
+                            "train", row.get("question"), place=row.place, layout=Layout.by_id, right={row.get("aid")}
+                        )
+                    )
+        return asked
+
+
+def _question_of(row: Row) -> str:
+    return row.get("question")
+
+
+def _answer_of(row: Row) -> str:
+    return row.get("answer")
 
 
 def read_data(
@@ -139,15 +162,21 @@ def read_data(
             layout = reader.find_layout(table)
             has_pools = path.is_dir() and file == own[split] and layout == Layout.by_id
             pools = reader.find_pools(path, split) if has_pools else None
-            pooled = read_columns(pools, "qid", "candidate_ids") if pools else None
+            pooled = None
+            if pools:
+                pooled = read_columns(pools, "qid", "candidate_ids")
             files.append(QuestionFile(split, layout, table, pooled))
     if not files:
         raise reader.missing_split(path, *reader.SPLITS)
     by_id = next((file.table.path for file in files if file.layout == Layout.by_id), None)
-    stored = read_columns(answers or reader.find_answers(by_id), "aid", "answer") if by_id else None
+    stored = None
+    if by_id:
+        stored = read_columns(answers or reader.find_answers(by_id), "aid", "answer")
     return Data(files, stored, max_tokens)
 
 
 def right_ids(row: Row) -> list[str]:
     """The ids of a question's right answers; none if it is marked as unanswerable."""
-    return [] if row.get("answerable").lower() in reader.UNANSWERABLE else row.get("answer_ids").split()
+    if row.get("answerable").lower() in reader.UNANSWERABLE:
+        return []
+    return row.get("answer_ids").split()

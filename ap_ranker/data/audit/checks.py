@@ -23,7 +23,10 @@ from ap_ranker.text.tokenizer import split_words
 
 _KINDS = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text(encoding="utf-8"))
 
-CHECKS = {kind: Finding(kind, severity, 0, **told) for severity in Severity for kind, told in _KINDS[severity].items()}
+CHECKS: dict[str, Finding] = {}
+for _severity in Severity:
+    for _kind, _explanation in _KINDS[_severity].items():
+        CHECKS[_kind] = Finding(_kind, _severity, 0, **_explanation)
 """Kind of fault -> what it means, in the order of the report, without any found."""
 
 _NOTHING = re.compile(
@@ -54,14 +57,17 @@ def quote(text: str, length: int = 80) -> str:
 def where(other: str, place: str) -> str:
     """The place `other` as seen from `place`: without the file's name if both are in the same file."""
     file, _, line = other.rpartition(", ")
-    return line if file == place.rpartition(", ")[0] else other
+    if file == place.rpartition(", ")[0]:
+        return line
+    return other
 
 
 def repeats(items: Iterable[T], key: Callable[[T], str]) -> Iterator[tuple[T, T]]:
     """Each item whose key an earlier one has: the first of those, and the item; empty keys are none."""
-    found: dict[str, T] = {}
+    first_of: dict[str, T] = {}
     for item in items:
-        if (name := key(item)) and (first := found.setdefault(name, item)) is not item:
+        name = key(item)
+        if name and (first := first_of.setdefault(name, item)) is not item:
             yield first, item
 
 
@@ -97,9 +103,13 @@ def _texts(data: Data) -> Iterator[Fault]:
 
 def _rows(data: Data) -> Iterator[Fault]:
     """Rows with an empty text, or with an answer that repeats the question."""
-    rows = [(row, file.layout) for file in data.files for row in file.table.rows]
-    for row, layout in [*rows, *((row, None) for row in data.stored_rows)]:
-        question, answer = row.get("question"), row.get("answer")
+    rows: list[tuple[Row, Layout | None]] = []
+    for file in data.files:
+        rows += [(row, file.layout) for row in file.table.rows]
+    rows += [(row, None) for row in data.stored_rows]
+    for row, layout in rows:
+        question = row.get("question")
+        answer = row.get("answer")
         if not question and layout:
             yield "empty-text", row.place, "no question"
         if not answer and layout != Layout.by_id:
@@ -118,9 +128,12 @@ def _ids(data: Data) -> Iterator[Fault]:
     for table, column, judged in tables:
         yield from _repeated_ids(table, column, judged=judged) if table else ()
     for file in data.files:
-        rows = [row for row in file.table.rows if row.get("question")] if file.layout != Layout.by_id else []
+        rows = []
+        if file.layout != Layout.by_id:
+            rows = [row for row in file.table.rows if row.get("question")]
         for first, row in repeats(rows, lambda row: row.get("qid")):
-            other, text = first.get("question"), row.get("question")
+            other = first.get("question")
+            text = row.get("question")
             if normalized(other) != normalized(text):
                 yield "id-with-two-questions", row.place, f"qid {row.get('qid')!r}: {quote(other)}, here {quote(text)}"
 
@@ -131,37 +144,41 @@ def _repeated_ids(table: Table, name: str, *, judged: bool) -> Iterator[Fault]:
     def question(row: Row) -> str:
         return normalized(row.get("question"))
 
-    column = next((each for each in table.columns if each.strip().casefold() == name), "")
+    column = next((header for header in table.columns if header.strip().casefold() == name), "")
     shared = judged and all(first.get(column) == row.get(column) for first, row in repeats(table.rows, question))
     for first, row in repeats(table.rows, lambda row: row.get(column)):
         if not shared or question(first) != question(row):
-            found = f"{column.strip()} {row.get(column)!r}, first at {where(first.place, row.place)}"
-            yield "repeated-id", row.place, found
+            details = f"{column.strip()} {row.get(column)!r}, first at {where(first.place, row.place)}"
+            yield "repeated-id", row.place, details
 
 
 def _answers_by_id(data: Data) -> Iterator[Fault]:
     """Missing and unknown ids, pools without a right answer, and answers that are superfluous."""
-    known = {row.get("aid") for row in data.stored_rows}
+    answer_ids = {row.get("aid") for row in data.stored_rows}
     for file in data.files:
         if file.layout != Layout.by_id:
             continue
-        pools = {row.get("qid"): row.get("candidate_ids").split() for row in file.pools.rows} if file.pools else {}
+        pools = {}
+        if file.pools:
+            pools = {row.get("qid"): row.get("candidate_ids").split() for row in file.pools.rows}
         for row in file.table.rows:
-            qid, right = row.get("qid"), list(dict.fromkeys(right_ids(row)))
-            yield from (("unknown-id", row.place, f"answer_ids: {name!r}") for name in right if name not in known)
+            qid = row.get("qid")
+            right = list(dict.fromkeys(right_ids(row)))
+            yield from (("unknown-id", row.place, f"answer_ids: {name!r}") for name in right if name not in answer_ids)
             if not row.get("answer_ids") and row.get("answerable").lower() not in UNANSWERABLE:
                 yield "missing-answer-ids", row.place, quote(row.get("question"))
             if file.pools and qid not in pools:
                 yield "missing-pool", row.place, f"qid {qid!r} is not in {file.pools.path}"
-            if outside := [name for name in right if name in known and name not in pools.get(qid, known)]:
+            outside = [name for name in right if name in answer_ids and name not in pools.get(qid, answer_ids)]
+            if outside:
                 yield "right-answer-outside-pool", row.place, f"{outside[0]!r} is not in the pool of {qid!r}"
         for row in file.pools.rows if file.pools else ():
-            unknown = sorted(set(row.get("candidate_ids").split()) - known)
+            unknown = sorted(set(row.get("candidate_ids").split()) - answer_ids)
             yield from (("unknown-id", row.place, f"candidate_ids: {name!r}") for name in unknown)
     for first, row in repeats(data.stored_rows, lambda row: normalized(row.get("answer"))):
         if first.get("aid") != row.get("aid"):
             yield "repeated-answer", row.place, f"as {first.get('aid')}, {where(first.place, row.place)}"
-    named = {name for asked in data.asked for name in asked.right}
+    named = set(chain.from_iterable(asked.right for asked in data.asked))
     for row in data.stored_rows:
         if row.get("aid") not in named and row.get("answer"):
             yield "answer-never-right", row.place, f"{row.get('aid')}: {quote(row.get('answer'))}"
@@ -170,19 +187,20 @@ def _answers_by_id(data: Data) -> Iterator[Fault]:
 def _labels(data: Data) -> Iterator[Fault]:
     """Unknown and contradictory labels, and questions of no use for training."""
     for file in data.files:
-        known = {row.place for row, _, _ in file.judgements}
+        judged_places = {row.place for row, _, _ in file.judgements}
         for row in file.table.rows if file.layout == Layout.judged else ():
-            if row.place not in known:
+            if row.place not in judged_places:
                 yield "bad-label", row.place, quote(row.get("label"))
         keyed = [
             (f"{normalized(row.get('question'))}\n{normalized(row.get('answer'))}", row, label)
             for row, label, _ in file.judgements
             if row.get("question") and row.get("answer")
         ]
-        differing = [pair for pair in repeats(keyed, lambda one: one[0]) if pair[0][2] != pair[1][2]]
+        repeated = repeats(keyed, lambda judgement: judgement[0])
+        differing = [(before, after) for before, after in repeated if before[2] != after[2]]
         for (_, first, _), (_, row, _) in firsts(differing, lambda pair: pair[0][0]):
-            found = f"otherwise at {where(first.place, row.place)}: {quote(row.get('answer'))}"
-            yield "judged-both-ways", row.place, found
+            details = f"otherwise at {where(first.place, row.place)}: {quote(row.get('answer'))}"
+            yield "judged-both-ways", row.place, details
     for asked in data.asked:
         if asked.layout == Layout.judged and not asked.right:
             yield "no-right-answer", asked.place, quote(asked.text)
@@ -201,8 +219,9 @@ def _copies(data: Data) -> Iterator[Fault]:
         rows = [row for row in file.table.rows if row.get("question") and row.get("answer")]
         for first, row in repeats(rows, row_key) if file.layout != Layout.by_id else ():
             yield "repeated-row", row.place, f"as {where(first.place, row.place)}: {quote(row.get('question'))}"
-    pairs = [one for one in data.asked if one.layout == Layout.pairs]
-    copies = {id(copy) for _, copy in repeats(pairs, lambda one: f"{one.split} {one.text}\0{one.right}")}
+    pairs = [asked for asked in data.asked if asked.layout == Layout.pairs]
+    repeated_pairs = repeats(pairs, lambda asked: f"{asked.split} {asked.text}\0{asked.right}")
+    copies = {id(copy) for _, copy in repeated_pairs}
     for before, asked in repeats(data.asked, lambda asked: f"{asked.split} {normalized(asked.text)}"):
         differ = before.right != asked.right
         if differ or id(asked) not in copies:
@@ -227,7 +246,7 @@ def _near_answers(data: Data) -> Iterator[Fault]:
             near[texts[i]].add(texts[j])
         for judged in candidates.values():
             for text, (first, label) in judged.items():
-                for row, other in (judged[each] for each in sorted(near[text] & judged.keys())):
+                for row, other in (judged[near_text] for near_text in sorted(near[text] & judged.keys())):
                     kind = "near-answer" if label == other else "near-answer-judged-differently"
                     yield kind, row.place, f"{quote(row.get('answer'))}, as {where(first.place, row.place)}"
 
@@ -238,7 +257,8 @@ def _near_questions(data: Data) -> Iterator[Fault]:
         of_split = [asked for asked in data.asked if asked.split == split]
         distinct = firsts(of_split, lambda asked: normalized(asked.text))
         for place, earlier in near_earlier([asked.text for asked in distinct]).items():
-            first, later = distinct[earlier], distinct[place]
+            first = distinct[earlier]
+            later = distinct[place]
             disjoint = first.right and later.right and not first.right & later.right
             kind = "near-question-other-answer" if disjoint else "near-question"
             yield kind, later.place, f"{quote(later.text)}, {where(first.place, later.place)}: {quote(first.text)}"
@@ -248,17 +268,20 @@ def _leaks(data: Data) -> Iterator[Fault]:
     """Questions that are also, exactly or nearly, in an earlier split."""
     order = list(SPLITS)
     by_text: defaultdict[str, dict[str, Asked]] = defaultdict(dict)
-    for asked in sorted(data.asked, key=lambda one: order.index(one.split)):
+    for asked in sorted(data.asked, key=lambda asked: order.index(asked.split)):
         by_text[normalized(asked.text)].setdefault(asked.split, asked)
     earliest = []  # in the order of the splits
-    for first, *others in (list(by_split.values()) for by_split in by_text.values()):
+    for by_split in by_text.values():
+        first, *others = by_split.values()
         earliest.append(first)
         for asked in others:
             yield "leaked-question", asked.place, f"{quote(asked.text)}, {first.split}: {first.place}"
-    several = len({one.split for one in earliest}) > 1
-    near = near_earlier([asked.text for asked in earliest]) if several else {}
+    near = {}
+    if len({asked.split for asked in earliest}) > 1:
+        near = near_earlier([asked.text for asked in earliest])
     for place, earlier in near.items():
-        source, later = earliest[earlier], earliest[place]
+        source = earliest[earlier]
+        later = earliest[place]
         if source.split != later.split:  # the first near one is of the earliest split
-            found = f"{quote(later.text)}, {source.split}: {quote(source.text)} ({source.place})"
-            yield "near-leaked-question", later.place, found
+            details = f"{quote(later.text)}, {source.split}: {quote(source.text)} ({source.place})"
+            yield "near-leaked-question", later.place, details

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from ap_ranker.data.audit.checks import row_key
@@ -35,7 +36,7 @@ def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tup
             "may break another: repair by hand what `ap-ranker check` lists without --fix."
         )
     # Later JSON records may have additional fields.
-    names = list(dict.fromkeys(name for row in table.rows for name in row.fields))
+    names = list(dict.fromkeys(chain.from_iterable(row.fields for row in table.rows)))
     kept: list[dict[str, str]] = []
     changes: list[dict[str, object]] = []
     seen: set[str] = set()

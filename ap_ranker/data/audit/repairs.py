@@ -29,7 +29,12 @@ _INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
 
 
 def _decoded(match: re.Match[str]) -> str:
-    content = b"".join(bytes([ord(each)]) if ord(each) < 0x100 else each.encode("cp1252") for each in match[0])
+    content = bytearray()
+    for character in match[0]:
+        if ord(character) < 0x100:
+            content.append(ord(character))
+        else:
+            content += character.encode("cp1252")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
@@ -38,13 +43,19 @@ def _decoded(match: re.Match[str]) -> str:
 
 def _strip_html(text: str) -> str:
     """Unescape entities, and replace HTML tags by nothing or a space; other words in angle brackets stay."""
-    text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text) if "&" in text else text
+    if "&" in text:
+        text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
     if "<" not in text:
         return text
     end = text.rfind("-->") + 3 if "-->" in text else 0  # no comment ends behind it, where none need be looked for
-    parts = ((_TAG_OR_COMMENT, text[:end]), (_TAG, text[end:]))
-    stripped = "".join(tags.sub(lambda tag: "" if tag["inline"] else " ", part) for tags, part in parts)
-    return text if stripped == text else re.sub(" {2,}", " ", stripped).strip()
+    stripped = _TAG_OR_COMMENT.sub(_in_place_of, text[:end]) + _TAG.sub(_in_place_of, text[end:])
+    if stripped == text:
+        return text
+    return re.sub(" {2,}", " ", stripped).strip()
+
+
+def _in_place_of(tag: re.Match[str]) -> str:
+    return "" if tag["inline"] else " "
 
 
 REPAIRS: dict[str, Callable[[str], str]] = {

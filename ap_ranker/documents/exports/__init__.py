@@ -40,14 +40,22 @@ def is_export(path: Path) -> bool:
 def convert_export(content: bytes, path: Path) -> Converted:
     """Convert an export: an article's title asks for its text, except below a heading that asks itself."""
     records = list(_records(json.loads(decode(content, path))))
-    if (system := _system(records)) is None:
+    system = _system(records)
+    if system is None:
         raise InputError(f"{path}: expected articles of a help centre, found none.")
-    names = {str(each["id"]): each for each, _ in records if "id" in each and isinstance(each.get("name"), str)}
-    left_out, parts, addresses, seen = Counter[str](), list[str](), dict[str, str](), set[tuple[str, str]]()
-    for record, around in filter(lambda each: _is_article(each[0], system, "body"), records):
-        texts = [_value(record, system[name]) for name in ("title", "body")]
-        title, body = (each if isinstance(each, str) else "" for each in texts)
-        title = " ".join(title.split())
+    names: dict[str, Any] = {}
+    for record, _ in records:
+        if "id" in record and isinstance(record.get("name"), str):
+            names[str(record["id"])] = record
+    left_out = Counter[str]()
+    parts = list[str]()
+    addresses = dict[str, str]()
+    seen = set[tuple[str, str]]()
+    for record, around in records:
+        if not _is_article(record, system, "body"):
+            continue
+        title = " ".join(_text(record, system["title"]).split())
+        body = _text(record, system["body"])
         is_hidden = any(str(record.get(name)).casefold() in values for name, values in system["hidden"].items())
         is_empty = not (title and _has_text(body))
         if (title, body) in seen or (is_hidden and is_empty):  # Intercom has the first language twice, others as drafts
@@ -66,7 +74,9 @@ def convert_export(content: bytes, path: Path) -> Converted:
             addresses[letters(title)] = str(_value(record, system["url"]) or "")
     faults = [("", f"{count:,} articles {why}.") for why, count in left_out.items()]
     page = read_page("".join(parts))
-    advice = f", but {' '.join(why for _, why in faults)}".removesuffix(".") if faults else ""
+    advice = ""
+    if faults:
+        advice = f", but {' '.join(why for _, why in faults)}".removesuffix(".")
     return replace(page, articles=addresses, faults=[*page.faults, *faults], advice=advice)
 
 
@@ -83,13 +93,14 @@ def _system(records: Iterator[Record] | list[Record]) -> dict[str, Any] | None:
     """The system that a record is of; articles that have no marks of any are known by their HTML."""
     files = sorted(Path(__file__).parent.glob("*.toml"))
     systems = [tomllib.loads(file.read_text(encoding="utf-8")) for file in files]
-    known = list(records)
+    parsed = list(records)
     marked = [system for system in systems if "marks" in system]
     of_any = [system for system in systems if "marks" not in system]
     for some in (marked, of_any):
-        pairs = ((each, system) for each, _ in known for system in some)
-        if found := next((system for each, system in pairs if _is_article(each, system, "title", "body")), None):
-            return found
+        for record, _ in parsed:
+            for system in some:
+                if _is_article(record, system, "title", "body"):
+                    return system
     return None
 
 
@@ -99,7 +110,8 @@ def _is_article(record: Mapping[str, Any], system: Mapping[str, Any], *named: st
         return False
     if "marks" in system:
         return any(all(_has(record, mark) for mark in marks) for marks in system["marks"])
-    title, body = (_value(record, system[name]) for name in ("title", "body"))
+    title = _value(record, system["title"])
+    body = _value(record, system["body"])
     return isinstance(title, str) and isinstance(body, str) and _PARAGRAPH.search(body) is not None
 
 
@@ -118,7 +130,15 @@ def _value(record: Mapping[str, Any], name: str) -> Any:
     value = record.get(outer)
     if not inner:
         return value
-    return _value(value, inner) if isinstance(value, dict) else None
+    if isinstance(value, dict):
+        return _value(value, inner)
+    return None
+
+
+def _text(record: Mapping[str, Any], name: str) -> str:
+    """A field's text, or none."""
+    value = _value(record, name)
+    return value if isinstance(value, str) else ""
 
 
 def _html_of_markdown(text: str) -> str:
@@ -131,23 +151,23 @@ def _records(value: Any) -> Iterator[Record]:
     """All objects in a value, in order."""
     rest: list[tuple[Any, tuple[str, ...]]] = [([value], ())]
     while rest:
-        each, around = rest.pop()
-        if isinstance(each, dict):
-            yield each, around
-            name = each.get("name")
+        container, around = rest.pop()
+        if isinstance(container, dict):
+            yield container, around
+            name = container.get("name")
             around = (*around, name)[-MOST_NAMES:] if isinstance(name, str) and name else around
-            each = list(each.values())
-        rest += [(inner, around) for inner in reversed(each) if isinstance(inner, (dict, list))]
+            container = list(container.values())
+        rest += [(inner, around) for inner in reversed(container) if isinstance(inner, (dict, list))]
 
 
 def _categories(record: Mapping[str, Any], system: Mapping[str, Any], names: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of what an article belongs to, and of what these belong to, the widest first."""
-    found: list[str] = []
+    categories: list[str] = []
     rest = [record]
-    for each in rest:
-        for value in map(each.get, system["parents"]):
+    for node in rest:
+        for value in map(node.get, system["parents"]):
             parent = names.get(str(value[0] if isinstance(value, list) and value else value))
-            if parent is not None and parent["name"] not in found and len(found) < MOST_NAMES:
-                found.append(parent["name"])
+            if parent is not None and parent["name"] not in categories and len(categories) < MOST_NAMES:
+                categories.append(parent["name"])
                 rest.append(parent)
-    return tuple(reversed(found))
+    return tuple(reversed(categories))

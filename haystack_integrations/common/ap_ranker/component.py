@@ -87,8 +87,11 @@ class CopiedByParameters:
 
     def _get_telemetry_data(self) -> dict[str, Any]:
         """Data that is sent to Posthog for usage analytics: models without their folders, types of other parts."""
-        told = {name: part for name in TOLD if name in self.parameters and (part := getattr(self, name)) is not None}
-        return {name: Path(part).name if name == "model" else type(part).__name__ for name, part in told.items()}
+        parts = {name: part for name in TOLD if name in self.parameters and (part := getattr(self, name)) is not None}
+        told_parts = {name: type(part).__name__ for name, part in parts.items()}
+        if "model" in parts:
+            told_parts["model"] = Path(parts["model"]).name
+        return told_parts
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         twin = memo[id(self)] = type(self)(**deepcopy(self._values(), memo))
@@ -112,7 +115,8 @@ class Composed(CopiedByParameters):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if run := vars(cls).get("run"):
+        run = vars(cls).get("run")
+        if run:
             cls.run_async = in_thread(run)
 
     def warm_up(self) -> None:
@@ -135,18 +139,20 @@ class Composed(CopiedByParameters):
 
 def file_list(paths: str | Path | Sequence[str | Path] | None) -> list[str]:
     """The paths of no file, one or several, as a component's parameter names them."""
-    return [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths or [])]
+    if isinstance(paths, str | Path):
+        return [str(paths)]
+    return [str(path) for path in paths or []]
 
 
 def read_cache(cache: Mapping[str, Any] | None) -> dict[str, Any]:
     """The settings of a cache, complete; InputError if one is unknown or out of range."""
     for name in cache or ():
         check_known("settings of the cache", name, CACHE)
-    known = {**CACHE, **(cache or {})}
-    check_number("megabytes of the cache", known["megabytes"], 0)
-    if known["dtype"] is not None:
-        check_known("dtype of the cache", known["dtype"], StateDtype)
-    return {**known, "encodings": None if known["encodings"] is None else str(known["encodings"])}
+    settings = {**CACHE, **(cache or {})}
+    check_number("megabytes of the cache", settings["megabytes"], 0)
+    if settings["dtype"] is not None:
+        check_known("dtype of the cache", settings["dtype"], StateDtype)
+    return {**settings, "encodings": None if settings["encodings"] is None else str(settings["encodings"])}
 
 
 SENTENCE_TRANSFORMERS = (
@@ -208,8 +214,12 @@ class DocumentTexts:
 
     def texts(self, documents: Sequence[Document]) -> list[str]:
         """The texts of documents; missing content counts as empty."""
-        prefix, suffix = self.prefix, self.suffix
-        contents = map(self._joined, documents) if self.meta_fields else (one.content or "" for one in documents)
+        prefix = self.prefix
+        suffix = self.suffix
+        if self.meta_fields:
+            contents = [self._joined(document) for document in documents]
+        else:
+            contents = [document.content or "" for document in documents]
         return [prefix + content + suffix for content in contents]
 
     def _joined(self, document: Document) -> str:

@@ -61,7 +61,9 @@ def check_query(query: object) -> None:
 
 def check_documents(documents: Any) -> None:
     """Raise InputError unless they are a list of Haystack's documents."""
-    wrong = [one for one in documents if not isinstance(one, Document)] if isinstance(documents, list) else [documents]
+    wrong: list[Any] = [documents]
+    if isinstance(documents, list):
+        wrong = [document for document in documents if not isinstance(document, Document)]
     if wrong:
         raise InputError(f"Expected documents as a list of Documents, found {one_line(repr(wrong[0]), 80)}.")
     check_meta(documents)
@@ -69,14 +71,16 @@ def check_documents(documents: Any) -> None:
 
 def check_meta(documents: Iterable[Document]) -> None:
     """Raise InputError if the meta of a document is no dictionary, which Haystack does not check."""
-    if wrong := [one for one in documents if not isinstance(one.meta, dict)]:
+    wrong = [document for document in documents if not isinstance(document.meta, dict)]
+    if wrong:
         found = one_line(repr(wrong[0].meta), 80)
         raise InputError(f"Document {wrong[0].id!r}: expected meta as a dictionary, found {found}.")
 
 
 def query_key(query: str) -> str:
     """The hash of a query, whatever its white space."""
-    return blake2b(" ".join(query.split()).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    text = " ".join(query.split())
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def query_data(document: Document, key: str | None) -> Mapping[str, Any]:
@@ -87,8 +91,10 @@ def query_data(document: Document, key: str | None) -> Mapping[str, Any]:
     :param key: The `query_key` of the query, or `None` if that is not known.
     :returns: The data; empty if they are those of another query. Data that name no query are those of any.
     """
-    found = document.meta.get(QUERY_DATA)
-    return found if isinstance(found, dict) and found.get(_QUERY) in (None, key) else {}
+    data = document.meta.get(QUERY_DATA)
+    if isinstance(data, dict) and data.get(_QUERY) in (None, key):
+        return data
+    return {}
 
 
 def decision_of(documents: Sequence[Document], key: str) -> Decision | None:
@@ -168,8 +174,11 @@ class Found:
 
     def copy(self, place: int, score: float | None, more: Mapping[str, Any]) -> Document:
         """A copy of a document with a score, with all that is known of it, and more, as query data in its meta."""
-        document, data = self.documents[place], {name: values[place] for name, values in self.columns.items()}
-        embedding = document.embedding if self.has_embeddings else None
+        document = self.documents[place]
+        data = {name: values[place] for name, values in self.columns.items()}
+        embedding = None
+        if self.has_embeddings:
+            embedding = document.embedding
         meta = own_meta(document) | {QUERY_DATA: {_QUERY: self.key, **self.meta, **data, **more}}
         return changed(document, meta, score, embedding)
 
@@ -195,16 +204,18 @@ def changed(
 
     `dataclasses.replace`, which checks all fields again, takes six times as long.
     """
-    one = object.__new__(type(document))
-    values = one.__dict__
+    copy = object.__new__(type(document))
+    values = copy.__dict__
     values.update(document.__dict__)
-    values["meta"], values["score"], values["embedding"] = meta, score, embedding
-    return one
+    values["meta"] = meta
+    values["score"] = score
+    values["embedding"] = embedding
+    return copy
 
 
 def is_told(documents: Sequence[Document], key: str | None, name: str) -> bool:
     """Whether query data of any of the documents say so."""
-    return any(query_data(one, key).get(name) for one in documents)
+    return any(query_data(document, key).get(name) for document in documents)
 
 
 class Parts(Sequence[tuple[str, str]]):
@@ -232,7 +243,8 @@ class CandidateReader:
     """
 
     def __init__(self, texts: DocumentTexts, as_question: Callable[[str], str]) -> None:
-        self._texts, self._as_question = texts, as_question
+        self._texts = texts
+        self._as_question = as_question
         self._files = WordingFiles()
         self._known: tuple[tuple[object, ...], dict[int, Any]] = ((), {})
         self.warn_once = WarnOnce()
@@ -245,30 +257,40 @@ class CandidateReader:
         self, documents: Sequence[Document], copies: Sequence[Document], key: str | None, paths: Sequence[str] | None
     ) -> Candidates:
         """The candidates for the query of a key; all copies of a document are asked what a retriever has told."""
-        stored = {one.id for one in copies if MARK in one.meta or query_data(one, key).get(STORED_QUESTION)}
+        stored = {
+            candidate.id
+            for candidate in copies
+            if MARK in candidate.meta or query_data(candidate, key).get(STORED_QUESTION)
+        }
         wordings: list[tuple[str, ...]] = [()] * len(documents)
         if stored or paths is not None:
             files = self.wordings(paths)
             for place, document in enumerate(documents):
-                known = own_wordings(document) if paths is not None or document.id in stored else []
+                own = []
+                if paths is not None or document.id in stored:
+                    own = own_wordings(document)
                 if files is not NO_WORDINGS:
-                    known += files.of(*names_in_files(document))
-                wordings[place] = tuple(map(self._as_question, known))
+                    own += files.of(*names_in_files(document))
+                wordings[place] = tuple(map(self._as_question, own))
         return self._texts.texts(documents), Parts(documents), wordings
 
-    def read_once(self, found: Found, places: Sequence[int], paths: Sequence[str] | None) -> Candidates:
+    def read_once(self, fetched: Found, places: Sequence[int], paths: Sequence[str] | None) -> Candidates:
         """As `read`; a document is read again once a document of the store, or a file of wordings, has changed."""
-        is_told = paths is not None or STORED_QUESTION in found.meta
-        sources, (known, candidates) = (found.revision, self.wordings(paths), is_told), self._known
-        if not known or any(map(is_not, known, sources)) or len(candidates) > MOST_ANSWERS:
+        is_told = paths is not None or STORED_QUESTION in fetched.meta
+        sources = (fetched.revision, self.wordings(paths), is_told)
+        (latest, candidates) = self._known
+        if not latest or any(map(is_not, latest, sources)) or len(candidates) > MOST_ANSWERS:
             candidates = {}
             self._known = sources, candidates
-        new = {row: one for row, one in zip(found.rows, found.documents, strict=True) if row not in candidates}
+        new = {}
+        for row, document in zip(fetched.rows, fetched.documents, strict=True):
+            if row not in candidates:
+                new[row] = document
         if new:
             documents = [*new.values()]
             columns = self.read(documents, documents, None, (paths or []) if is_told else None)
             candidates |= zip(new, zip(*columns, strict=True), strict=True)
-        rows = [candidates[found.rows[place]] for place in places]
+        rows = [candidates[fetched.rows[place]] for place in places]
         return cast(Candidates, tuple(zip(*rows, strict=True)) or ((), (), ()))
 
     def bm25_of(
@@ -283,7 +305,8 @@ class CandidateReader:
         languages: dict[str | None, None] = {}
         for copy in copies:
             data = query_data(copy, key)
-            if (score := data.get(BM25_SCORE)) is None:
+            score = data.get(BM25_SCORE)
+            if score is None:
                 continue
             if not (isinstance(score, int | float) and math.isfinite(score)):
                 place = f"meta[{QUERY_DATA!r}][{BM25_SCORE!r}]"
@@ -301,7 +324,7 @@ class CandidateReader:
     ) -> list[float] | None:
         """The scores of BM25, by the stemmers of these languages; `None`, and one warning, if any is missing."""
         expected = ranker.bm25_language
-        for language in (one for one in languages if one != expected):
+        for language in (spoken for spoken in languages if spoken != expected):
             self.warn_once(
                 "fuse_scores is on, but BM25's scores are those of language: {language}, and {checkpoint} was trained "
                 "with language: {expected}. Set the document store's language to that.",
@@ -309,7 +332,8 @@ class CandidateReader:
                 checkpoint=ranker.source,
                 expected=expected or "null",
             )
-        if missing := scores.count(None):
+        missing = scores.count(None)
+        if missing:
             self.warn_once(
                 "fuse_scores is on, but {missing} of {count} documents have no {field} of this query: BM25's score is "
                 "not added, and probabilities and thresholds are those of the model alone. Retrieve with "
@@ -322,11 +346,18 @@ class CandidateReader:
         return cast(list[float], scores)
 
 
+def _falling_score(document: Document) -> float:
+    """For sorting, the highest first; documents without a score, or with NaN, are the last ones."""
+    if document.score is None:
+        return math.inf
+    return min(math.inf, -document.score)
+
+
 def different(documents: Sequence[Document]) -> list[Document]:
     """The documents by id: of several with the same one, that with the highest score, the first of equal ones."""
     best = {document.id: document for document in documents}
     if len(best) < len(documents):
         # Those without a score come last; so do those with NaN, which is not below infinity.
-        falling = sorted(documents, key=lambda one: min(math.inf, math.inf if one.score is None else -one.score))
+        falling = sorted(documents, key=_falling_score)
         best |= {document.id: document for document in reversed(falling)}
     return list(best.values())

@@ -66,7 +66,8 @@ class SharedDocuments:
     _naming = threading.Lock()
 
     def __init__(self, documents: Documents, index: str | None = None) -> None:
-        self.documents, self.index = documents, index
+        self.documents = documents
+        self.index = index
         self.lock = threading.RLock()
         self.computed: dict[Callable[[Documents], Any], tuple[str, Any]] = {}  # from the documents of a revision
         self.source: str | None = None  # the file of which the documents were read, and what became their content
@@ -85,7 +86,8 @@ class SharedDocuments:
 
 def _copied(documents: Documents, source: str | None) -> SharedDocuments:
     shared = SharedDocuments.named(None)
-    shared.documents, shared.source = documents, source
+    shared.documents = documents
+    shared.source = source
     return shared
 
 
@@ -173,7 +175,8 @@ class BM25SDocumentStore(StoredDocuments):
         return type(self), settings, self._shared if self.path is None else None
 
     def __setstate__(self, shared: SharedDocuments) -> None:
-        self._shared, self.index = shared, shared.index
+        self._shared = shared
+        self.index = shared.index
 
     def to_dict(self) -> dict[str, Any]:
         """The store as basic types, without its documents."""
@@ -197,7 +200,8 @@ class BM25SDocumentStore(StoredDocuments):
         """Have documents in memory from now on, at first none; the folder stays as it is."""
         self.close()
         self._shared = SharedDocuments.named(None)
-        self.path, self.index = None, self._shared.index
+        self.path = None
+        self.index = self._shared.index
 
     def close(self) -> None:
         """Close the folder's files; the next use opens them again. Documents in memory stay."""
@@ -211,10 +215,10 @@ class BM25SDocumentStore(StoredDocuments):
         """The query, and with the synonyms of its words."""
         if self.synonyms is None:
             return [SearchedForm(query)]
-        known = self._synonyms
-        if known is None or (known.path, known.now().language) != (Path(self.synonyms), self.language):
-            known = self._synonyms = Watched(self.synonyms, partial(read_synonyms, language=self.language))
-        return known.now().searched(query)
+        watched = self._synonyms
+        if watched is None or (watched.path, watched.now().language) != (Path(self.synonyms), self.language):
+            watched = self._synonyms = Watched(self.synonyms, partial(read_synonyms, language=self.language))
+        return watched.now().searched(query)
 
     def bm25_retrieval(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int = 10, scale_score: bool = False
@@ -239,7 +243,8 @@ class BM25SDocumentStore(StoredDocuments):
             leg = self._by_meaning(query_embedding)
             if not len(leg.rows) and len(documents):
                 logger.warning("Expected documents with embeddings, found none. Embed them: APDocumentEmbedder.")
-            scale, embedding = (lambda cosine: (1 + cosine) / 2) if scale_score else float, bool(return_embedding)
+            scale = (lambda cosine: (1 + cosine) / 2) if scale_score else float
+            embedding = bool(return_embedding)
             return self._find([leg], filters, top_k, scale=scale, embedding=embedding).copies()
 
     def find_documents(
@@ -263,15 +268,21 @@ class BM25SDocumentStore(StoredDocuments):
         `stored_questions`: `meta["question"]` and `meta["wordings"]` are known to ask for their documents.
         """
         with self._transaction():
-            meaning = [] if embedding is None else [self._by_meaning(embedding)]
+            meaning = []
+            if embedding is not None:
+                meaning = [self._by_meaning(embedding)]
             legs = [*meaning, self._by_words(query)]
             scale = (lambda score: float(expit(score / _SCALE))) if scale_score else float
-            told, key = stored_questions, query_key(query)
+            told = stored_questions
+            key = query_key(query)
             return self._find(legs, filters, top_k, rank_all, key, wordings=wordings, scale=scale, told=told)
 
     def _find(self, legs: Sequence[Leg], *limits: Any, told: bool = False, **options: Any) -> Found:
-        meta = {STORED_QUESTION: True} if told or self.documents is not None else {}
-        if (wordings := options.get("wordings")) is not None and len(wordings.rows):
+        meta = {}
+        if told or self.documents is not None:
+            meta = {STORED_QUESTION: True}
+        wordings = options.get("wordings")
+        if wordings is not None and len(wordings.rows):
             meta[WORDINGS_COUNT] = True
         return find(self._shared.documents, meta, legs, *limits, **options)
 
@@ -280,7 +291,14 @@ class BM25SDocumentStore(StoredDocuments):
             raise InputError(f"Query should be a non-empty string, but got {query!r}.")
         index = self._latest(self._words)
         scores = index.scorer.best_scores(self._forms(query))
-        return Leg(index.rows, scores, BM25_RANK, BM25_SCORE, 0.0, {BM25_LANGUAGE: index.scorer.language})
+        return Leg(
+            index.rows,
+            scores,
+            rank_field=BM25_RANK,
+            score_field=BM25_SCORE,
+            nothing=0.0,
+            meta={BM25_LANGUAGE: index.scorer.language},
+        )
 
     def _by_meaning(self, embedding: Sequence[float]) -> Leg:
         try:
@@ -326,7 +344,8 @@ class BM25SDocumentStore(StoredDocuments):
                     raise InputError(
                         f"{self.path}: expected a store in memory, found a folder, which `ap-ranker index` fills."
                     )
-                revision, after = before.revision(), before.copy()
+                revision = before.revision()
+                after = before.copy()
                 functions = list(self._shared.computed)
             for document_id in removed:
                 after.remove(document_id)
@@ -336,14 +355,17 @@ class BM25SDocumentStore(StoredDocuments):
             computed = {compute: (after.revision(), compute(after)) for compute in functions}
             with self._shared.lock:
                 if self._shared.documents is before and before.revision() == revision:  # nobody has written meanwhile
-                    self._shared.documents, self._shared.computed = after, computed
+                    self._shared.documents = after
+                    self._shared.computed = computed
                     return
 
     @contextmanager
     def _transaction(self, *, write: bool = False) -> Iterator[Documents]:
         shared = self._shared
         with shared.lock:
-            source = None if self.documents is None else f"{self.documents} (match: {self.match})"
+            source = None
+            if self.documents is not None:
+                source = f"{self.documents} (match: {self.match})"
             if source is not None and shared.source is None:
                 read = [to_document(entry, Match(self.match)) for entry in read_entries(Path(str(self.documents)))]
                 for document in {document.id: document for document in read}.values():
@@ -357,7 +379,8 @@ class BM25SDocumentStore(StoredDocuments):
 
     def _latest(self, compute: Callable[[Documents], T]) -> T:
         """As `computed`: on first use rather than on each write."""
-        computed, revision = self._shared.computed, self._shared.documents.revision()
+        computed = self._shared.computed
+        revision = self._shared.documents.revision()
         if computed.get(compute, ("",))[0] != revision:
             computed.pop(compute, None)  # frees the old one's memory before the new one needs it
             computed[compute] = revision, compute(self._shared.documents)

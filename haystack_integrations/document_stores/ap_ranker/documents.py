@@ -92,7 +92,7 @@ class Documents:
 
     def contents(self) -> Iterator[tuple[int, str]]:
         """The rows, ascending, of the documents that have content, and this."""
-        return ((row, each.content) for row, each in self.by_row() if each.content is not None)
+        return ((row, document.content) for row, document in self.by_row() if document.content is not None)
 
     def embeddings(self, rows: Iterable[int] | None = None) -> Iterator[tuple[int, str, np.ndarray]]:
         """The rows, of these or of all, ascending, whose documents have an embedding, their ids, and this."""
@@ -105,7 +105,7 @@ class Documents:
 
     def rows_of(self, ids: Iterable[str]) -> list[int]:
         """The rows of the documents with these ids, as far as there are any."""
-        return [self._rows[each] for each in ids if each in self._rows]
+        return [self._rows[document_id] for document_id in ids if document_id in self._rows]
 
     def put(self, document: Document) -> None:
         """Write a document at the end, in place of an older one with the same id."""
@@ -132,13 +132,17 @@ class Documents:
 
     def clear(self) -> None:
         """Delete all documents."""
-        self._rows, self._documents, self._embeddings = {}, {}, {}
+        self._rows = {}
+        self._documents = {}
+        self._embeddings = {}
         self._changes += 1
 
     def not_embedded_by(self, origin: str) -> list[int]:
         """The rows of the documents without an embedding of this origin."""
         some = self._documents.items()
-        return [row for row, each in some if row not in self._embeddings or each.meta.get(EMBEDDED_BY) != origin]
+        return [
+            row for row, document in some if row not in self._embeddings or document.meta.get(EMBEDDED_BY) != origin
+        ]
 
     def close(self) -> None:
         """Close files until the next use."""
@@ -155,13 +159,15 @@ class Documents:
             return [document for document in self.read() if document_matches_filter(filters, document)]
         ids = ids_asked_for(filters)
         some = self.by_row() if ids is None else sorted(self.fetch(self.rows_of(ids)).items())
-        found = {row: document for row, document in some if document_matches_filter(filters, document)}
-        return list(self.with_embeddings(found).values())
+        matching = {row: document for row, document in some if document_matches_filter(filters, document)}
+        return list(self.with_embeddings(matching).values())
 
     def with_embeddings(self, documents: dict[int, Document]) -> dict[int, Document]:
         """The same documents by row, with their embeddings."""
-        found = {row: replace(documents[row], embedding=each.tolist()) for row, _, each in self.embeddings(documents)}
-        return documents | found
+        embedded = {}
+        for row, _, vector in self.embeddings(documents):
+            embedded[row] = replace(documents[row], embedding=vector.tolist())
+        return documents | embedded
 
     def index(self, k1: float, b: float, language: str | None) -> Index[BM25]:
         """The BM25 index of the current revision, of the documents that have content."""
@@ -178,10 +184,12 @@ class Documents:
         return self._kept("vectors", Vectors.load, lambda: _index(Vectors.of, self._embeddings_of_one_size()))
 
     def _embeddings_of_one_size(self) -> Iterator[tuple[int, np.ndarray]]:
-        first, size = "", 0
+        first = ""
+        size = 0
         for row, document_id, embedding in self.embeddings():
             if not size:
-                first, size = document_id, len(embedding)
+                first = document_id
+                size = len(embedding)
             if len(embedding) not in {0, size}:
                 raise EmbeddingSizeError(
                     f"{self.place}: expected embeddings of one size, found {size} numbers in document {first!r} and "
@@ -221,8 +229,11 @@ def ids_asked_for(filters: dict[str, Any]) -> list[str] | None:
     """
     match filters:
         case {"field": "id", "operator": "in", "value": list(ids)}:
-            known = all(isinstance(each, str) and each.isprintable() and each[4:5] != "-" for each in ids)
-            return ids if known else None
+            are_plain = all(
+                isinstance(document_id, str) and document_id.isprintable() and document_id[4:5] != "-"
+                for document_id in ids
+            )
+            return ids if are_plain else None
     return None
 
 
@@ -248,7 +259,9 @@ def with_meta_prefix(filters: dict[str, Any]) -> dict[str, Any]:
         case {"field": str(field)} if field.partition(".")[0] not in _DOCUMENT:
             return {**filters, "field": f"meta.{field}"}
         case {"conditions": list(conditions)}:
-            nested = [with_meta_prefix(each) if isinstance(each, dict) else each for each in conditions]
+            nested: list[Any] = []
+            for condition in conditions:
+                nested.append(with_meta_prefix(condition) if isinstance(condition, dict) else condition)
             return {**filters, "conditions": nested}
     return filters
 
@@ -292,20 +305,21 @@ def find(
     """
     revision = legs[-1].rows  # of an index, which is built anew after every change
     if wordings is not None:
-        known = np.isin(wordings.rows, np.concatenate([leg.rows for leg in legs]))
-        legs = [*legs, replace(wordings, rows=wordings.rows[known], scores=wordings.scores[known])]
+        is_candidate = np.isin(wordings.rows, np.concatenate([leg.rows for leg in legs]))
+        legs = [*legs, replace(wordings, rows=wordings.rows[is_candidate], scores=wordings.scores[is_candidate])]
     filters = filters and with_meta_prefix(filters)
     read = partial(_read, stored, embeddings=embedding or asks_for_embeddings(filters))
-    found: dict[int, Document] = {}
+    document_of: dict[int, Document] = {}
     best = [leg.best(None if filters else top_k) for leg in legs]
     if filters:
-        best = [_first(rows, top_k, filters, read, found) for rows in best]
+        best = [_first(rows, top_k, filters, read, document_of) for rows in best]
     rows = np.array(sorted(set().union(*best)), np.int64)
     is_whole = False
     if max(len(leg.rows) for leg in legs) <= rank_all:
         everything = np.unique(np.concatenate([leg.rows for leg in legs]))
-        if is_whole := len(everything) <= rank_all:
-            matching = _first(everything.tolist(), rank_all, filters, read, found) if filters else everything
+        is_whole = len(everything) <= rank_all
+        if is_whole:
+            matching = _first(everything.tolist(), rank_all, filters, read, document_of) if filters else everything
             rows = np.array(matching, np.int64)
     columns: dict[str, list[Any]] = {}
     numbers = rows.tolist()
@@ -319,9 +333,20 @@ def find(
     keys = [-inf if score is None else score for score in scores]
     order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
     scaled = [None if score is None else scale(score) for score in scores]
-    found |= read([row for row in numbers if row not in found])
-    documents = [found[row] for row in numbers]
-    return Found(revision, numbers, documents, order, scaled, columns, meta, key, is_whole, embedding)
+    document_of |= read([row for row in numbers if row not in document_of])
+    documents = [document_of[row] for row in numbers]
+    return Found(
+        revision,
+        numbers,
+        documents=documents,
+        order=order,
+        scores=scaled,
+        columns=columns,
+        meta=meta,
+        key=key,
+        is_whole=is_whole,
+        has_embeddings=embedding,
+    )
 
 
 def _read(stored: Documents, rows: Sequence[int], embeddings: bool) -> dict[int, Document]:
@@ -330,7 +355,9 @@ def _read(stored: Documents, rows: Sequence[int], embeddings: bool) -> dict[int,
     if len(new) < len(rows):
         missing = min(set(rows) - set(new))
         raise InputError(f"{stored.place}: damaged: there is no document of row {missing} of the index.")
-    return stored.with_embeddings(new) if embeddings else new
+    if embeddings:
+        return stored.with_embeddings(new)
+    return new
 
 
 @library_errors("Expected filters that fit the documents", (TypeError,))
@@ -339,14 +366,14 @@ def _first(
     limit: int,
     filters: dict[str, Any],
     read: Callable[[Sequence[int]], dict[int, Document]],
-    found: dict[int, Document],
+    document_of: dict[int, Document],
 ) -> list[int]:
-    """The first of the rows whose documents match; a batch at a time, these are read into `found`."""
+    """The first of the rows whose documents match; a batch at a time, these are read into `document_of`."""
     first: list[int] = []
     for start in range(0, len(rows), _BATCH):
         batch = rows[start : start + _BATCH]
-        found |= read([row for row in batch if row not in found])
-        first += [row for row in batch if document_matches_filter(filters, found[row])]
+        document_of |= read([row for row in batch if row not in document_of])
+        first += [row for row in batch if document_matches_filter(filters, document_of[row])]
         if len(first) >= limit:
             break
     return first[:limit]

@@ -26,8 +26,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-WORDS, LENGTH, KEYS, NAMES = "ap_ranker_words", "ap_ranker_length", "ap_ranker_wordings", "ap_ranker_names"
-ASKED, MADE_BY, ENTRY = "ap_ranker_asked", "ap_ranker_made_by", "ap_ranker_entry"
+WORDS = "ap_ranker_words"
+LENGTH = "ap_ranker_length"
+KEYS = "ap_ranker_wordings"
+NAMES = "ap_ranker_names"
+ASKED = "ap_ranker_asked"
+MADE_BY = "ap_ranker_made_by"
+ENTRY = "ap_ranker_entry"
 """Fields of a document in the index, none of which is in its source: its terms and their number; what questions that
 are known to ask for it are found by; what files of wordings may call it; the vectors of its known wordings; what made
 these fields; and what stays when its text changes."""
@@ -229,20 +234,25 @@ class ElasticsearchFAQStore:
             return client
 
     def _connect(self) -> Elasticsearch:
-        key, key_id = (None if one is None else one.resolve_value() for one in (self.api_key, self.api_key_id))
+        key = None
+        if self.api_key is not None:
+            key = self.api_key.resolve_value()
+        key_id = None
+        if self.api_key_id is not None:
+            key_id = self.api_key_id.resolve_value()
         if key_id and not key:
             raise InputError(
                 "Expected api_key beside api_key_id, found none. Set ELASTIC_API_KEY, or leave ELASTIC_API_KEY_ID out."
             )
         options: dict[str, Any] = {"ca_certs": self.ca_certs, "ssl_assert_fingerprint": self.ssl_assert_fingerprint}
-        given = {name: value for name, value in options.items() if value is not None}
-        given |= self.client_settings or {}
+        named = {name: value for name, value in options.items() if value is not None}
+        named |= self.client_settings or {}
         try:
             client: Elasticsearch = elasticsearch_library().Elasticsearch(
                 self.hosts,
                 api_key=(key_id, key) if key_id and key else key,
                 request_timeout=self.request_timeout,
-                **{"connections_per_node": _CONNECTIONS, "http_compress": True, **given},
+                **{"connections_per_node": _CONNECTIONS, "http_compress": True, **named},
             )
             return client
         except (ValueError, TypeError, OSError) as error:
@@ -253,18 +263,19 @@ class ElasticsearchFAQStore:
     def close(self) -> None:
         """Close the connections; the next use opens them again."""
         with self._opened.lock:
-            client, self._opened.client = self._opened.client, None
+            client = self._opened.client
+            self._opened.client = None
             self._opened.facts = {}
         if client is not None:
             client.close()
 
     def facts(self, index: str) -> IndexFacts:
         """What an index says of itself, read once. MissingIndexError if there is none."""
-        known = self._opened.facts.get(index)
-        if known is None:
-            known = self._read_facts(index)
-            self._opened.facts[index] = known
-        return known
+        facts = self._opened.facts.get(index)
+        if facts is None:
+            facts = self._read_facts(index)
+            self._opened.facts[index] = facts
+        return facts
 
     def forget(self, index: str) -> None:
         """Read what an index says of itself anew when it is needed next."""
@@ -272,15 +283,15 @@ class ElasticsearchFAQStore:
 
     def _read_facts(self, index: str) -> IndexFacts:
         with expected_reply(index):
-            found = self.client.options(ignore_status=404).indices.get_mapping(index=index)
-            is_missing = "error" in found
+            reply = self.client.options(ignore_status=404).indices.get_mapping(index=index)
+            is_missing = "error" in reply
         if is_missing:
             raise self.missing(index)
         with expected_reply(index):
-            mappings = [each["mappings"] for each in found.values()]
+            mappings = [mapping["mappings"] for mapping in reply.values()]
         if len(mappings) != 1:
             raise InputError(
-                f"Expected {index!r} as one index, found an alias of {len(mappings)}: {', '.join(sorted(found))}. "
+                f"Expected {index!r} as one index, found an alias of {len(mappings)}: {', '.join(sorted(reply))}. "
                 f"Run `ap-ranker index`, which leaves the newest."
             )
         with expected_reply(index):
@@ -305,10 +316,12 @@ class ElasticsearchFAQStore:
         """
         header = {"index": index, "allow_partial_search_results": False, "preference": _PREFERENCE}
         limits = {"timeout": f"{int(self.request_timeout * 1000)}ms", "track_total_hits": False}
-        lines = [line for search in searches for line in (header, {**limits, **search})]
+        lines: list[dict[str, Any]] = []
+        for search in searches:
+            lines += [header, {**limits, **search}]
         with expected_reply(index):
-            found = self.client.msearch(searches=lines, filter_path=_RESULTS)
-            answers: list[dict[str, Any]] = found["responses"]
+            reply = self.client.msearch(searches=lines, filter_path=_RESULTS)
+            answers: list[dict[str, Any]] = reply["responses"]
             for answer, _ in zip(answers, searches, strict=True):
                 self._check_complete(index, answer)
             return answers
@@ -340,14 +353,14 @@ class ElasticsearchFAQStore:
             return {}
         documents: dict[str, tuple[int, Document]] = {}
         with expected_reply(index):
-            found = self.client.mget(
+            reply = self.client.mget(
                 index=index, ids=list(ids), filter_path="docs._id,docs._seq_no,docs.found,docs._source,docs.error"
             )
-            self._read_documents(index, found, documents)
+            self._read_documents(index, reply, documents)
         return documents
 
-    def _read_documents(self, index: str, found: Any, documents: dict[str, tuple[int, Document]]) -> None:
-        for hit in found["docs"]:
+    def _read_documents(self, index: str, reply: Any, documents: dict[str, tuple[int, Document]]) -> None:
+        for hit in reply["docs"]:
             if "error" in hit:
                 raise IncompleteSearchError(
                     f"Expected the document {hit['_id']!r} of the index {index!r}, found an error "
@@ -372,13 +385,15 @@ class ElasticsearchFAQStore:
 
         check_dictionary(filters)
         names = _fields_of(filters)
-        known = self.facts(index).fields
-        if not known.keys() >= set(names):  # one may be new
+        mapped_fields = self.facts(index).fields
+        if not mapped_fields.keys() >= set(names):  # one may be new
             self.forget(index)
-            known = self.facts(index).fields
+            mapped_fields = self.facts(index).fields
         for name in names:
-            if known.get(name, "text") in ("text", "object", "nested", "dense_vector"):
-                mapped = sorted(one for one, kind in known.items() if kind not in ("text", "nested", "dense_vector"))
+            if mapped_fields.get(name, "text") in ("text", "object", "nested", "dense_vector"):
+                mapped = sorted(
+                    field for field, kind in mapped_fields.items() if kind not in ("text", "nested", "dense_vector")
+                )
                 raise FilterError(
                     f"Expected filters on fields of the mapping of {index!r} ({', '.join(mapped)}), found {name!r}. "
                     f"Add it to the store's fields ({name}: {{type: keyword}}), and run `ap-ranker index` again."
@@ -419,7 +434,7 @@ def _reason(error: Mapping[str, Any] | None) -> str:
     """Why a request failed, by its innermost cause."""
     if error is None:
         return "no reason given"
-    shard = next((one["reason"] for one in error.get("failed_shards", ())), None)
+    shard = next((failure["reason"] for failure in error.get("failed_shards", ())), None)
     cause = shard or next(iter(error.get("root_cause") or ()), None) or error.get("caused_by") or error
     return one_line(f"{cause.get('type')}: {cause.get('reason') or error.get('reason') or 'a shard has no node'}")
 
@@ -430,7 +445,11 @@ def _fields_of(filters: Mapping[str, Any]) -> list[str]:
         return [filters["field"].removeprefix("meta.")]
     conditions = filters.get("conditions")
     nested = conditions if isinstance(conditions, list) else []
-    return [name for condition in nested if isinstance(condition, Mapping) for name in _fields_of(condition)]
+    names: list[str] = []
+    for condition in nested:
+        if isinstance(condition, Mapping):
+            names += _fields_of(condition)
+    return names
 
 
 _NOT_META = ("id", "content", "blob", "embedding", "score", "sparse_embedding", "meta")
@@ -438,7 +457,8 @@ _NOT_META = ("id", "content", "blob", "embedding", "score", "sparse_embedding", 
 
 def read_document(document_id: str, source: Mapping[str, Any]) -> Document | None:
     """A document of the index. Others may write there, too: what is no document is left out, with a warning."""
-    content, nested = source.get("content"), source.get("meta", {})
+    content = source.get("content")
+    nested = source.get("meta", {})
     if not isinstance(content, str | None) or not isinstance(nested, dict):
         logger.warning(
             "The document {document_id} of another writer is left out: expected a text as content and names with "

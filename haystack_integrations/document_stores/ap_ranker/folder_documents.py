@@ -30,7 +30,9 @@ from haystack_integrations.document_stores.ap_ranker.documents import Documents,
 
 logger = logging.getLogger(__name__)
 
-DATABASE, ROWS, DIGEST = "documents.sqlite", "rows.npy", "digest.txt"
+DATABASE = "documents.sqlite"
+ROWS = "rows.npy"
+DIGEST = "digest.txt"
 FORMAT_VERSION = 1
 _APPLICATION = 0x61705F72  # "ap_r": SQLite's header field for the application that owns a file
 _WAIT = 60.0  # seconds that a write waits for another process, which may be building an index
@@ -143,11 +145,12 @@ class FolderDocuments(Documents):
             try:
                 if not self._one(_COUNT_TABLES):
                     self._create()
-                found = self._one("PRAGMA application_id"), self._one("PRAGMA user_version")
-                if found != (_APPLICATION, FORMAT_VERSION):
+                application = self._one("PRAGMA application_id")
+                version = self._one("PRAGMA user_version")
+                if (application, version) != (_APPLICATION, FORMAT_VERSION):
                     raise InputError(
                         f"{self.place}: expected a document store in format {FORMAT_VERSION}, found another database "
-                        f"(application {found[0]}, format {found[1]}). Update ap-ranker, or choose another path."
+                        f"(application {application}, format {version}). Update ap-ranker, or choose another path."
                     )
             except BaseException:
                 self.close()
@@ -160,8 +163,10 @@ class FolderDocuments(Documents):
         make_folder(self.folder)
         names = sorted(path.name for path in self.folder.iterdir())
         if names and DATABASE not in names:
-            found = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-            raise InputError(f"{self.folder}: expected {DATABASE}, or nothing yet, found {found}. Choose another path.")
+            others = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            raise InputError(
+                f"{self.folder}: expected {DATABASE}, or nothing yet, found {others}. Choose another path."
+            )
 
     def _create(self) -> None:
         """Create the tables unless another process has just done the same."""
@@ -206,7 +211,8 @@ class FolderDocuments(Documents):
         """The index of this name and the current revision; built and saved unless it is there as it was saved."""
         revision = self.revision()
         folder = self.folder / f"index-{revision}-{name}"
-        if (kept := _saved(folder, load)) is not None:
+        kept = _saved(folder, load)
+        if kept is not None:
             return kept
         built = build()
         if built.scorer.is_empty:

@@ -33,9 +33,9 @@ def _as_haystack(name: str) -> Any:
     def tell(self: StoredDocuments, *args: Any, **kwargs: Any) -> Any:
         store = InMemoryDocumentStore(shared=False)
         store.write_documents(self.filter_documents())
-        given = signature(method).bind(store, *args, **kwargs).arguments
-        given |= {"filters": with_meta_prefix(given["filters"] or {})} if "filters" in given else {}
-        return method(**given)
+        arguments = signature(method).bind(store, *args, **kwargs).arguments
+        arguments |= {"filters": with_meta_prefix(arguments["filters"] or {})} if "filters" in arguments else {}
+        return method(**arguments)
 
     return tell
 
@@ -55,8 +55,8 @@ class StoredDocuments(ABC):
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
         """The documents that match Haystack's filters, or all documents, in the order of writing."""
         with self._transaction() as documents:
-            found = documents.matching(filters) if filters else documents.read()
-            return [changed(document, own_meta(document), document.score, document.embedding) for document in found]
+            matching = documents.matching(filters) if filters else documents.read()
+            return [changed(document, own_meta(document), document.score, document.embedding) for document in matching]
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
         """
@@ -72,7 +72,8 @@ class StoredDocuments(ABC):
         """
         if not isinstance(documents, Iterable):
             raise ValueError(f"Please provide a list of Documents, not {type(documents).__name__}.")
-        documents, policy = list(map(checked, documents)), DuplicatePolicy(policy)
+        documents = list(map(checked, documents))
+        policy = DuplicatePolicy(policy)
         with self._transaction(write=True) as stored:
             if policy != DuplicatePolicy.OVERWRITE:
                 new: dict[str, Document] = {}
@@ -89,7 +90,7 @@ class StoredDocuments(ABC):
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete the documents with these ids; unknown ids are ignored. InputError, before any is, for another type."""
         ids = list(document_ids) if isinstance(document_ids, Iterable) and not isinstance(document_ids, str) else [None]
-        if any(not isinstance(each, str) for each in ids):
+        if any(not isinstance(named_id, str) for named_id in ids):
             raise InputError(f"Expected document_ids as a list of texts, found {one_line(repr(document_ids), 80)}.")
         with self._transaction(write=True) as documents:
             for document_id in ids:
@@ -146,8 +147,9 @@ class StoredDocuments(ABC):
         """
         with self._transaction() as documents:
             rows = documents.not_embedded_by(origin)
-            known = documents.fetch(() if replace_others else rows).values()
-            others = [str(each.meta[EMBEDDED_BY]) for each in known if each.meta.get(EMBEDDED_BY) is not None]
+            existing = documents.fetch(() if replace_others else rows).values()
+            origins = [document.meta.get(EMBEDDED_BY) for document in existing]
+            others = [str(other) for other in origins if other is not None]
         if others:
             raise InputError(
                 f"{documents.place}: expected the embeddings of one checkpoint ({origin[:12]}), found those of another "
@@ -156,7 +158,8 @@ class StoredDocuments(ABC):
         for start in range(0, len(rows), _BATCH):
             on_progress(start, len(rows))
             with self._transaction() as documents:
-                revision, before = documents.revision(), documents.fetch(rows[start : start + _BATCH])
+                revision = documents.revision()
+                before = documents.fetch(rows[start : start + _BATCH])
             embeddings = embed(list(before.values()))
             with self._transaction(write=True) as documents:
                 now = before if documents.revision() == revision else documents.fetch(before)
@@ -167,7 +170,9 @@ class StoredDocuments(ABC):
         if rows:
             on_progress(len(rows), len(rows))
         with self._transaction() as documents:
-            return None if documents.not_embedded_by(origin) else documents.revision()
+            if documents.not_embedded_by(origin):
+                return None
+            return documents.revision()
 
     def document_ids(self) -> set[str]:
         """The ids of all documents."""

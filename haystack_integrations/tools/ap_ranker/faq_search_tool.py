@@ -60,19 +60,19 @@ class AgentSearch(Composed):
             `maybe` or `none`) and the `entries`, each with its `question` (if it has one), `answer` and `score`.
         :raises ValueError: The query is empty, a filter is no value or list, or no document has its field.
         """
-        found: dict[str, Any] = self.search.run(query=query, filters=as_filters(filters), top_k=top_k)
-        documents: list[Document] = found["documents"]
+        result: dict[str, Any] = self.search.run(query=query, filters=as_filters(filters), top_k=top_k)
+        documents: list[Document] = result["documents"]
         if filters and not documents:
             self._check_fields(filters)
-        told = {"outcome": found["decision"]["outcome"], "entries": list(map(_entry, documents))}
-        return {"documents": documents, "text": json.dumps(told, ensure_ascii=False)}
+        reply = {"outcome": result["decision"]["outcome"], "entries": list(map(_entry, documents))}
+        return {"documents": documents, "text": json.dumps(reply, ensure_ascii=False)}
 
     def _check_fields(self, filters: Mapping[str, Any]) -> None:
         """Refuse fields that no document has: a model would take it that there is no answer."""
         if not is_haystacks(filters):
-            known = sorted(self.search.retriever.document_store.get_metadata_fields_info().keys() - {"content"})
+            names = sorted(self.search.retriever.document_store.get_metadata_fields_info().keys() - {"content"})
             for field in filters:
-                check_known("a field of the filters", field.removeprefix("meta.").partition(".")[0], known)
+                check_known("a field of the filters", field.removeprefix("meta.").partition(".")[0], names)
 
 
 def faq_search_tool(
@@ -111,14 +111,18 @@ def faq_search_tool(
     :returns: The tool, which can be written to YAML with its agent and read again.
     """
     values = filter_fields if isinstance(filter_fields, Mapping) else dict.fromkeys(filter_fields, ())
-    if any(isinstance(each, str) for each in (filter_fields, *values.values())):
+    if any(isinstance(field, str) for field in (filter_fields, *values.values())):
         raise InputError(f"filter_fields: expected lists of fields or values, found {one_line(filter_fields, 80)}.")
     properties: dict[str, Any] = {
         "query": {"type": "string", "minLength": 1, "description": _QUERY},
         "top_k": {"type": "integer", "minimum": 1, "maximum": LARGEST_TOP_K, "description": _TOP_K},
     }
     if values:
-        fields = {key: {"type": "string"} | ({"enum": [*map(str, few)]} if few else {}) for key, few in values.items()}
+        fields: dict[str, dict[str, Any]] = {}
+        for key, few in values.items():
+            fields[key] = {"type": "string"}
+            if few:
+                fields[key]["enum"] = [*map(str, few)]
         filters = {"type": "object", "properties": fields, "additionalProperties": False}
         properties["filters"] = filters | {"description": _FILTERS}
     return ComponentTool(
@@ -148,15 +152,19 @@ def as_filters(filters: Mapping[str, Any] | None) -> dict[str, Any] | None:
     conditions = []
     for field, value in filters.items():
         values = [*value] if isinstance(value, list) else [value]
-        if not all(isinstance(each, str | int | float) for each in values):
+        if not all(isinstance(written, str | int | float) for written in values):
             raise InputError(f"filters: expected a value or a list of values for {field!r}, found {one_line(value)}.")
-        values += [json.loads(each) for each in values if isinstance(each, str) and _WRITTEN.fullmatch(each)]
+        texts = [text for text in values if isinstance(text, str)]
+        values += [json.loads(text) for text in texts if _WRITTEN.fullmatch(text)]
         conditions.append({"field": f"meta.{field.removeprefix('meta.')}", "operator": "in", "value": values})
     return {"operator": "AND", "conditions": conditions}
 
 
 def _entry(document: Document) -> dict[str, Any]:
     """What a model reads of a document."""
-    question, answer = (str(document.meta.get(name) or "") for name in ("question", "answer"))
-    score = None if document.score is None else round(document.score, 3)
+    question = str(document.meta.get("question") or "")
+    answer = str(document.meta.get("answer") or "")
+    score = None
+    if document.score is not None:
+        score = round(document.score, 3)
     return ({"question": question} if question else {}) | {"answer": answer or document.content, "score": score}

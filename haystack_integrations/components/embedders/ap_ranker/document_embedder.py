@@ -88,14 +88,19 @@ class APDocumentEmbedder(CheckpointComponent):
         if not documents:
             return {"documents": []}
         check_meta(documents)
-        ranker, texts, together = self.loaded(), self._texts.texts(documents), _TOGETHER * self.batch_size
+        ranker = self.loaded()
+        texts = self._texts.texts(documents)
+        together = _TOGETHER * self.batch_size
         vectors: list[list[float]] = []
         is_silent = not self.progress_bar or len(texts) <= together
         for start in tqdm(range(0, len(texts), together), desc="Embedding documents", disable=is_silent):
             vectors += ranker.embed_answers(texts[start : start + together], self.batch_size).tolist()
         origin = {EMBEDDED_BY: self._texts.origin(ranker)}
         pairs = zip(documents, vectors, strict=True)
-        return {"documents": [changed(one, one.meta | origin, one.score, vector) for one, vector in pairs]}
+        embedded: list[Document] = []
+        for read_document, vector in pairs:
+            embedded.append(changed(read_document, read_document.meta | origin, read_document.score, vector))
+        return {"documents": embedded}
 
     @property
     def embedded_by(self) -> str:

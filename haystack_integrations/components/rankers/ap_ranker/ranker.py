@@ -154,7 +154,9 @@ class AnswerRanker(CheckpointComponent):
         self._candidates = CandidateReader(self._texts, self._question)
 
     def _load(self) -> Ranker:
-        megabytes, dtype, encodings = (self.cache[name] for name in ("megabytes", "dtype", "encodings"))
+        megabytes = self.cache["megabytes"]
+        dtype = self.cache["dtype"]
+        encodings = self.cache["encodings"]
         ranker = self._read_checkpoint(encodings=encodings)
         if megabytes:
             ranker.use_cache(megabytes * 10**6, StateDtype(dtype) if dtype else None)
@@ -184,7 +186,10 @@ class AnswerRanker(CheckpointComponent):
     @property
     def cache_info(self) -> CacheInfo | None:
         """Of the cache; `None` without one or before the checkpoint is loaded."""
-        return ranker.cache.info() if (ranker := self.loaded.ranker) and ranker.cache else None
+        ranker = self.loaded.ranker
+        if ranker and ranker.cache:
+            return ranker.cache.info()
+        return None
 
     @component.output_types(documents=list[Document])
     def run(
@@ -224,14 +229,18 @@ class AnswerRanker(CheckpointComponent):
         if not documents:
             return {"documents": []}
         check_documents(documents)
-        ranker, candidates, key = self.loaded(), different(documents), query_key(query)
+        ranker = self.loaded()
+        candidates = different(documents)
+        key = query_key(query)
         signals = self._compared(ranker, query, candidates, documents, key)
-        best, told, _ = self._best(ranker, signals, limits)
+        best, data_of_places, _ = self._best(ranker, signals, limits)
         # Copied in the order given, which is usually that of memory: a thousand take two thirds of the time.
         in_order = sorted(best)
-        copies = {place: with_query_data(candidates[place], key, told[place], score) for place, score in in_order}
-        found = [copies[place] for place, _ in best]
-        return {"documents": self.explained(query, found) if explain else found}
+        copies = {}
+        for place, score in in_order:
+            copies[place] = with_query_data(candidates[place], key, data_of_places[place], score)
+        ranked = [copies[place] for place, _ in best]
+        return {"documents": self.explained(query, ranked) if explain else ranked}
 
     def decide(
         self,
@@ -249,13 +258,14 @@ class AnswerRanker(CheckpointComponent):
         limits = self._limits(precision=precision, score_threshold=score_threshold)
         check_query(query)
         check_documents(documents)
-        ranker, key = self.loaded(), query_key(query)
+        ranker = self.loaded()
+        key = query_key(query)
         signals = self._compared(ranker, query, different(documents), documents, key)
         decider = ranker.decider(fuse_scores=self.fuse_scores, other_faq=is_told(documents, key, OTHER_FAQ))
         return decider.answer(signals, **limits)[1]
 
     def rank_found(
-        self, query: str, found: Found, *, offer: bool = False, **limits: Any
+        self, query: str, fetched: Found, *, offer: bool = False, **limits: Any
     ) -> tuple[list[Document], Decision]:
         """
         As `run` and `decide`, of what a retriever of our store found.
@@ -266,19 +276,19 @@ class AnswerRanker(CheckpointComponent):
         limits = self._limits(**limits)
         ranker = self.loaded()
         # All that a small store has stays in its order, so that what is joined for a question serves the next one.
-        given = range(len(found.rows)) if found.is_whole else found.order
-        entries = self._candidates.read_once(found, given, self.wordings)
-        scores = [found.columns[BM25_SCORE][place] for place in given]
-        bm25 = partial(self._candidates.complete, ranker, scores, [found.meta[BM25_LANGUAGE]])
-        signals = self._signals(ranker, query, entries, bm25, counted=WORDINGS_COUNT in found.meta)
-        if found.is_whole:
-            signals = replace(signals, ties=np.argsort(found.order))
-        best, told, decision = self._best(ranker, signals, limits | {"offer": offer})
-        return [found.copy(given[place], score, told[place]) for place, score in best], decision
+        places = range(len(fetched.rows)) if fetched.is_whole else fetched.order
+        entries = self._candidates.read_once(fetched, places, self.wordings)
+        scores = [fetched.columns[BM25_SCORE][place] for place in places]
+        bm25 = partial(self._candidates.complete, ranker, scores, [fetched.meta[BM25_LANGUAGE]])
+        signals = self._signals(ranker, query, entries, bm25, counted=WORDINGS_COUNT in fetched.meta)
+        if fetched.is_whole:
+            signals = replace(signals, ties=np.argsort(fetched.order))
+        best, data_of_places, decision = self._best(ranker, signals, limits | {"offer": offer})
+        return [fetched.copy(places[place], score, data_of_places[place]) for place, score in best], decision
 
-    def _limits(self, **given: Any) -> dict[str, Any]:
+    def _limits(self, **named: Any) -> dict[str, Any]:
         """The arguments of `Decider.answer`: those of a run that are not `None`, for others the component's."""
-        chosen = {name: value for name, value in given.items() if value is not None}
+        chosen = {name: value for name, value in named.items() if value is not None}
         if "top_k" in chosen:
             check_number("top_k", chosen["top_k"], 1)
         check_limits(chosen.get("score_threshold"), chosen.get("precision"))
@@ -289,10 +299,12 @@ class AnswerRanker(CheckpointComponent):
         self, ranker: Ranker, query: str, candidates: Sequence[Document], documents: Sequence[Document], key: str
     ) -> Signals:
         """The signals of candidates, which are the different ones of the documents, for the query of a key."""
-        told = [one for one in documents if QUERY_DATA in one.meta or MARK in one.meta]  # of other retrievers, none
-        entries = self._candidates.read(candidates, told, key, self.wordings)
-        bm25 = partial(self._candidates.bm25_of, ranker, candidates, told, key)
-        return self._signals(ranker, query, entries, bm25, counted=is_told(told, key, WORDINGS_COUNT))
+        with_data = [
+            document for document in documents if QUERY_DATA in document.meta or MARK in document.meta
+        ]  # of other retrievers, none
+        entries = self._candidates.read(candidates, with_data, key, self.wordings)
+        bm25 = partial(self._candidates.bm25_of, ranker, candidates, with_data, key)
+        return self._signals(ranker, query, entries, bm25, counted=is_told(with_data, key, WORDINGS_COUNT))
 
     def _signals(
         self,
@@ -303,7 +315,8 @@ class AnswerRanker(CheckpointComponent):
         *,
         counted: bool,  # whether other entries of the search have known wordings
     ) -> Signals:
-        question, (texts, parts, wordings) = self._question(query), entries
+        question = self._question(query)
+        (texts, parts, wordings) = entries
         counts = counted or bool(self.wordings) or any(wordings)
         if tracing.is_tracing_enabled() and (span := tracing.tracer.current_span()) is not None:
             tags = {"model": self.model, "architecture": ranker.name, "candidates": len(texts)}
@@ -358,16 +371,19 @@ class AnswerRanker(CheckpointComponent):
 
     def explained(self, query: str, documents: list[Document]) -> list[Document]:
         """Copies of documents with the attention weights of their words, as with `explain` of `run`."""
-        question, copies = self._question(query), []
+        question = self._question(query)
+        copies = []
         for document, text in zip(documents, self._texts.texts(documents), strict=True):
             weights = zip(("question", "answer"), self.loaded().attention_weights(question, text), strict=True)
-            data = {EXPLANATION: {side: [asdict(token) for token in tokens] for side, tokens in weights}}
+            explanation = {side: list(map(asdict, tokens)) for side, tokens in weights}
+            data = {EXPLANATION: explanation}
             copies.append(with_query_data(document, query_key(query), data, document.score))
         return copies
 
     def explanation(self, query: str, document: Document) -> tuple[str, str, Explanation]:
         """The question and the answer as the model reads them, with the weight of each word; InputError without any."""
-        question, [answer] = self._question(query), self._texts.texts([document])
+        question = self._question(query)
+        [answer] = self._texts.texts([document])
         return question, answer, self.loaded().explain(question, answer)
 
     def _question(self, query: str) -> str:

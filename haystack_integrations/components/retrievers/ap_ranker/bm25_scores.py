@@ -74,16 +74,21 @@ class BM25Scores(Composed):
         check_query(query)
         check_documents(documents)
         key = query_key(query)
-        ids = sorted({one.id for one in documents if query_data(one, key).get(BM25_SCORE) is None})
+        ids = sorted({document.id for document in documents if query_data(document, key).get(BM25_SCORE) is None})
         if not ids:
             return {"documents": documents}
         filters = {"field": "id", "operator": "in", "value": ids}
-        found = self.retriever.run(query=query, filters=filters, top_k=len(ids))["documents"]
-        scores = {one.id: query_data(with_lucene_score(one, self.k1, key), key).get(BM25_SCORE) for one in found}
+        scored = self.retriever.run(query=query, filters=filters, top_k=len(ids))["documents"]
+        scores = {
+            document.id: query_data(with_lucene_score(document, self.k1, key), key).get(BM25_SCORE)
+            for document in scored
+        }
 
-        def completed(one: Document) -> Document:
-            if query_data(one, key).get(BM25_SCORE) is not None:
-                return one
-            return with_query_data(one, key, {BM25_SCORE: scores.get(one.id) or 0.0, BM25_RANK: None}, one.score)
+        def completed(document: Document) -> Document:
+            if query_data(document, key).get(BM25_SCORE) is not None:
+                return document
+            return with_query_data(
+                document, key, {BM25_SCORE: scores.get(document.id) or 0.0, BM25_RANK: None}, document.score
+            )
 
         return {"documents": list(map(completed, documents))}

@@ -110,16 +110,21 @@ class BM25SRetriever(StoreRetriever):
         check_query(query)
         filters, top_k = self._limits(filters, top_k)
         scale_score = self.scale_score if scale_score is None else scale_score
-        known, told = self._leg(query), self.wordings is not None
-        found = self.document_store.find_documents(
-            query, None, filters, top_k, wordings=known, stored_questions=told, scale_score=scale_score
+        wordings = self._leg(query)
+        has_wordings = self.wordings is not None
+        fetched = self.document_store.find_documents(
+            query, None, filters, top_k, wordings=wordings, stored_questions=has_wordings, scale_score=scale_score
         )
-        self._note(len(found.rows), top_k)
-        return found if self._keeps_all else found.first(top_k)
+        self._note(len(fetched.rows), top_k)
+        if self._keeps_all:
+            return fetched
+        return fetched.first(top_k)
 
     def _leg(self, query: str) -> Leg | None:
         """What known wordings find."""
-        return None if self.wordings is None else self._wordings.exact_match(self._wording_rows(), query)
+        if self.wordings is None:
+            return None
+        return self._wordings.exact_match(self._wording_rows(), query)
 
 
 @component

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ OVERSAMPLE = 1.5
 """How many times as many neighbours are compared by their exact vectors: of the 100 nearest, vectors of 8-bit numbers
 alone find .984, and these .9998."""
 
-WORD_FOR_WORD, NAMED = 1_000.0, 100.0
+WORD_FOR_WORD = 1_000.0
+NAMED = 100.0
 """What a document gets that has the question as a known wording, or that files of wordings name, so that these come
 before those with similar wordings, whose scores are at most 1."""
 
@@ -37,8 +39,9 @@ def nearest(name: str, vector: np.ndarray, filters: list[dict[str, Any]], top_k:
         "k": top_k,
         "num_candidates": min(10_000, max(100, 2 * top_k)),
         "rescore_vector": {"oversample": OVERSAMPLE},
-        **({"filter": filters} if filters else {}),
     }
+    if filters:
+        search["filter"] = filters
     return {"knn": search}
 
 
@@ -62,13 +65,16 @@ def word_queries(asked: AskedWords) -> list[dict[str, Any]]:
     clauses: list[dict[str, Any]] = []
     n_terms = 0
     for ways, times in asked.times.items():
-        size = sum(len(form) for way in ways for form in way)
+        size = sum(map(len, chain.from_iterable(ways)))
         if clauses and n_terms + size > MOST_CLAUSES:
             queries.append({"bool": {"should": clauses}})
-            clauses, n_terms = [], 0
+            clauses = []
+            n_terms = 0
         clauses.append(_word_clause(ways, times))
         n_terms += size
-    return [*queries, {"bool": {"should": clauses}}] if clauses else []
+    if clauses:
+        return [*queries, {"bool": {"should": clauses}}]
+    return []
 
 
 def _word_clause(ways: Ways, times: int) -> dict[str, Any]:
@@ -84,7 +90,9 @@ def _word_clause(ways: Ways, times: int) -> dict[str, Any]:
 
 def _form_clause(form: Sequence[str]) -> dict[str, Any]:
     terms = [{"term": {WORDS: term}} for term in form]
-    return terms[0] if len(terms) == 1 else {"bool": {"should": terms}}
+    if len(terms) == 1:
+        return terms[0]
+    return {"bool": {"should": terms}}
 
 
 def frequencies_of(terms: Sequence[str]) -> dict[str, Any]:
@@ -103,6 +111,8 @@ def statistics_of(asked: AskedWords) -> dict[str, Any]:
 def read_statistics(asked: AskedWords, counted: Mapping[str, Any]) -> Statistics:
     """The statistics of the words asked for, as a search for them has counted."""
     lengths = counted["lengths"]
-    counts = [bucket["doc_count"] for bucket in counted["terms"]["buckets"]] if asked.terms else []
+    counts = []
+    if asked.terms:
+        counts = [bucket["doc_count"] for bucket in counted["terms"]["buckets"]]
     frequencies = dict(zip(asked.terms, counts, strict=True))
     return Statistics(lengths["count"], lengths["avg"] or 0.0, frequencies)

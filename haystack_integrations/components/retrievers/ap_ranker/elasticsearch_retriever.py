@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,8 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     wording_keys,
 )
 
-MOST_KEPT, MOST_CHARACTERS = 50_000, 2**25
+MOST_KEPT = 50_000
+MOST_CHARACTERS = 2**25
 """Number of documents, and of characters of their texts, from which on those in memory begin anew. The words of a text
 take ten times its memory."""
 
@@ -271,16 +273,18 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         if not query:
             raise InputError("Expected query as a text with words, found an empty one.")
         filters, top_k = self._limits(filters, top_k)
-        ranker, index = self.loaded(), self.index
+        ranker = self.loaded()
+        index = self.index
         language = ranker.bm25_language
         asked = AskedWords.of(query, language, self._known_parts(index, query, language))
         hits = self._hits(ranker, index, query, asked, filters, top_k)
         kept = self._current_documents()
         rows = self._fetch(index, hits.changes, kept, language)
-        found = _found(hits, kept, rows, asked, query, language)
-        if (span := tracing.tracer.current_span()) is not None:
-            span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": len(found.rows)})
-        return found
+        fetched = _found(hits, kept, rows, asked, query, language)
+        span = tracing.tracer.current_span()
+        if span is not None:
+            span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": len(fetched.rows)})
+        return fetched
 
     def _hits(
         self,
@@ -292,9 +296,13 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         top_k: int,
     ) -> _Hits:
         """What the index answers to one request."""
-        matching = [] if not filters else [self.document_store.query_of(index, filters)]
+        matching = []
+        if filters:
+            matching = [self.document_store.query_of(index, filters)]
         question = self.query_prefix + query + self.query_suffix
-        vector = ranker.embed_questions([question])[0].numpy() if ranker.has_vectors else None
+        vector = None
+        if ranker.has_vectors:
+            vector = ranker.embed_questions([question])[0].numpy()
         names = self._file_wordings.nearest(query, vector, ranker, top_k)
         limits = {"size": top_k, **_ONLY_IDS}
         words = [limits | {"query": all_of(clause, matching)} for clause in word_queries(asked)]
@@ -303,24 +311,26 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         if vector is not None and top_k:
             meaning = [limits | {"query": nearest("embedding", vector, matching, top_k)}]
             similar = nearest(f"{ASKED}.vector", vector, matching, top_k)
-        known = all_of(wordings_query(wording_keys(query), names, similar), matching)
-        wordings = {**limits, "size": KINDS_OF_WORDINGS * top_k, "query": known}
+        matching_wordings = all_of(wordings_query(wording_keys(query), names, similar), matching)
+        wordings = {**limits, "size": KINDS_OF_WORDINGS * top_k, "query": matching_wordings}
         answers = self.document_store.search(index, [statistics_of(asked), *words, *meaning, wordings])
         with expected_reply(index):
             by_words = answers[1 : 1 + len(words)]
             by_meaning = answers[1 + len(words) : -1]
             by_wordings = _hits_by_wordings(answers[-1], top_k)
-            hits = [hit for answer in (*by_words, *by_meaning) for hit in _hits_of(answer)]
+            hits = list(chain.from_iterable(map(_hits_of, (*by_words, *by_meaning))))
             counted = answers[0]["aggregations"]
             if not counted["lengths"]["count"]:  # it was deleted, and is being made anew
                 raise self._incomplete(index)
+            # Elasticsearch has (1 + cosine) / 2 as score.
+            cosines = {hit["_id"]: 2 * hit["_score"] - 1 for hit in chain.from_iterable(map(_hits_of, by_meaning))}
             return _Hits(
                 _best_first(by_words),
-                {hit["_id"]: 2 * hit["_score"] - 1 for answer in by_meaning for hit in _hits_of(answer)},
-                [hit["_id"] for hit in by_wordings],
-                {hit["_id"]: hit["_seq_no"] for hit in (*hits, *by_wordings)},
-                read_statistics(asked, counted),
-                bool(counted["asked"]["doc_count"]) or bool(names),
+                cosines,
+                by_wordings=[hit["_id"] for hit in by_wordings],
+                changes={hit["_id"]: hit["_seq_no"] for hit in (*hits, *by_wordings)},
+                statistics=read_statistics(asked, counted),
+                has_wordings=bool(counted["asked"]["doc_count"]) or bool(names),
             )
 
     def _current_documents(self) -> _KeptDocuments:
@@ -345,12 +355,14 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         if language not in COMPOUNDING:
             return {}
         compounds = {word: compounds_of(word) for word in asked_words(query, language)}
-        terms = {word: [term for form in word for term in form] for word in compounds}
-        parts = {word: [part for each in compounds[word] for part in parts_of(each)] for word in compounds}
-        asked_for = [term for word in compounds for term in (*terms[word], *parts[word])]
-        known = self._known_terms(index, list(dict.fromkeys(asked_for)))
-        unknown = [word for word in compounds if compounds[word] and not any(known[term] for term in terms[word])]
-        return {word: [part for part in parts[word] if known[part]] for word in unknown}
+        terms = {word: list(chain.from_iterable(word)) for word in compounds}
+        parts = {word: list(chain.from_iterable(map(parts_of, compounds[word]))) for word in compounds}
+        asked_for: list[str] = []
+        for word in compounds:
+            asked_for += [*terms[word], *parts[word]]
+        is_known = self._known_terms(index, list(dict.fromkeys(asked_for)))
+        unknown = [word for word in compounds if compounds[word] and not any(is_known[term] for term in terms[word])]
+        return {word: [part for part in parts[word] if is_known[part]] for word in unknown}
 
     def _known_terms(self, index: str, terms: Sequence[str]) -> dict[str, bool]:
         """Whether the index has each term; asked for once a minute at most."""
@@ -389,7 +401,7 @@ def _hits_by_wordings(answer: Mapping[str, Any], top_k: int) -> list[dict[str, A
     for hit in _hits_of(answer):
         kind = next(least for least in kinds if hit["_score"] >= least)
         kinds[kind].append(hit)
-    return [hit for hits in kinds.values() for hit in hits[:top_k]]
+    return list(chain.from_iterable(hits[:top_k] for hits in kinds.values()))
 
 
 def _found(
@@ -419,12 +431,12 @@ def _found(
     return Found(
         kept,
         [rows[name] for name in names],
-        [document for document, _ in chosen],
-        order,
-        scores,
-        columns,
-        meta,
-        query_key(query),
+        documents=[document for document, _ in chosen],
+        order=order,
+        scores=scores,
+        columns=columns,
+        meta=meta,
+        key=query_key(query),
         is_whole=False,
         has_embeddings=False,
     )

@@ -59,7 +59,8 @@ class AnswerSearch(Composed):
         :param ranker: The ranker of what it finds.
         :raises InputError: One of them is another component, or none, as in YAML without its `type`.
         """
-        self.retriever, self.ranker = retriever, ranker
+        self.retriever = retriever
+        self.ranker = ranker
 
     @component.output_types(documents=list[Document], decision=dict[str, Any])
     def run(
@@ -156,8 +157,8 @@ class FAQSearch(AnswerSearch):
         """
         check_number("candidates", candidates, 1)
         if (documents is None) == (document_store is None):
-            found = "neither" if documents is None else "both"
-            raise InputError(f"FAQSearch: expected documents (a FAQ file) or document_store, found {found}.")
+            named = "neither" if documents is None else "both"
+            raise InputError(f"FAQSearch: expected documents (a FAQ file) or document_store, found {named}.")
         self.model = str(model)
         self.documents = None if documents is None else str(documents)
         self.document_store = document_store
@@ -201,7 +202,8 @@ class _FAQRetriever(BM25SRetriever):
             self._wordings.index(self._wording_rows(), ranker.wording_vectors, ranker.embed_wordings)
 
     def _leg(self, query: str) -> Leg | None:
-        if (ranker := self._embedder()) is None:
+        ranker = self._embedder()
+        if ranker is None:
             return BM25SRetriever._leg(self, query)
         question = ranker.embed_questions([query])[0].numpy()
         return self._wordings.leg(self._wording_rows(), question, ranker.wording_vectors, ranker.embed_wordings)
@@ -211,4 +213,6 @@ class _FAQRetriever(BM25SRetriever):
         ranker = self._ranker.loaded()
         if self._reads_language:
             self.document_store.language = ranker.bm25_language
-        return ranker if ranker.config and ranker.config.wording_weight and ranker.has_vectors else None
+        if ranker.config and ranker.config.wording_weight and ranker.has_vectors:
+            return ranker
+        return None

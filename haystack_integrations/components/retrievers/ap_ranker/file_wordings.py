@@ -44,7 +44,9 @@ class FileWordings:
     def close(self) -> None:
         """Forget what was read and encoded, until the next use."""
         with self._lock:
-            self._files, self._read, self._index = WordingFiles(), None, None
+            self._files = WordingFiles()
+            self._read = None
+            self._index = None
 
     def nearest(self, question: str, vector: np.ndarray | None, ranker: Ranker, limit: int) -> list[str]:
         """The keys (`name_key`) of the answers whose wordings are most like a question, the same ones first."""
@@ -66,7 +68,9 @@ class FileWordings:
         files = self._files.now(self.paths)
         if self._read is None or self._read[0] is not files:
             named = dict(_named(files))
-            pairs = [(row, text) for row, texts in enumerate(named.values()) for text in texts]
+            pairs: list[tuple[int, str]] = []
+            for row, texts in enumerate(named.values()):
+                pairs += [(row, text) for text in texts]
             self._read = files, list(named), pairs
         return self._read[1], self._read[2]
 
@@ -79,6 +83,6 @@ class FileWordings:
 
 
 def _named(files: Wordings) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for kind, known in (("id", files.by_id), ("text", files.by_text)):
-        for name, texts in known.items():
+    for kind, texts_of_names in (("id", files.by_id), ("text", files.by_text)):
+        for name, texts in texts_of_names.items():
             yield name_key(kind, name), tuple(texts)

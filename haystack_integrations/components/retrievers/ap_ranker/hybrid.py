@@ -36,7 +36,7 @@ from haystack_integrations.document_stores.ap_ranker.documents import Documents
 
 def wording_rows(documents: Documents) -> WordingRows:
     """The rows of documents with their wordings, and with what files of wordings may call them."""
-    read = ((row, own_wordings(one), names_in_files(one)) for row, one in documents.by_row())
+    read = ((row, own_wordings(document), names_in_files(document)) for row, document in documents.by_row())
     return WordingRows(read)
 
 
@@ -78,16 +78,17 @@ class StoreRetriever(Composed):
             check_number("top_k", top_k, 0)
         return apply_filter_policy(self.filter_policy, self.filters, filters), self.top_k if top_k is None else top_k
 
-    def _note(self, found: int, top_k: int) -> None:
+    def _note(self, count: int, top_k: int) -> None:
         """Tell a trace how many documents were found, and once the user of an empty store that it is empty."""
-        if not found and not self.document_store.count_documents():
+        if not count and not self.document_store.count_documents():
             self.warn_once(
                 "Expected documents in the store ({place}), found none, so nothing can be found. Write some into it; a "
                 "pipeline's file may name documents, or a path, which `ap-ranker index` fills.",
                 place=self.document_store.path or "in memory",
             )
-        if (span := tracing.tracer.current_span()) is not None:
-            span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": found})
+        span = tracing.tracer.current_span()
+        if span is not None:
+            span.set_tags({"ap_ranker.top_k": top_k, "ap_ranker.found": count})
 
 
 @component
@@ -187,7 +188,8 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
             return
         with self._embedding:
             if not self._is_embedded():
-                ranker, embed = self.loaded(), self.document_store.embed_documents
+                ranker = self.loaded()
+                embed = self.document_store.embed_documents
                 # Two programs with two checkpoints would else replace each other's embeddings for every question.
                 replace_others = self._embedded[0] != ranker.fingerprint
                 revision = embed(self._texts.origin(ranker), self._vectors, replace_others, on_progress)
@@ -234,12 +236,14 @@ class HybridRetriever(StoreRetriever, CheckpointComponent):
         check_query(query)
         filters, top_k = self._limits(filters, top_k)
         self.embed_documents()
-        ranker, store = self.loaded(), self.document_store
+        ranker = self.loaded()
+        store = self.document_store
         question = ranker.embed_questions([self.query_prefix + query + self.query_suffix])[0].numpy()
-        known = self._wordings.leg(self._wording_rows(), question, ranker.wording_vectors, ranker.embed_wordings)
-        vector, rank_all = question.tolist(), self.rank_all
-        found = store.find_documents(
-            query, vector, filters, top_k, rank_all=rank_all, wordings=known, stored_questions=True
+        wordings = self._wordings.leg(self._wording_rows(), question, ranker.wording_vectors, ranker.embed_wordings)
+        vector = question.tolist()
+        rank_all = self.rank_all
+        fetched = store.find_documents(
+            query, vector, filters, top_k, rank_all=rank_all, wordings=wordings, stored_questions=True
         )
-        self._note(len(found.rows), top_k)
-        return found
+        self._note(len(fetched.rows), top_k)
+        return fetched

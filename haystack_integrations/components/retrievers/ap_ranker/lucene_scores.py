@@ -67,7 +67,7 @@ class LuceneScores(CopiedByParameters):
             check_query(query)
         key = None if query is None else query_key(query)
         ranked = enumerate(documents, start=1)
-        return {"documents": [with_lucene_score(one, self.k1, key, rank) for rank, one in ranked]}
+        return {"documents": [with_lucene_score(document, self.k1, key, rank) for rank, document in ranked]}
 
 
 def with_lucene_score(document: Document, k1: float, key: str | None, rank: int | None = None) -> Document:

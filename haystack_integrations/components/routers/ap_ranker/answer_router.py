@@ -67,8 +67,11 @@ class AnswerRouter(Composed):
             that one counts, and .8 where there is none.
         :raises InputError: `precision` is no number between 0 and 1.
         """
-        self.model, self.precision, self.fuse_scores = str(model), precision, fuse_scores
-        self.device, self.token = device, token
+        self.model = str(model)
+        self.precision = precision
+        self.fuse_scores = fuse_scores
+        self.device = device
+        self.token = token
         self.wordings = None if wordings is None else file_list(wordings)
         self._ranker = AnswerRanker(
             model=model, precision=precision, device=device, token=token, fuse_scores=fuse_scores, wordings=wordings
