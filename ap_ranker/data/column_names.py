@@ -32,8 +32,10 @@ PAIRS: list[list[list[str]]] = [[[*map(plain, words)] for words in pair] for pai
 
 def find_pair(names: Iterable[str]) -> list[int]:
     """The places of a column of questions and of one of answers, by their names; empty if there are none."""
-    known = [*map(plain, names)]
-    places = ([next((i for i, name in enumerate(known) if name in words), -1) for words in pair] for pair in PAIRS)
+    first: dict[str, int] = {}
+    for place, name in enumerate(map(plain, names)):
+        first.setdefault(name, place)
+    places = ([min((first[word] for word in words if word in first), default=-1) for words in pair] for pair in PAIRS)
     return next((pair for pair in places if min(pair) >= 0), [])
 
 
@@ -91,7 +93,7 @@ def base_name(name: str) -> str:
     return split_language(name)[0]
 
 
-_ROLES = frozenset(name for pair in PAIRS for names in pair for name in names) | CATEGORIES
+_ROLES = frozenset(name for pair in PAIRS for names in pair for name in names) | CATEGORIES | FURTHER_WORDINGS
 _WORDINGS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
 
 
@@ -101,7 +103,7 @@ def has_role(name: str, columns: tuple[str, str] | None = None) -> bool:
     base = base_name(name)
     if columns is not None and named_pair([name, base], columns, some=True):
         return True
-    return plain(base) in _ROLES | FURTHER_WORDINGS or _WORDINGS.fullmatch(base) is not None
+    return plain(base) in _ROLES or _WORDINGS.fullmatch(base) is not None
 
 
 def is_category(name: str) -> bool:

@@ -12,8 +12,8 @@ from ap_ranker.data.chat_files import corpus_pairs, is_chat, is_corpus, is_rasa,
 from ap_ranker.data.column_names import base_name, find_pair, has_role, is_category, named_pair
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.json_values import is_single, texts_of
-from ap_ranker.data.rows import Columns, Row, check_columns, row_of, rows_of
-from ap_ranker.errors import InputError, library_errors, told_at
+from ap_ranker.data.rows import CellCount, Columns, Row, check_columns, row_of, rows_of
+from ap_ranker.errors import InputError, library_errors
 from ap_ranker.safe_open import decode, parse_yaml_texts
 
 Fields = dict[str, Any]
@@ -24,6 +24,7 @@ def read_jsonl(content: bytes, path: Path, columns: Columns = None) -> Iterator[
     """Read one object a line; errors as `read_table`."""
     known: dict[str, None] = {}
     is_pair = False
+    cells = CellCount(path, len(content))
     for i, line in enumerate(decode(content, path).split("\n"), start=1):
         if not line.strip():
             continue
@@ -32,7 +33,7 @@ def read_jsonl(content: bytes, path: Path, columns: Columns = None) -> Iterator[
             record = _loads(line)
             if not isinstance(record, dict):
                 raise InputError(f"{place}: expected {OBJECT}, found {type(record).__name__}.")
-            rows = list(_Walk(columns).rows(record, {})) or [_flat(record)]
+            rows = list(_Walk(columns, cells).rows(record, {})) or [_flat(record)]
         for fields in rows:
             check_columns(list(fields), place)
             if not known:
@@ -50,28 +51,27 @@ def read_json(content: bytes, path: Path, columns: Columns = None) -> Iterator[R
         return
     with library_errors(f"{path}: expected {ARRAY}, found invalid JSON", (ValueError, RecursionError)):
         value = _loads(text)
-        yield from _rows_in(value, path, columns)
+        yield from _rows_in(value, path, columns, CellCount(path, len(content)))
 
 
 def read_yaml_table(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
     """Read YAML as JSON is read; its values are texts, such as "No". Errors as `read_table`."""
     value = parse_yaml_texts(decode(content, path), path)
     with library_errors(f"{path}: expected {ARRAY}", (RecursionError,)):
-        yield from _rows_in(value, path, columns)
+        yield from _rows_in(value, path, columns, CellCount(path, len(content)))
 
 
 OBJECT = 'a JSON object, such as {"question": "...", "answer": "..."}'
 ARRAY = 'an array of JSON objects, such as [{"question": "...", "answer": "..."}]'
 
 
-def rows_in_record(record: Fields, columns: Columns) -> list[Fields]:
+def rows_in_record(record: Fields, columns: Columns, cells: CellCount) -> list[Fields]:
     """The rows in one record of a file of another format, whose values may be objects; none if it holds no pair."""
-    return list(_Walk(columns).rows(record, {}))
+    return list(_Walk(columns, cells).rows(record, {}))
 
 
-def _rows_in(value: Any, path: Path, columns: Columns) -> Iterator[Row]:
-    with told_at(path):
-        records = list(_Walk(columns).rows(value, {})) or list(_objects(value, {}))
+def _rows_in(value: Any, path: Path, columns: Columns, cells: CellCount) -> Iterator[Row]:
+    records = list(_Walk(columns, cells).rows(value, {})) or list(_objects(value, {}, cells))
     names = dict.fromkeys(name for record in records for name in record)
     for i, record in enumerate(records, start=1):
         check_columns(list(record), f"{path}, entry {i}")
@@ -96,8 +96,9 @@ def _has_pair(names: Sequence[str] | Fields, columns: Columns) -> bool:
 class _Walk:
     """Finds the rows of a value: the objects that hold question and answer, whatever stands around and beside them."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, cells: CellCount) -> None:
         self._columns = columns
+        self._cells = cells
 
     def rows(self, value: Any, around: Fields) -> Iterator[Fields]:
         """The rows in a value; `around` are the fields of the objects around it. None if nothing holds a pair."""
@@ -108,7 +109,7 @@ class _Walk:
 
     def _rows_of_list(self, values: list[Any], around: Fields) -> Iterator[Fields]:
         if self._columns is None and is_chat(values):
-            yield from (around | turn for turn in turns(values))
+            yield from (self._joined(around, turn) for turn in turns(values))
             return
         found = [list(self.rows(each, around)) for each in values]
         names = next((self._pair(rows[0]) for rows in found if rows), ())
@@ -116,22 +117,25 @@ class _Walk:
             if rows:
                 yield from rows
             elif names and isinstance(each, dict):  # unfinished, as others of the list are rows
-                yield around | self._split(each)[0]
+                yield self._joined(around, self._split(each)[0])
             elif names and is_single(each) and each not in (None, ""):
-                yield around | {names[0]: each}
+                yield self._joined(around, {names[0]: each})
 
     def _rows_of_object(self, value: Fields, around: Fields) -> Iterator[Fields]:
         if is_rasa(value):
-            yield from rasa_intents(value)
+            for intent in rasa_intents(value):
+                self._cells.add(intent["responses"])  # which many intents may share
+                yield intent
             return
         if is_corpus(value):
-            yield from (around | pair for pair in corpus_pairs(value))
+            yield from (self._joined(around, pair) for pair in corpus_pairs(value))
             return
         if _has_questions_as_names(value):
-            yield from (around | {"question": question, "answer": answer} for question, answer in value.items())
+            pairs = ({"question": question, "answer": answer} for question, answer in value.items())
+            yield from (self._joined(around, pair) for pair in pairs)
             return
         own, nested = self._split(value)
-        whole = around | own
+        whole = self._joined(around, own)
         if self._holds_pair(whole):
             yield whole
             inner_around = {name: text for name, text in whole.items() if not has_role(name, self._columns)}
@@ -146,7 +150,13 @@ class _Walk:
             if not rows and names and isinstance(each, dict):
                 fields = self._split(each)[0]
                 if any(fields.get(one) for one in names):  # unfinished, as others beside it are rows
-                    yield whole | fields
+                    yield self._joined(whole, fields)
+
+    def _joined(self, around: Fields, own: Fields) -> Fields:
+        """The fields of a row with those around it, which each row has again."""
+        joined = around | own
+        self._cells.add(joined)
+        return joined
 
     def _split(self, value: Fields) -> tuple[Fields, Fields]:
         """The fields of an object that are texts, and those that are objects of their own."""
@@ -200,20 +210,21 @@ def _flat(record: Fields) -> Fields:
     return flat
 
 
-def _objects(value: Any, around: Fields) -> Iterator[Fields]:
+def _objects(value: Any, around: Fields, cells: CellCount) -> Iterator[Fields]:
     """The innermost objects of a value without questions and answers that are known; each has those around it."""
     if isinstance(value, dict):
         value = {name: _as_text(name, each) for name, each in value.items() if each != {}}
-        inner = [each for each in value.values() if isinstance(each, dict) or _is_table(each)]
-        around = around | {name: each for name, each in value.items() if not any(each is one for one in inner)}
+        inner = {name: each for name, each in value.items() if isinstance(each, dict) or _is_table(each)}
+        around = around | {name: each for name, each in value.items() if name not in inner}
         if not inner:
+            cells.add(around)
             yield around
             return
-        value = inner
+        value = [*inner.values()]
     if not isinstance(value, list):
-        raise InputError(f"expected {ARRAY}, found {type(value).__name__}.")
+        raise InputError(f"{cells.path}: expected {ARRAY}, found {type(value).__name__}.")
     for each in value:
-        yield from _objects(each, around)
+        yield from _objects(each, around, cells)
 
 
 def _as_text(name: str, value: Any) -> Any:

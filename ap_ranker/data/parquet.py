@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.json_tables import rows_in_record
-from ap_ranker.data.rows import Columns, Row, check_columns, rows_of
+from ap_ranker.data.rows import CellCount, Columns, Row, check_columns, rows_of
 from ap_ranker.errors import InputError, extra_for, library_errors
-from ap_ranker.safe_open import check_growth
+from ap_ranker.safe_open import MAX_RATIO, check_growth
 
 if TYPE_CHECKING:
     import pyarrow
@@ -35,15 +35,17 @@ def read_parquet(content: bytes, path: Path, columns: Columns = None) -> Iterato
         batches = ({name: _values(batch[name], name, path) for name in names} for batch in file.iter_batches(_AT_ONCE))
         rows = enumerate(chain.from_iterable(zip(*batch.values(), strict=True) for batch in batches), start=1)
         records = ((f"{path}, row {i}", dict(zip(names, values, strict=True))) for i, values in rows)
-        yield from rows_of(((place, row) for place, record in records for row in _flat(record, place, columns)), path)
+        cells = CellCount(path, MAX_RATIO * len(content))
+        flat = ((place, row) for place, record in records for row in _flat(record, place, columns, cells))
+        yield from rows_of(flat, path)
 
 
-def _flat(record: dict[str, Any], place: str, columns: Columns) -> list[dict[str, Any]]:
+def _flat(record: dict[str, Any], place: str, columns: Columns, cells: CellCount) -> list[dict[str, Any]]:
     """A record as rows of texts; InputError if objects in it hold what is no question or answer."""
     nested = [name for name, value in record.items() if isinstance(value, dict) or _holds_objects(value)]
     if not nested:
         return [record]
-    if rows := rows_in_record(record, columns):
+    if rows := rows_in_record(record, columns, cells):
         return rows
     raise InputError(f"{place}: expected texts, numbers or lists of them in column {nested[0]!r}, found objects.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -77,6 +77,39 @@ ROW_BYTES = 64
 """Bytes that a row counts beside its texts when a file's growth is checked: empty rows take memory, too."""
 
 
+MOST_CELLS = 1_000_000
+"""Cells, rows times columns, that any table may have; a larger file may have as many as bytes."""
+
+
+class CellCount:
+    """Counts the cells of a table while it is read: rows that are short in a file may all have its many columns.
+
+    A file of 300 KB, 5,000 columns and 5,000 rows that fill two of them would take a gigabyte. `most` is how many cells
+    the file itself may hold.
+    """
+
+    def __init__(self, path: Path, most: int) -> None:
+        self.path = path
+        self._most = max(MOST_CELLS, most)
+        self._count = 0
+
+    def add(self, fields: Sized) -> None:
+        """Count the fields of a row, or the texts of one; InputError if there are too many by now."""
+        self._count += len(fields)
+        if self._count > self._most:
+            found = "found more, most of them empty or the same in each row"
+            advice = "Leave out columns that few rows fill, or divide the file."
+            raise InputError(f"{self.path}: expected at most {self._most:,} cells, {found}. {advice}")
+
+    def of(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """The rows, counted."""
+        for row in rows:
+            self.add(row.fields)
+            for listed in row.lists.values():
+                self.add(listed)
+            yield row
+
+
 def row_of(values: dict[str, Any], place: str) -> Row:
     """The row of values that may be lists; errors as `as_text`."""
     fields = {name: as_text(value, name, place) for name, value in values.items()}
@@ -147,9 +180,10 @@ def named_rows(
     left, right = min(columns, default=0), max(columns, default=0) + 1
     below = list(records)
     is_pair = bool(find_pair(map(base_name, names))) if chosen is None else named_pair(names, chosen)
-    nameless = [i for i in range(right) if i not in columns]
-    filled = [i for i in nameless if any(texts(values[i : i + 1]) for _, values in below)]
-    checked = columns if is_pair else [i for i in range(left, right) if i in columns or i in filled]
+    named = set(columns)
+    nameless = [i for i in range(right) if i not in named]
+    filled = _filled(below)
+    checked = columns if is_pair else [i for i in range(left, right) if i in named or i in filled]
     check_columns([*([] if is_pair else (f" {i}" for i in range(left))), *(names[i] for i in checked)], place)
     known = one_line(", ".join(names[i] for i in columns))
     if n_titles:
@@ -159,7 +193,7 @@ def named_rows(
         ignored.update(
             range(right, len(names) if unit == "line" else max(map(len, (row for _, row in below)), default=0))
         )
-    if ignored and (lost := [i for i in sorted(ignored) if any(texts(values[i : i + 1]) for _, values in below)]):
+    if lost := sorted(ignored & filled):
         numbers = ", ".join(str(i + 1) for i in lost[:3])
         logger.info("%s: columns without a name are left out: %s.", file, numbers)
     others_below = _other_tables(below, ignored, after_blank) if is_pair else {}
@@ -169,7 +203,7 @@ def named_rows(
     for i, (number, values) in enumerate(below):
         if number in others_below:
             continue
-        beside = (*range(left), *range(right, len(values)))
+        beside = chain(range(min(left, len(values))), range(right, len(values)))
         others = [at for at in beside if at not in ignored and texts(values[at : at + 1])]
         if others and others[0] < left:
             check_columns([*map(str, range(others[0])), ""], place)
@@ -180,11 +214,16 @@ def named_rows(
                 advice = f" Put texts that hold {mark!r} in quotation marks."
             expected = f"expected {len(columns)} texts ({known}), found {len(values)}"
             raise InputError(f"{file}, {unit} {number}: {expected}.{advice}")
-        cells = [*values, *[""] * (right - len(values))]
-        if i and all(str(cells[at]).strip(" \ufeff") == names[at] for at in columns) and find_pair(names):
+        cells = {at: values[at] if at < len(values) else "" for at in columns}
+        if i and all(str(cell).strip(" \ufeff") == names[at] for at, cell in cells.items()) and find_pair(names):
             logger.info("%s, %s %d: left out: the names of the columns again (%s).", file, unit, number, known)
         else:
-            yield f"{file}, {unit} {number}", {names[at]: cells[at] for at in columns}
+            yield f"{file}, {unit} {number}", {names[at]: cell for at, cell in cells.items()}
+
+
+def _filled(records: Iterable[Record]) -> set[int]:
+    """The positions at which any record has a text."""
+    return {at for _, values in records for at, value in enumerate(values) if texts([value])}
 
 
 def _noting_blanks(records: Iterable[Record], after_blank: set[int]) -> Iterator[Record]:
@@ -209,13 +248,12 @@ def _other_tables(below: Sequence[Record], nameless: set[int], after_blank: set[
     if not starts:
         return {}
     others: dict[int, str] = {}
-    used = {at for at in nameless for _, values in below[: starts[0]] if texts(values[at : at + 1])}
-    beside = sorted(nameless - used)
+    beside = nameless - _filled(below[: starts[0]])
     for start, end in zip(starts, [*starts[1:], len(below)], strict=True):
         block = below[start:end]
         has_title = len(block) > 1 and len(texts(block[0][1])) == 1
         rows = block[1:] if has_title else block
-        wide = [any(texts(values[at : at + 1]) for at in beside) for _, values in rows]
+        wide = [not beside.isdisjoint(_filled([record])) for record in rows]
         names = texts(rows[0][1])
         asks = any(name.endswith(QUESTION_MARKS) for name in names)
         if len(rows) > 1 and wide[0] and not asks and 2 * sum(wide) > len(wide):

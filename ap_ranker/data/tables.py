@@ -12,9 +12,11 @@ import logging
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +25,11 @@ from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.excel import read_spreadsheet
 from ap_ranker.data.json_tables import read_json, read_jsonl, read_yaml_table
 from ap_ranker.data.parquet import read_parquet
-from ap_ranker.data.rows import Columns, Row, below_titles, named_rows
+from ap_ranker.data.rows import CellCount, Columns, Row, below_titles, named_rows
 from ap_ranker.data.several_texts import entries_by_language, with_line_ends, with_lists
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import unguarded
-from ap_ranker.safe_open import decode, open_file, require_file, save_as
+from ap_ranker.safe_open import MAX_RATIO, decode, open_file, require_file, save_as
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,9 @@ PAIR = ("question", "answer")
 
 LONGEST_NAMES = {"?": 15, "\uff1f": 5}
 """Question mark -> the length up to which a header that ends with it may be a name, such as "Your question?"."""
+
+MOST_BY_LANGUAGE = 10
+"""Times that a table may have more cells once each language of an entry is a row."""
 
 OPTION = "--columns QUESTION,ANSWER"
 
@@ -57,6 +62,14 @@ class Table:
     def header(self) -> str:
         """The columns as the file names them, for messages."""
         return one_line(", ".join(self.written.get(column, column) for column in self.columns))
+
+    @cached_property
+    def alike(self) -> Mapping[str, Sequence[str]]:
+        """A name as it is compared -> the columns with it, in order."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for column in self.columns:
+            found[plain(column)].append(column)
+        return dict(found)
 
     def renamed(self, names: Mapping[str, str]) -> Table:
         """Give columns new names; another column that has one of these already becomes `other NAME`."""
@@ -104,10 +117,19 @@ def read_table(path: Path, columns: Columns = None) -> Table:
         raise InputError(f"{path}: expected a file ending in {endings}, found another ending.{save_as(path)}")
     with open_file(path) as file:
         content = file.read()
-    rows = list(reader(content, path, columns))
+    rows = list(CellCount(path, _most_cells(content, path)).of(reader(content, path, columns)))
     if not rows:
         raise InputError(f"{path}: expected at least one row of data, found none.")
     return Table(path, tuple(rows[0].fields), with_line_ends(rows))
+
+
+COMPRESSED = (".parquet", ".xlsx", ".xls", ".ods")
+"""Endings of files whose cells may take less than a byte."""
+
+
+def _most_cells(content: bytes, path: Path) -> int:
+    """How many cells a file may hold: each takes a byte, unless it is compressed."""
+    return len(content) * (MAX_RATIO if file_format(path) in COMPRESSED else 1)
 
 
 def _read_delimited(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
@@ -233,7 +255,8 @@ def name_columns(table: Table, columns: Columns = None, *, guess: bool = True) -
             raise InputError(f"{table.path}: expected the columns {_listed(columns)} that --columns names, {found}.")
         return _finished(table.renamed(dict(zip(named, PAIR, strict=True))))
     every = dict.fromkeys(name for row in table.rows for name in row.fields)  # later records of JSON may have more
-    if rows := entries_by_language([*every], table.rows):
+    cells = CellCount(table.path, MOST_BY_LANGUAGE * sum(len(row.fields) for row in table.rows))
+    if rows := list(cells.of(entries_by_language([*every], table.rows))):
         table = Table(table.path, tuple(dict.fromkeys(name for row in rows for name in row.fields)), rows)
     written = {name: column for name in KNOWN if (column := _find(table, name))}
     if not set(PAIR) <= written.keys():
@@ -261,14 +284,15 @@ def _further_wordings(table: Table, written: Mapping[str, str]) -> dict[str, str
         for column in others
         if plain(column) in FURTHER_WORDINGS or re.fullmatch(rf"{question}[ _-]?\d+", plain(column))
     ]
-    free = (name for name in (f"wording {i}" for i in itertools.count(2)) if name not in table.columns)
+    known = set(table.columns)
+    free = (name for name in (f"wording {i}" for i in itertools.count(2)) if name not in known)
     return dict(zip(further, free, strict=False))
 
 
 def _titles_that_ask(table: Table) -> tuple[str, str] | None:
     """The columns of titles and their texts, if most titles are questions."""
     for title, text in itertools.product(TITLES, THEIR_TEXTS):
-        names = [next((column for column in table.columns if plain(column) == name), "") for name in (title, text)]
+        names = [table.alike.get(name, [""])[0] for name in (title, text)]
         if all(names):
             asked = sum(row.get(names[0]).endswith(QUESTION_MARKS) for row in table.rows)
             if 2 * asked > len(table.rows):
@@ -303,9 +327,9 @@ def _find(table: Table, *names: str) -> str:
     Of several that differ only so, that with exactly the name; without one, InputError.
     """
     for name in names:
-        if name in table.columns:
+        similar = table.alike.get(plain(name), ())
+        if name in similar:
             return name
-        similar = [column for column in table.columns if plain(column) == plain(name)]
         if len(similar) > 1:
             advice = f"Rename one, or choose: {OPTION}."
             raise InputError(f"{table.path}: expected one column {name!r}, found {_listed(similar)}. {advice}")
