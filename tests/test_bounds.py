@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
+import time
+import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,9 +17,10 @@ pytest.importorskip("hypercorn", reason="the extra serve is not installed")
 
 from haystack import Document
 
-from ap_ranker.data import column_names
+from ap_ranker.data import column_names, tables
 from ap_ranker.data.rows import check_columns
 from ap_ranker.documents import html
+from ap_ranker.errors import InputError
 from ap_ranker.files import guarded
 from ap_ranker.ranking.explanation import Token
 from ap_ranker.text import kept_results, languages, near_copies, question_words, reading
@@ -96,6 +101,109 @@ def test_synonyms_of_a_long_line_are_not_all_pairs(tmp_path: Path) -> None:
     assert len(known.others) == 5000
     assert max(map(len, known.others.values())) <= MOST
     assert known.others[("word7",)][:2] == (("word0",), ("word1",))
+
+
+COUNT = 1_500
+"""Rows, and columns: more cells than any small file may have."""
+
+ROWS = [{"question": f"What is {number}?", "answer": f"It is {number}."} for number in range(COUNT)]
+OTHERS = {f"column {number}": "a" for number in range(COUNT)}
+LINES = "".join(f"{row['question']},{row['answer']}\n" for row in ROWS)
+CODES = [
+    "de",
+    "fr",
+    "es",
+    "it",
+    "nl",
+    "pt",
+    "pl",
+    "tr",
+    "sv",
+    "da",
+    "fi",
+    "cs",
+    "hu",
+    "ro",
+    "el",
+    "ru",
+    "uk",
+    "ja",
+    "zh",
+]
+
+TABLES_OF_MANY_CELLS = {
+    "short rows.csv": ",".join(["question", "answer", *OTHERS]) + "\n" + LINES,
+    "short rows.jsonl": "\n".join(map(json.dumps, [ROWS[0] | OTHERS, *ROWS])),
+    "a field of each row.json": json.dumps([row | {f"column {at}": "a"} for at, row in enumerate(ROWS)]),
+    "a field of each row.yaml": json.dumps([row | {f"column {at}": "a"} for at, row in enumerate(ROWS)]),
+    "fields around rows.json": json.dumps(OTHERS | {"faq": ROWS}),
+    "fields around rows that hold no pair.json": json.dumps(OTHERS | {"faq": [{"a": "b"}] * COUNT}),
+    "fields around a conversation.json": json.dumps(
+        OTHERS | {"chat": [{"role": role, "content": "a"} for role in ("user", "assistant") * COUNT]}
+    ),
+    "fields around questions as names.json": json.dumps(OTHERS | {"faq": {f"Why {at}?": "a" for at in range(COUNT)}}),
+    "a list around rows.json": json.dumps({"tags": [*OTHERS], "faq": ROWS}),
+    "one response of many intents.json": json.dumps(
+        {
+            "nlu": [{"intent": name, "examples": "- a"} for name in OTHERS],
+            "responses": {"utter_a": [{"text": name} for name in OTHERS]},
+            "rules": [{"steps": [{"intent": name}, {"action": "utter_a"}]} for name in OTHERS],
+        }
+    ),
+    "languages beside columns.csv": ",".join(
+        [*(f"question_{code},answer_{code}" for code in CODES), *[*OTHERS][: COUNT - 2 * len(CODES)]]
+    )
+    + "\n"
+    + ("a?,b," * len(CODES) + "\n") * 650,
+}
+
+
+@pytest.mark.parametrize("name", TABLES_OF_MANY_CELLS)
+def test_a_table_has_no_more_cells_than_its_file_holds(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(TABLES_OF_MANY_CELLS[name], encoding="utf-8")
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=re.escape(str(path))) as refused:
+            tables.read_named_table(path)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert "cells" in str(refused.value)
+    assert str(refused.value).count(str(path)) == 1
+    assert most < 500_000_000
+
+
+@pytest.mark.parametrize("columns", [1, 30])
+def test_columns_that_few_rows_fill_are_read(tmp_path: Path, columns: int) -> None:
+    path = tmp_path / "faq.json"
+    path.write_text(json.dumps([row | {f"column {at % columns}": "a"} for at, row in enumerate(ROWS)]))
+    assert len(tables.read_named_table(path).rows) == COUNT
+
+
+WIDE_TABLES = {
+    "columns without a name behind": lambda count: "question,answer" + "," * count + "\n" + "a?,b\n" * count,
+    "columns without a name before": lambda count: "," * count + "question,answer\n" + ("," * count + "a?,b\n") * 2,
+    "one long row": lambda count: "question,answer\na?,b" + "," * count + "\n" + "a?,b\n" * count,
+    "blank rows": lambda count: "question,answer" + "," * count + "\n" + "a?,b\n,\n" * count,
+    "columns of languages": lambda count: ",".join(f"answer_{at}" for at in range(count)) + ",question,answer\na?,b\n",
+    "names of nothing": lambda count: ",".join(f"column {at}" for at in range(count)) + "\na,b\n",
+}
+
+
+@pytest.mark.parametrize("name", WIDE_TABLES)
+def test_the_time_of_a_wide_table_grows_with_its_length(tmp_path: Path, name: str) -> None:
+    def seconds(count: int) -> float:
+        path = tmp_path / "faq.csv"
+        path.write_text(WIDE_TABLES[name](count), encoding="utf-8")
+        started = time.process_time()
+        with suppress(InputError):
+            tables.read_named_table(path)
+        return time.process_time() - started
+
+    seconds(10)
+    factor = min(seconds(8_000) / max(seconds(1_000), 0.005) for _ in range(3))
+    assert factor < 8 * 2.5  # of pairs of rows and columns: 64
 
 
 def test_names_of_many_columns() -> None:

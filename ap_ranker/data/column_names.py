@@ -6,7 +6,6 @@ import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 
 from ap_ranker.text.language_detection import LANGUAGES
@@ -16,9 +15,7 @@ from ap_ranker.text.normal_form import normal_form
 
 def plain(name: str) -> str:
     """A column's name as it is compared: without upper case and marks around it."""
-    if len(name) <= LONGEST_KEPT:
-        return _kept_plain(name)
-    return _kept_plain.__wrapped__(name)
+    return _kept_plain(name) if len(name) <= LONGEST_KEPT else _kept_plain.__wrapped__(name)
 
 
 @lru_cache(maxsize=2**16)  # each name is compared with those of all languages
@@ -29,24 +26,20 @@ def _kept_plain(name: str) -> str:
 
 _NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
-PAIRS: list[list[list[str]]] = []
-for _questions, _answers in _NAMES["pairs"]:
-    PAIRS.append([[*map(plain, _questions)], [*map(plain, _answers)]])
+PAIRS: list[list[list[str]]] = [[[*map(plain, words)] for words in pair] for pair in _NAMES["pairs"]]
 """Names of the columns of questions and answers; a table has one of each side, as a name alone may mean anything."""
 
 
 def find_pair(names: Iterable[str]) -> list[int]:
     """The places of a column of questions and of one of answers, by their names; empty if there are none."""
-    plain_names = [*map(plain, names)]
-    for questions, answers in PAIRS:
-        asked = [place for place, name in enumerate(plain_names) if name in questions]
-        answered = [place for place, name in enumerate(plain_names) if name in answers]
-        if asked and answered:
-            return [asked[0], answered[0]]
-    return []
+    first: dict[str, int] = {}
+    for place, name in enumerate(map(plain, names)):
+        first.setdefault(name, place)
+    places = ([min((first[word] for word in words if word in first), default=-1) for words in pair] for pair in PAIRS)
+    return next((pair for pair in places if min(pair) >= 0), [])
 
 
-ALONE = frozenset(chain.from_iterable((*questions[:2], *answers) for questions, answers in PAIRS))
+ALONE = frozenset(name for questions, answers in PAIRS for name in (*questions[:2], *answers))
 """Those that are no title where they stand alone, as "FAQ" is."""
 
 CATEGORIES = frozenset(map(plain, _NAMES["categories"]))
@@ -58,8 +51,7 @@ OF_FORMS = frozenset(map(plain, _NAMES["of_forms"]))
 SEVERAL_ANSWERS = frozenset(map(plain, _NAMES["several_answers"]))
 """Names of a list whose texts are answers of their own, not the paragraphs of one."""
 
-TITLES = [plain(name) for name in _NAMES["titles_that_ask"][0]]
-THEIR_TEXTS = [plain(name) for name in _NAMES["titles_that_ask"][1]]
+TITLES, THEIR_TEXTS = ([*map(plain, words)] for words in _NAMES["titles_that_ask"])
 """Names of columns that hold questions and answers if most titles ask."""
 
 FURTHER_WORDINGS = frozenset(map(plain, _NAMES["wordings"]))
@@ -101,7 +93,7 @@ def base_name(name: str) -> str:
     return split_language(name)[0]
 
 
-_ROLES = CATEGORIES.union(*chain.from_iterable(PAIRS))
+_ROLES = frozenset(name for pair in PAIRS for names in pair for name in names) | CATEGORIES | FURTHER_WORDINGS
 _WORDINGS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
 
 
@@ -111,7 +103,7 @@ def has_role(name: str, columns: tuple[str, str] | None = None) -> bool:
     base = base_name(name)
     if columns is not None and named_pair([name, base], columns, some=True):
         return True
-    return plain(base) in _ROLES | FURTHER_WORDINGS or _WORDINGS.fullmatch(base) is not None
+    return plain(base) in _ROLES or _WORDINGS.fullmatch(base) is not None
 
 
 def is_category(name: str) -> bool:
@@ -121,7 +113,6 @@ def is_category(name: str) -> bool:
 
 def named_pair(names: Sequence[str], columns: tuple[str, str], *, some: bool = False) -> bool:
     """Whether both of `columns`, or `some` of them, are among names, but for case and marks around them."""
-    plain_names = {*map(plain, names)}
+    known = {*map(plain, names)}
     wanted = [{plain(column), plain(base_name(column))} for column in columns]
-    is_there = [not plain_names.isdisjoint(forms) for forms in wanted]
-    return any(is_there) if some else all(is_there)
+    return (any if some else all)(known & each for each in wanted)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.json_tables import rows_in_record
-from ap_ranker.data.rows import Columns, Row, check_columns, rows_of
+from ap_ranker.data.rows import CellCount, Columns, Row, check_columns, rows_of
 from ap_ranker.errors import InputError, extra_for, library_errors
-from ap_ranker.safe_open import check_growth
+from ap_ranker.safe_open import MAX_RATIO, check_growth
 
 if TYPE_CHECKING:
     import pyarrow
@@ -28,37 +29,29 @@ def read_parquet(content: bytes, path: Path, columns: Columns = None) -> Iterato
         f"{path}: expected a Parquet file", (pyarrow.ArrowException, OSError, OverflowError, UnicodeDecodeError)
     ):
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
-        names = file.schema_arrow.names
-        check_columns(names, path)
+        check_columns(names := file.schema_arrow.names, path)
         groups = range(file.metadata.num_row_groups)
         check_growth(path, sum(file.metadata.row_group(group).total_byte_size for group in groups))
-
-        def flat_rows() -> Iterator[tuple[str, dict[str, Any]]]:
-            number = 0
-            for batch in file.iter_batches(_AT_ONCE):
-                values_of_columns = [_values(batch[name], name, path) for name in names]
-                for values in zip(*values_of_columns, strict=True):
-                    number += 1
-                    place = f"{path}, row {number}"
-                    for row in _flat(dict(zip(names, values, strict=True)), place, columns):
-                        yield place, row
-
-        yield from rows_of(flat_rows(), path)
+        batches = ({name: _values(batch[name], name, path) for name in names} for batch in file.iter_batches(_AT_ONCE))
+        rows = enumerate(chain.from_iterable(zip(*batch.values(), strict=True) for batch in batches), start=1)
+        records = ((f"{path}, row {i}", dict(zip(names, values, strict=True))) for i, values in rows)
+        cells = CellCount(path, MAX_RATIO * len(content))
+        flat = ((place, row) for place, record in records for row in _flat(record, place, columns, cells))
+        yield from rows_of(flat, path)
 
 
-def _flat(record: dict[str, Any], place: str, columns: Columns) -> list[dict[str, Any]]:
+def _flat(record: dict[str, Any], place: str, columns: Columns, cells: CellCount) -> list[dict[str, Any]]:
     """A record as rows of texts; InputError if objects in it hold what is no question or answer."""
     nested = [name for name, value in record.items() if isinstance(value, dict) or _holds_objects(value)]
     if not nested:
         return [record]
-    rows = rows_in_record(record, columns)
-    if rows:
+    if rows := rows_in_record(record, columns, cells):
         return rows
     raise InputError(f"{place}: expected texts, numbers or lists of them in column {nested[0]!r}, found objects.")
 
 
 def _holds_objects(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(entry, (dict, list)) for entry in value)
+    return isinstance(value, list) and any(isinstance(each, (dict, list)) for each in value)
 
 
 def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -61,8 +61,7 @@ class Row:
 
     def need(self, column: str) -> str:
         """The field's text without surrounding white space; raises `InputError` if it is empty or missing."""
-        value = self.get(column)
-        if value:
+        if value := self.get(column):
             return value
         raise InputError(
             f"{self.place}: expected text in column {self.written.get(column, column)!r}, found nothing. "
@@ -76,6 +75,39 @@ class Row:
 
 ROW_BYTES = 64
 """Bytes that a row counts beside its texts when a file's growth is checked: empty rows take memory, too."""
+
+
+MOST_CELLS = 1_000_000
+"""Cells, rows times columns, that any table may have; a larger file may have as many as bytes."""
+
+
+class CellCount:
+    """Counts the cells of a table while it is read: rows that are short in a file may all have its many columns.
+
+    A file of 300 KB, 5,000 columns and 5,000 rows that fill two of them would take a gigabyte. `most` is how many cells
+    the file itself may hold.
+    """
+
+    def __init__(self, path: Path, most: int) -> None:
+        self.path = path
+        self._most = max(MOST_CELLS, most)
+        self._count = 0
+
+    def add(self, fields: Sized) -> None:
+        """Count the fields of a row, or the texts of one; InputError if there are too many by now."""
+        self._count += len(fields)
+        if self._count > self._most:
+            found = "found more, most of them empty or the same in each row"
+            advice = "Leave out columns that few rows fill, or divide the file."
+            raise InputError(f"{self.path}: expected at most {self._most:,} cells, {found}. {advice}")
+
+    def of(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """The rows, counted."""
+        for row in rows:
+            self.add(row.fields)
+            for listed in row.lists.values():
+                self.add(listed)
+            yield row
 
 
 def row_of(values: dict[str, Any], place: str) -> Row:
@@ -122,9 +154,7 @@ def below_titles(records: Iterable[Record]) -> tuple[int, Iterator[Record]]:
     top = [*islice(filled, MAX_TITLE_ROWS + 2)]
     rows = [texts(values) for _, values in top]
     several = [i for i, row in enumerate(rows) if len(row) > 1]
-    start = 0
-    if len(several) > 1 and several[0] <= MAX_TITLE_ROWS:
-        start = several[0]
+    start = several[0] if len(several) > 1 and several[0] <= MAX_TITLE_ROWS else 0
     if start and (ALONE.intersection(map(plain, rows[0])) or len(top[0][1]) < len(top[start][1])):
         start = 0  # it names the only column
     for i, row in reversed([*enumerate(rows[: MAX_TITLE_ROWS + 1])]):
@@ -147,21 +177,15 @@ def named_rows(
     place = f"{file}, {unit} {first}"
     names = [as_text(value, f"in column {i}", place).strip() for i, value in enumerate(header, 1)]
     columns = [i for i, name in enumerate(names) if name]
-    left = min(columns, default=0)
-    right = max(columns, default=0) + 1
+    left, right = min(columns, default=0), max(columns, default=0) + 1
     below = list(records)
     is_pair = bool(find_pair(map(base_name, names))) if chosen is None else named_pair(names, chosen)
-    nameless = [i for i in range(right) if i not in columns]
-
-    def has_texts(i: int) -> bool:
-        return any(texts(values[i : i + 1]) for _, values in below)
-
-    filled = list(filter(has_texts, nameless))
-    checked = columns if is_pair else [i for i in range(left, right) if i in columns or i in filled]
-    # Columns before the first name keep their place, of which a message has the number.
-    before = [] if is_pair else [f" {i}" for i in range(left)]
-    check_columns([*before, *(names[i] for i in checked)], place)
-    column_list = one_line(", ".join(names[i] for i in columns))
+    named = set(columns)
+    nameless = [i for i in range(right) if i not in named]
+    filled = _filled(below)
+    checked = columns if is_pair else [i for i in range(left, right) if i in named or i in filled]
+    check_columns([*([] if is_pair else (f" {i}" for i in range(left))), *(names[i] for i in checked)], place)
+    known = one_line(", ".join(names[i] for i in columns))
     if n_titles:
         logger.info("%s: the names of the columns are in %s %d; what stands above is left out.", file, unit, first)
     ignored = set(nameless) if is_pair else set()
@@ -169,8 +193,7 @@ def named_rows(
         ignored.update(
             range(right, len(names) if unit == "line" else max(map(len, (row for _, row in below)), default=0))
         )
-    lost = list(filter(has_texts, sorted(ignored)))
-    if lost:
+    if lost := sorted(ignored & filled):
         numbers = ", ".join(str(i + 1) for i in lost[:3])
         logger.info("%s: columns without a name are left out: %s.", file, numbers)
     others_below = _other_tables(below, ignored, after_blank) if is_pair else {}
@@ -180,7 +203,7 @@ def named_rows(
     for i, (number, values) in enumerate(below):
         if number in others_below:
             continue
-        beside = (*range(left), *range(right, len(values)))
+        beside = chain(range(min(left, len(values))), range(right, len(values)))
         others = [at for at in beside if at not in ignored and texts(values[at : at + 1])]
         if others and others[0] < left:
             check_columns([*map(str, range(others[0])), ""], place)
@@ -189,13 +212,18 @@ def named_rows(
             advice = f" {unit.capitalize()} {first} must hold the names of the columns." if is_no_header else ""
             if others and mark and not is_no_header:
                 advice = f" Put texts that hold {mark!r} in quotation marks."
-            expected = f"expected {len(columns)} texts ({column_list}), found {len(values)}"
+            expected = f"expected {len(columns)} texts ({known}), found {len(values)}"
             raise InputError(f"{file}, {unit} {number}: {expected}.{advice}")
-        cells = [*values, *[""] * (right - len(values))]
-        if i and all(str(cells[at]).strip(" \ufeff") == names[at] for at in columns) and find_pair(names):
-            logger.info("%s, %s %d: left out: the names of the columns again (%s).", file, unit, number, column_list)
+        cells = {at: values[at] if at < len(values) else "" for at in columns}
+        if i and all(str(cell).strip(" \ufeff") == names[at] for at, cell in cells.items()) and find_pair(names):
+            logger.info("%s, %s %d: left out: the names of the columns again (%s).", file, unit, number, known)
         else:
-            yield f"{file}, {unit} {number}", {names[at]: cells[at] for at in columns}
+            yield f"{file}, {unit} {number}", {names[at]: cell for at, cell in cells.items()}
+
+
+def _filled(records: Iterable[Record]) -> set[int]:
+    """The positions at which any record has a text."""
+    return {at for _, values in records for at, value in enumerate(values) if texts([value])}
 
 
 def _noting_blanks(records: Iterable[Record], after_blank: set[int]) -> Iterator[Record]:
@@ -220,18 +248,12 @@ def _other_tables(below: Sequence[Record], nameless: set[int], after_blank: set[
     if not starts:
         return {}
     others: dict[int, str] = {}
-    above = [values for _, values in below[: starts[0]]]
-    beside = []
-    for at in sorted(nameless):
-        if not any(texts(values[at : at + 1]) for values in above):
-            beside.append(at)
+    beside = nameless - _filled(below[: starts[0]])
     for start, end in zip(starts, [*starts[1:], len(below)], strict=True):
         block = below[start:end]
         has_title = len(block) > 1 and len(texts(block[0][1])) == 1
         rows = block[1:] if has_title else block
-        wide = []
-        for _, values in rows:
-            wide.append(any(texts(values[at : at + 1]) for at in beside))
+        wide = [not beside.isdisjoint(_filled([record])) for record in rows]
         names = texts(rows[0][1])
         asks = any(name.endswith(QUESTION_MARKS) for name in names)
         if len(rows) > 1 and wide[0] and not asks and 2 * sum(wide) > len(wide):
@@ -245,9 +267,9 @@ def check_columns(names: Sequence[str], place: object) -> None:
     earlier: set[str] = set()
     for i, name in enumerate(names):
         if not name.strip() or name in earlier:
-            fault = f"{one_line(repr(name))} again" if name.strip() else "none"
+            found = f"{one_line(repr(name))} again" if name.strip() else "none"
             advice = "Name it, or leave it out (with pandas: to_csv(..., index=False))."
-            raise InputError(f"{place}: expected a name for each column, found {fault} for column {i + 1}. {advice}")
+            raise InputError(f"{place}: expected a name for each column, found {found} for column {i + 1}. {advice}")
         earlier.add(name)
 
 
@@ -263,24 +285,22 @@ def as_text(value: object, column: str, place: str) -> str:
     if isinstance(value, list) and not any(isinstance(part, list) for part in value):
         separator = "\n" if WORDING_COLUMNS.fullmatch(column) else " "
         return separator.join(as_text(part, column, place) for part in value)
-    text = ""
-    fault = ""
+    text, found = "", ""
     if isinstance(value, list):
-        fault = "a list inside a list"
+        found = "a list inside a list"
     elif isinstance(value, dict):
-        fault = "an object with fields of its own"
+        found = "an object with fields of its own"
     elif isinstance(value, float) and not math.isfinite(value):
-        fault = f"{value}: leave it empty"
+        found = f"{value}: leave it empty"
     elif isinstance(value, bytes):
         try:
             text = value.decode("utf-8")
         except UnicodeDecodeError as error:
-            fault = f"the byte 0x{value[error.start]:02x}, which is not UTF-8"
+            found = f"the byte 0x{value[error.start]:02x}, which is not UTF-8"
     elif value is not None:
         text = str(int(value) if isinstance(value, bool) else value)
-    match = _NO_TEXT.search(text)
-    if match:
-        fault = f"the character {match[0]!r}"
-    if fault:
-        raise InputError(f"{place}: expected Unicode text or a number in column {column!r}, found {fault}.")
+    if match := _NO_TEXT.search(text):
+        found = f"the character {match[0]!r}"
+    if found:
+        raise InputError(f"{place}: expected Unicode text or a number in column {column!r}, found {found}.")
     return text

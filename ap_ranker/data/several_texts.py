@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -89,7 +89,7 @@ def with_lists(rows: list[Row], answer: str, file: str) -> list[Row]:
     return read
 
 
-def entries_by_language(columns: Sequence[str], rows: list[Row]) -> list[Row]:
+def entries_by_language(columns: Sequence[str], rows: list[Row]) -> Iterator[Row]:
     """A row for each language of a row, if columns hold questions and answers in languages; else none.
 
     An entry is found in each of its languages, and shown in that of the question. A question in a language without an
@@ -97,10 +97,9 @@ def entries_by_language(columns: Sequence[str], rows: list[Row]) -> list[Row]:
     """
     pair = _columns_by_language(columns)
     if pair is None or {"aid", "answer_ids", "label"} & {*columns}:
-        return []
+        return
     questions, answers = pair
     own = {*questions.values(), *answers.values()}
-    read: list[Row] = []
     for row in rows:
         others = {name: text for name, text in row.fields.items() if name not in own}
         written = [language for language, name in answers.items() if row.get(name)] or [next(iter(answers))]
@@ -123,8 +122,7 @@ def entries_by_language(columns: Sequence[str], rows: list[Row]) -> list[Row]:
                 lists["answer"] = row.lists[answers[language]]
             of_language = {"language": language} if language else {}
             at = f"{row.place}, {language}" if len(written) > 1 else row.place
-            read.append(Row(of_language | others | texts, at, row.written, dict(row.lists) | lists))
-    return read
+            yield Row(of_language | others | texts, at, row.written, dict(row.lists) | lists)
 
 
 def _columns_by_language(columns: Sequence[str]) -> tuple[dict[str, str], dict[str, str]] | None:

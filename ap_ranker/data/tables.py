@@ -12,10 +12,11 @@ import logging
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,11 @@ from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.excel import read_spreadsheet
 from ap_ranker.data.json_tables import read_json, read_jsonl, read_yaml_table
 from ap_ranker.data.parquet import read_parquet
-from ap_ranker.data.rows import Columns, Row, below_titles, named_rows
+from ap_ranker.data.rows import CellCount, Columns, Row, below_titles, named_rows
 from ap_ranker.data.several_texts import entries_by_language, with_line_ends, with_lists
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import unguarded
-from ap_ranker.safe_open import decode, open_file, require_file, save_as
+from ap_ranker.safe_open import MAX_RATIO, decode, open_file, require_file, save_as
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,9 @@ PAIR = ("question", "answer")
 
 LONGEST_NAMES = {"?": 15, "\uff1f": 5}
 """Question mark -> the length up to which a header that ends with it may be a name, such as "Your question?"."""
+
+MOST_BY_LANGUAGE = 10
+"""Times that a table may have more cells once each language of an entry is a row."""
 
 OPTION = "--columns QUESTION,ANSWER"
 
@@ -59,6 +63,14 @@ class Table:
         """The columns as the file names them, for messages."""
         return one_line(", ".join(self.written.get(column, column) for column in self.columns))
 
+    @cached_property
+    def alike(self) -> Mapping[str, Sequence[str]]:
+        """A name as it is compared -> the columns with it, in order."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for column in self.columns:
+            found[plain(column)].append(column)
+        return dict(found)
+
     def renamed(self, names: Mapping[str, str]) -> Table:
         """Give columns new names; another column that has one of these already becomes `other NAME`."""
         changed = {old: new for old, new in names.items() if old != new}
@@ -66,17 +78,20 @@ class Table:
             return self
         new_names = {new: f"other {new}" for new in changed.values() if new not in names} | changed
         written = {new: old for old, new in new_names.items()}
-        rows: list[Row] = []
-        for row in self.rows:
-            fields = {new_names.get(name, name): text for name, text in row.fields.items()}
-            lists = {new_names.get(name, name): texts for name, texts in row.lists.items()}
-            rows.append(replace(row, fields=fields, written=written, lists=lists))
+        rows = [
+            replace(
+                row,
+                fields={new_names.get(name, name): text for name, text in row.fields.items()},
+                written=written,
+                lists={new_names.get(name, name): texts for name, texts in row.lists.items()},
+            )
+            for row in self.rows
+        ]
         return Table(self.path, tuple(new_names.get(column, column) for column in self.columns), rows, written)
 
     def require(self, *columns: str) -> None:
         """Raise an `InputError` if one of these columns is missing."""
-        missing = [column for column in columns if column not in self.columns]
-        if missing:
+        if missing := [column for column in columns if column not in self.columns]:
             raise InputError(f"{self.path}: expected a column {missing[0]!r}, found {self.header}.")
 
 
@@ -102,17 +117,25 @@ def read_table(path: Path, columns: Columns = None) -> Table:
         raise InputError(f"{path}: expected a file ending in {endings}, found another ending.{save_as(path)}")
     with open_file(path) as file:
         content = file.read()
-    rows = list(reader(content, path, columns))
+    rows = list(CellCount(path, _most_cells(content, path)).of(reader(content, path, columns)))
     if not rows:
         raise InputError(f"{path}: expected at least one row of data, found none.")
     return Table(path, tuple(rows[0].fields), with_line_ends(rows))
 
 
+COMPRESSED = (".parquet", ".xlsx", ".xls", ".ods")
+"""Endings of files whose cells may take less than a byte."""
+
+
+def _most_cells(content: bytes, path: Path) -> int:
+    """How many cells a file may hold: each takes a byte, unless it is compressed."""
+    return len(content) * (MAX_RATIO if file_format(path) in COMPRESSED else 1)
+
+
 def _read_delimited(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
-    text = decode(content, path)
-    tabs = file_format(path) == ".tsv"
+    text, tabs = decode(content, path), file_format(path) == ".tsv"
     above = _ABOVE_HEADER.match(text)
-    lines_above, text = (above[0].count("\n"), text[above.end() :]) if above else (0, text)
+    told, text = (above[0].count("\n"), text[above.end() :]) if above else (0, text)
     delimiter = "\t" if tabs else _delimiter(text, path)
     plain = tabs and not _has_quoted_fields(text)
     reader = csv.reader(
@@ -123,12 +146,12 @@ def _read_delimited(content: bytes, path: Path, columns: Columns = None) -> Iter
         strict=not plain,
     )
     try:
-        records = ((lines_above + reader.line_num, [*map(unguarded, record)]) for record in reader)
+        records = ((told + reader.line_num, [*map(unguarded, record)]) for record in reader)
         for place, fields in named_rows(records, str(path), "line", "" if plain else delimiter, columns):
             yield Row(fields, place)
     except csv.Error as error:
-        fault = f"not a valid record ({error}). Close all quotation marks, and write one inside a text twice."
-        raise InputError(f"{path}, line {lines_above + reader.line_num}: {fault}") from error
+        found = f"not a valid record ({error}). Close all quotation marks, and write one inside a text twice."
+        raise InputError(f"{path}, line {told + reader.line_num}: {found}") from error
 
 
 _ABOVE_HEADER = re.compile(r'(?:"?sep=[,;\t|]"?[,;\t|]*\r?\n)?(?:(?:[ ,;\t|]|"")*\r?\n)*', re.IGNORECASE)
@@ -140,24 +163,16 @@ _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical ba
 
 def _delimiter(text: str, path: Path) -> str:
     """What separates the names of the columns; raises `InputError` if several of `_DELIMITERS` do."""
-    of_pairs: list[str] = []
-    of_several: list[str] = []
-    for delimiter in _DELIMITERS:
-        reader = csv.reader(io.StringIO(text[: 2**17], newline=""), delimiter=delimiter)
-        _, below = below_titles(enumerate(reader))
-        _, names = next(below, (0, []))
-        if find_pair(names):
-            of_pairs.append(delimiter)
-        if len(names) > 1:
-            of_several.append(delimiter)
-    delimiters = of_pairs or of_several
-    if len(delimiters) > 1:
-        kinds = " and ".join(_DELIMITERS[character] for character in delimiters)
+    readers = {each: csv.reader(io.StringIO(text[: 2**17], newline=""), delimiter=each) for each in _DELIMITERS}
+    tops = {each: next(below_titles(enumerate(reader))[1], (0, []))[1] for each, reader in readers.items()}
+    found = [each for each, top in tops.items() if find_pair(top)] or [each for each in tops if len(tops[each]) > 1]
+    if len(found) > 1:
+        kinds = " and ".join(_DELIMITERS[character] for character in found)
         raise InputError(
             f"{path}, line 1: expected names of columns separated by commas, semicolons, tabs or bars, found {kinds}. "
             "Put a name that has one of them in quotation marks."
         )
-    return delimiters[0] if delimiters else ","
+    return found[0] if found else ","
 
 
 def _has_quoted_fields(text: str) -> bool:
@@ -169,8 +184,7 @@ def _has_quoted_fields(text: str) -> bool:
     """
     if '"' not in text:
         return False
-    plain = _fitting_lines(text, quoting=csv.QUOTE_NONE)
-    quoted = _fitting_lines(text)
+    plain, quoted = _fitting_lines(text, quoting=csv.QUOTE_NONE), _fitting_lines(text)
     if quoted != plain or plain < math.inf:
         return quoted > plain
     marked = [field for field in re.split(r"[\t\r\n]", text) if '"' in field]
@@ -190,8 +204,7 @@ def _has_spaced_fields(text: str, spaced: str) -> bool:
 def _fitting_lines(text: str, delimiter: str = "\t", **reading: Any) -> float:
     """Number of the last line before the first record that does not fit the header; infinite if all fit."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, **reading)
-    last = 0
-    widths = set[int]()
+    last, widths = 0, set[int]()
     with suppress(csv.Error):
         for record in reader:
             if not widths and len(record) < 2:  # a title
@@ -238,44 +251,26 @@ def name_columns(table: Table, columns: Columns = None, *, guess: bool = True) -
     if columns is not None:
         named = [_find(table, name) for name in columns]
         if not all(named):
-            missing = f"{columns[named.index('')]!r} in {table.header}"
-            expected = f"expected the columns {_listed(columns)} that --columns names"
-            raise InputError(f"{table.path}: {expected}, found no {missing}.")
+            found = f"found no {columns[named.index('')]!r} in {table.header}"
+            raise InputError(f"{table.path}: expected the columns {_listed(columns)} that --columns names, {found}.")
         return _finished(table.renamed(dict(zip(named, PAIR, strict=True))))
-    # Later records of JSON may have more columns.
-    rows = entries_by_language(_columns_of(table.rows), table.rows)
-    if rows:
-        table = Table(table.path, tuple(_columns_of(rows)), rows)
-    written = {name: _find(table, name) for name in KNOWN}
-    written = {name: column for name, column in written.items() if column}
+    every = dict.fromkeys(name for row in table.rows for name in row.fields)  # later records of JSON may have more
+    cells = CellCount(table.path, MOST_BY_LANGUAGE * sum(len(row.fields) for row in table.rows))
+    if rows := list(cells.of(entries_by_language([*every], table.rows))):
+        table = Table(table.path, tuple(dict.fromkeys(name for row in rows for name in row.fields)), rows)
+    written = {name: column for name in KNOWN if (column := _find(table, name))}
     if not set(PAIR) <= written.keys():
-        pair = _in_other_words(table) or _titles_that_ask(table)
+        in_other_words = ([_find(table, *names) for names in pair] for pair in PAIRS)
+        pair = next(filter(all, in_other_words), None) or _titles_that_ask(table)
         pair = pair or _only_two(table, written, guess=guess)
         written |= dict(zip(PAIR, pair, strict=True)) if pair else {}
     others = {plain(column): column for column in table.columns if column not in written.values()}
-    for questions, answers in PAIRS if {*PAIR} <= written.keys() else ():  # in another language, perhaps
-        asked = [others[name] for name in questions if name in others]
-        answered = [others[name] for name in answers if name in others]
-        if asked and answered:
-            advice = f"--columns {one_line(f'{asked[0]},{answered[0]}')} takes those instead"
+    for words in PAIRS if {*PAIR} <= written.keys() else ():  # in another language, perhaps
+        if all(other := [next((others[name] for name in names if name in others), "") for names in words]):
+            advice = f"--columns {one_line(','.join(other))} takes those instead"
             logger.info("%s: %s are read; %s.", table.path, _listed(written[name] for name in PAIR), advice)
     names = {column: name for name, column in written.items()}
     return _finished(table.renamed(names | _further_wordings(table, written)))
-
-
-def _columns_of(rows: Iterable[Row]) -> list[str]:
-    """The names of the fields of all rows, in order."""
-    return list(dict.fromkeys(chain.from_iterable(row.fields for row in rows)))
-
-
-def _in_other_words(table: Table) -> tuple[str, str] | None:
-    """The columns of questions and of answers by other names that these have."""
-    for questions, answers in PAIRS:
-        asked = _find(table, *questions)
-        answered = _find(table, *answers)
-        if asked and answered:
-            return asked, answered
-    return None
 
 
 def _further_wordings(table: Table, written: Mapping[str, str]) -> dict[str, str]:
@@ -289,25 +284,19 @@ def _further_wordings(table: Table, written: Mapping[str, str]) -> dict[str, str
         for column in others
         if plain(column) in FURTHER_WORDINGS or re.fullmatch(rf"{question}[ _-]?\d+", plain(column))
     ]
-    names: dict[str, str] = {}
-    number = 2
-    for column in further:
-        while f"wording {number}" in table.columns:
-            number += 1
-        names[column] = f"wording {number}"
-        number += 1
-    return names
+    known = set(table.columns)
+    free = (name for name in (f"wording {i}" for i in itertools.count(2)) if name not in known)
+    return dict(zip(further, free, strict=False))
 
 
 def _titles_that_ask(table: Table) -> tuple[str, str] | None:
     """The columns of titles and their texts, if most titles are questions."""
     for title, text in itertools.product(TITLES, THEIR_TEXTS):
-        titles = [column for column in table.columns if plain(column) == title]
-        texts = [column for column in table.columns if plain(column) == text]
-        if titles and texts:
-            asked = sum(row.get(titles[0]).endswith(QUESTION_MARKS) for row in table.rows)
+        names = [table.alike.get(name, [""])[0] for name in (title, text)]
+        if all(names):
+            asked = sum(row.get(names[0]).endswith(QUESTION_MARKS) for row in table.rows)
             if 2 * asked > len(table.rows):
-                return titles[0], texts[0]
+                return names[0], names[1]
     return None
 
 
@@ -315,7 +304,7 @@ def _finished(table: Table) -> Table:
     """The table with lists of questions as wordings, if it holds pairs, and with questions."""
     if {*PAIR} <= {*table.columns} and any(row.lists for row in table.rows):
         rows = with_lists(table.rows, table.written.get("answer", "answer"), str(table.path))
-        columns = dict.fromkeys((*table.columns, *_columns_of(rows)))
+        columns = dict.fromkeys((*table.columns, *(name for row in rows for name in row.fields)))
         table = Table(table.path, tuple(columns), rows, table.written)
     return _with_questions(table)
 
@@ -323,9 +312,9 @@ def _finished(table: Table) -> Table:
 def _with_questions(table: Table) -> Table:
     """The table, unless its questions are numbers or dates: then the column is another one."""
     if len(table.rows) > 1 and all(_NUMBERS.fullmatch(row.get("question")) for row in table.rows):
-        numbers = f"numbers such as {one_line(repr(table.rows[0].get('question')))}"
+        found = f"numbers such as {one_line(repr(table.rows[0].get('question')))}"
         column = repr(table.written.get("question", "question"))
-        raise InputError(f"{table.path}: expected questions in column {column}, found {numbers}. Name yours: {OPTION}.")
+        raise InputError(f"{table.path}: expected questions in column {column}, found {found}. Name yours: {OPTION}.")
     return table
 
 
@@ -338,9 +327,9 @@ def _find(table: Table, *names: str) -> str:
     Of several that differ only so, that with exactly the name; without one, InputError.
     """
     for name in names:
-        if name in table.columns:
+        similar = table.alike.get(plain(name), ())
+        if name in similar:
             return name
-        similar = [column for column in table.columns if plain(column) == plain(name)]
         if len(similar) > 1:
             advice = f"Rename one, or choose: {OPTION}."
             raise InputError(f"{table.path}: expected one column {name!r}, found {_listed(similar)}. {advice}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable
+from itertools import islice
 
 import regex
 
@@ -82,7 +83,8 @@ class Consonants:
             is_shorter = len(stem) < len(consonants) or not ending
             if not is_shorter or len(stem) < LEAST_CONSONANTS:
                 continue
-            known = [each for each in self._words.get(stem, ()) if len(each) > len(stem)]
+            longer = (each for each in self._words.get(stem, ()) if len(each) > len(stem))
+            known = list(islice(longer, MOST_MEANT + 1))
             if known:
                 return known if len(known) <= MOST_MEANT else []
         return []

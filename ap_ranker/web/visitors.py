@@ -9,6 +9,7 @@ import hmac
 import ipaddress
 import os
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from sqlalchemy import Connection, delete, select
@@ -30,6 +31,10 @@ _PORT = re.compile(r"^\[([^\]]*)\](?::\d+)?$|^([\d.]+):\d+$")
 
 FORWARDING = ("forwarded", "via", "x-real-ip", "true-client-ip", "cf-connecting-ip", "x-client-ip")
 """Headers by which a web server tells that it is one, beside those that begin with `x-forwarded`."""
+
+MOST_TOLD, LONGEST_TOLD = 32, 64
+"""Addresses of X-Forwarded-For that are looked at, from the last one on, and characters of each. A client may send what
+it likes before these: 40,000 addresses in one request held the server for two seconds."""
 
 PROXIES, LOOPBACK = "FORWARDED_ALLOW_IPS", "127.0.0.1,::1"
 """The environment variable that names web servers in front of this one, and where they are by default."""
@@ -81,6 +86,14 @@ def _plain(address: str) -> str:
         return address
 
 
+def _last_addresses(told: str) -> Iterator[str]:
+    """The addresses of a list, the last one first; only so many, and so much of each, as web servers tell."""
+    parts = told[-MOST_TOLD * LONGEST_TOLD :].rsplit(",", MOST_TOLD)[-MOST_TOLD:]
+    for part in reversed(parts):
+        if address := _plain(part.strip()[:LONGEST_TOLD]):
+            yield address
+
+
 class BehindProxies:
     """ASGI middleware: a request from a trusted web server is its client's, as that server's headers tell.
 
@@ -113,10 +126,9 @@ class BehindProxies:
             headers, client, identity = Headers(scope=scope), scope.get("client"), ""
             is_local = client is not None and is_loopback(_plain(client[0])) and not self._is_forwarded(headers)
             if self._anybody or (client and self._trusts(_plain(client[0]))):
-                told = ",".join(headers.getlist("x-forwarded-for")).split(",")
-                found = [each for part in told if (each := _plain(part.strip())) and not self._trusts(each)]
-                if found:
-                    scope["client"] = (found[-1], 0)
+                told = _last_addresses(",".join(headers.getlist("x-forwarded-for")))
+                if found := next((each for each in told if not self._trusts(each)), ""):
+                    scope["client"] = (found, 0)
                 if (scheme := headers.get("x-forwarded-proto", "")) in ("http", "https"):
                     scope["scheme"] = scheme
                 identities = headers.getlist(self._header) if self._header else []
