@@ -36,8 +36,8 @@ def index(
     test: Annotated[
         Path | None,
         option(
-            "In Elasticsearch: questions, a file or a folder with test.*, that a new checkpoint's index is asked before "
-            "it is searched. If the search before answers them better, that stays, and the exit code is 3."
+            "In Elasticsearch: questions, a file or a folder with test.*, that a new checkpoint's index is asked "
+            "before it is searched. If the search before answers them better, that stays, and the exit code is 3."
         ),
     ] = None,
     back: Annotated[bool, option("In Elasticsearch: return to the index before this one; without documents.")] = False,
