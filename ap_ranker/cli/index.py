@@ -6,9 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from ap_ranker.cli import options
 from ap_ranker.cli.console import ProgressBars, console
 from ap_ranker.cli.options import argument, option
+from ap_ranker.cli.train import NO_GAIN
 from ap_ranker.data.faq import DEFAULT_MATCH, Match
 from ap_ranker.errors import InputError, extra_for
 
@@ -29,6 +32,13 @@ def index(
     ] = "1/1",
     database: Annotated[
         str | None, option("A database of `ap-ranker serve`: the owner's changes in it are written, too.")
+    ] = None,
+    test: Annotated[
+        Path | None,
+        option(
+            "In Elasticsearch: questions, a file or a folder with test.*, that a new checkpoint's index is asked "
+            "before it is searched. If the search before answers them better, that stays, and the exit code is 3."
+        ),
     ] = None,
     back: Annotated[bool, option("In Elasticsearch: return to the index before this one; without documents.")] = False,
 ) -> None:
@@ -62,15 +72,27 @@ def index(
             language=language,
             part=_part(part),
             overlay=overlay,
+            test=test,
             on_progress=partial(bars.update, "indexing"),
             on_embedded=partial(bars.update, "embedding"),
+            on_tested=partial(bars.update, "testing"),
         )
+    comparison = changes.comparison
+    if comparison is not None and comparison.is_worse:
+        console.warn(
+            f"{comparison.explained()} The search stays as it was. The new index is kept, unused; to search it all "
+            "the same, run the command again without --test.",
+            "No change",
+        )
+        raise typer.Exit(NO_GAIN)
     console.say(
         f"{changes.place} now holds the {changes.total:,} entries of {documents}: "
         f"{changes.added:,} added, {changes.changed:,} changed, {changes.removed:,} removed, "
         f"{changes.unchanged:,} unchanged."
         + (f" {changes.duplicates:,} duplicates left out." if changes.duplicates else "")
     )
+    if comparison is not None:
+        console.say(comparison.explained())
 
 
 def _part(text: str) -> tuple[int, int]:

@@ -6,9 +6,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from haystack import Document
@@ -28,6 +28,9 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     ElasticsearchFAQStore,
     read_document,
 )
+
+if TYPE_CHECKING:
+    from ap_ranker.search.index_comparison import IndexTest
 
 KEYS = 2**32
 """The numbers that mark documents of ours are below it."""
@@ -72,18 +75,20 @@ def build_index(
     documents: Iterable[Document],
     *,
     part: tuple[int, int] = (1, 1),
+    test: IndexTest | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> IndexChanges:
     """
     Let the index of a target hold these documents and no other ones of ours, and let the FAQ's name mean that index.
 
     The index is made beside those that are searched. `part` (p, n): this run writes the p-th of n ranges of keys, on a
-    machine of its own; the name moves when all have run. An interrupted run is continued by running it again.
+    machine of its own; the name moves when all have run. With a `test`, it stays where it is if the search in the index
+    before is better; a run without one moves it. An interrupted run is continued by running it again.
     InputError if another run writes, the index has another layout, the cluster refuses a document, or holds other
     documents in the end than it should.
     """
     builder = _Builder(target, part, on_progress)
-    return builder.run(documents)
+    return builder.run(documents, test)
 
 
 def write_changes(target: IndexTarget, new: Sequence[Document], gone: Collection[str]) -> None:
@@ -133,7 +138,7 @@ class _Builder:
         self.on_progress = on_progress
         self.embedded: list[Document] = []  # a sample
 
-    def run(self, documents: Iterable[Document]) -> IndexChanges:
+    def run(self, documents: Iterable[Document], test: IndexTest | None) -> IndexChanges:
         name = self.target.store.index
         entries = {document.id: marked(document) for document in documents}
         ours = {key: each for key, each in entries.items() if self.keys[0] <= each.meta[MARK] < self.keys[1]}
@@ -152,7 +157,14 @@ class _Builder:
             self.cluster.client.indices.refresh(index=self.index)
             self._check(ours, changes)
             self._update_kept(lock, ours)
-            self._finish(layout, before, entries)
+            if not self._all_parts_have_run(entries):
+                return changes
+            if test is not None:
+                notes = {} if before is None else self.cluster.kept().get(before, {})
+                changes = replace(changes, comparison=test.compare(self.index, before, notes))
+                lock.check()
+            if changes.comparison is None or not changes.comparison.is_worse:
+                self._finish(layout, before, entries)
         return changes
 
     def change(self, new: Sequence[Document], gone: Collection[str]) -> None:
@@ -311,10 +323,8 @@ class _Builder:
         self.cluster.client.indices.refresh(index=index)
 
     def _finish(self, layout: Layout, before: str | None, entries: Mapping[str, Document]) -> None:
-        """Let the FAQ's name mean the index, once all parts have run; remove all but the one before."""
+        """Let the FAQ's name mean the index; remove all but the one before."""
         client, index = self.cluster.client, self.index
-        if not self._all_parts_have_run(entries):
-            return
         kept = self.cluster.kept()
         texts = [document.content or "" for document in entries.values()]
         notes = kept[index] | self._notes(True) | {"sketch": asdict(FAQSketch.of(texts)), "at": time.time()}

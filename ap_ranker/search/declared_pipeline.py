@@ -170,6 +170,11 @@ class DeclaredPipeline:
         guard(store)
         return int(store.count_documents())
 
+    def index_retriever(self) -> ElasticsearchFAQRetriever | None:
+        """The first retriever that searches an index of its checkpoint; `None` if there is none."""
+        parts = components_of(self.pipeline)
+        return next((part for part in parts if isinstance(part, ElasticsearchFAQRetriever)), None)
+
     def _elasticsearch_retriever(self, store: Any) -> ElasticsearchFAQRetriever | None:
         """The retriever of ours that searches a store in Elasticsearch; its checkpoint decides which index."""
         retrievers = (part for part in components_of(self.pipeline) if isinstance(part, ElasticsearchFAQRetriever))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +20,7 @@ from ap_ranker.evaluation.metrics import means, measure_each
 from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.search.declared_pipeline import NO_THRESHOLD, DeclaredPipeline
 from ap_ranker.search.load_pipeline import report_store_errors
-from ap_ranker.text.reading import normalized
+from ap_ranker.search.recognized_answers import RecognizedAnswers
 from haystack_integrations.common.ap_ranker.entries import own_wordings
 
 ALL = 10**6  # as `top_k`: every document that was fetched
@@ -76,74 +75,45 @@ def evaluate_pipeline(
             "Name that checkpoint, or change the file's model."
         )
     search.add_wordings(wordings)
-    ids_of: defaultdict[str, list[str]] = defaultdict(list)
-    for answer in dataset.answers:
-        ids_of[normalized(answer.text)].append(answer.id)
+    answers = RecognizedAnswers(dataset)
     if faq is None and not dataset.own_answers:
         faq = find_answers(Path(dataset.name))
-    answers = {answer.id for answer in dataset.answers}
-    rankings: list[tuple[np.ndarray, np.ndarray, int]] = []
+    found: list[tuple[np.ndarray, np.ndarray, int]] = []
     is_known: list[bool] = []
-    is_one_of_ours = False
     with report_store_errors(path, search.place):
         search.fill(None if faq is None else read_entries(faq, columns), match)
         search.prepare()
         for question in questions:
             # All that is fetched; of a foreign ranker, what it returns.
             documents = search.run(question.text) if ranker is None else search.run(question.text, NO_THRESHOLD, ALL)
-            right = {dataset.answers[row].id for row in question.positives}
             if ranker is None:
                 exact = is_exact_match(question.text, [list(own_wordings(document)) for document in documents])
             else:
                 exact = ranker.exact_matches(question.text, documents)
-            ids = _ids(documents, ids_of, right)
-            hits = np.array([name in right for name in ids], dtype=bool)
-            rankings.append((-_levels(documents, exact), hits, len(right)))
+            hits = answers.right(documents, question)
+            found.append((-_levels(documents, exact), hits, len(question.positives)))
             is_known.append(any(exact))
-            is_one_of_ours |= not answers.isdisjoint(ids)
-    if not is_one_of_ours:
+    if not answers.found_any:
         raise InputError(
             f"{path}: expected documents among the answers of {dataset.name}, found none. Name the FAQ with --answers."
         )
-    values = measure_each(rankings)
+    each = measure_each(found)
     is_new = ~np.array(is_known) if near is None else ~(np.array(is_known) | near)
     new = copies = None
     if 0 < is_new.sum() < len(is_new):
-        new = _means_of(values, is_new)
-        copies = _means_of(values, ~is_new)
+        new, copies = (means({name: values[rows] for name, values in each.items()}) for rows in (is_new, ~is_new))
     return PipelineReport(
         str(path),
-        means(values),
-        new=new,
-        recall=float(np.mean([hits.any() for _, hits, _ in rankings])),
-        fetched=float(np.mean([len(hits) for _, hits, _ in rankings])),
-        near_copies=copies,
+        means(each),
+        new,
+        float(np.mean([hits.any() for _, hits, _ in found])),
+        float(np.mean([len(hits) for _, hits, _ in found])),
+        copies,
     )
-
-
-def _means_of(values: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, float]:
-    """The means of some questions; measure -> (Q,) values of all."""
-    return means({name: of_all[rows] for name, of_all in values.items()})
 
 
 def _levels(documents: Sequence[Document], exact: Sequence[bool]) -> np.ndarray:
     """(N,) levels of documents in order: those with equal scores share one, word-for-word answers are above others."""
-    keys = [(document.score, is_exact) for document, is_exact in zip(documents, exact, strict=True)]
-    falls = [key != next_key or key[0] is None for key, next_key in pairwise(keys)]
+    keys = [(document.score, known) for document, known in zip(documents, exact, strict=True)]
+    falls = [one != other or one[0] is None for one, other in pairwise(keys)]
     return np.cumsum([0, *falls])[: len(keys)]
-
-
-def _ids(documents: Sequence[Document], ids_of: Mapping[str, Sequence[str]], right: Container[str]) -> list[str]:
-    """The ids of the answers that documents are, in order: of equal answers first the right ones, none twice."""
-    ids: dict[str, None] = {}
-    for rank, document in enumerate(documents):
-        of_text = next((ids_of[form] for form in _forms(document) if form in ids_of), ())
-        left = sorted((name for name in of_text if name not in ids), key=lambda name: name not in right)
-        ids[left[0] if left else f"document {rank}"] = None
-    return list(ids)
-
-
-def _forms(document: Document) -> Iterator[str]:
-    question = str(document.meta.get("question") or "")
-    answer = str(document.meta.get("answer") or "")
-    yield from filter(None, map(normalized, (document.content or "", f"{question} {answer}", answer)))

@@ -52,17 +52,22 @@ def index_faq(
     language: str | None = None,
     part: tuple[int, int] = (1, 1),
     overlay: Overlay | None = None,
+    test: str | Path | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     on_embedded: Callable[[int, int], None] = lambda done, total: None,
+    on_tested: Callable[[int, int], None] = lambda done, total: None,
 ) -> IndexChanges:
     """Synchronize the document store of a pipeline's file with a FAQ or documents: add, change and remove entries.
 
     Documents from other sources are not touched. To continue an interrupted run, run it again. In Elasticsearch, each
     checkpoint has an index of its own (`build_index`, which also says what a `part` is); `language` is that of the
-    analyzers where no checkpoint says it. The `overlay`, such as the owner's changes, is laid over the entries. In
+    analyzers where no checkpoint says it. `test` are questions, a file or a folder with `test.*`, that a new index is
+    asked before it is searched; if the search before answers them better, that stays, and the changes say so. The
+    `overlay`, such as the owner's changes, is laid over the entries. In
     other stores, an `APDocumentEmbedder` before the pipeline's writer, or a `HybridRetriever`, embeds what it has not
     embedded yet. `on_progress` is called with the number of entries in the store and their total, and `on_embedded`,
-    by a `HybridRetriever`, with that of embedded ones. `match` and `columns` are as for `set_up`.
+    by a `HybridRetriever`, with that of embedded ones; `on_tested` with that of questions. `match` and `columns` are as
+    for `set_up`.
     InputError if a file cannot be read, the pipeline has no persistent store, or its store or server fails.
     """
     entries = read_entries(Path(faq), columns)
@@ -70,10 +75,17 @@ def index_faq(
     documents = [to_document(entry, match) for entry in laid]
     store, embedder, retrievers = _parts(Path(pipeline))
     place = describe_store(store)
+    index_test = None
+    if test is not None:
+        from ap_ranker.data.reader import read_dataset
+        from ap_ranker.search.index_comparison import IndexTest
+
+        data = read_dataset(test, "test", answers=Path(faq), match=match, columns=columns)
+        index_test = IndexTest(Path(pipeline), data, on_tested)
     with report_store_errors(Path(pipeline), place):
         target = find_target(store, embedder, retrievers, language)
         if target is not None:
-            changes = build_index(target, documents, part=part, on_progress=on_progress)
+            changes = build_index(target, documents, part=part, test=index_test, on_progress=on_progress)
         elif part != (1, 1) or language is not None:
             raise InputError(
                 f"{pipeline}: expected an index of Elasticsearch for --part and --language, found {place}. Leave the "

@@ -64,7 +64,12 @@ class Served:
     @classmethod
     def of(cls, signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], deciders: Sequence[Decider]) -> Served:
         """Search as each question's decider does, at the default precision."""
-        rows = [_served(*each) for each in zip(signals, right, deciders, strict=True)]
+        return cls.of_shown([_shown(*each) for each in zip(signals, right, deciders, strict=True)])
+
+    @classmethod
+    def of_shown(cls, shown: Sequence[tuple[Outcome, Sequence[bool]]]) -> Served:
+        """Of the outcome of each question, and whether each answer beside it is right, best first."""
+        rows = [_served(*each) for each in shown]
         is_right, is_wrong, ranks = zip(*rows, strict=True) if rows else ((), (), ())
         return cls(np.array(is_right, dtype=bool), np.array(is_wrong, dtype=bool), np.array(ranks, dtype=np.float64))
 
@@ -74,12 +79,15 @@ class Served:
         return self.right - WRONG_COSTS * self.wrong
 
 
-def _served(signals: Signals, right: NDArray[np.bool_], decider: Decider) -> tuple[bool, bool, float]:
+def _shown(signals: Signals, right: NDArray[np.bool_], decider: Decider) -> tuple[Outcome, list[bool]]:
     answers, decision = decider.answer(signals, scale_score=False, offer=True)
-    if decision.outcome is Outcome.NONE:
+    return decision.outcome, [bool(right[row]) for row, _ in answers]
+
+
+def _served(outcome: Outcome, shown: Sequence[bool]) -> tuple[bool, bool, float]:
+    if outcome is Outcome.NONE:
         return False, False, 0.0
-    shown = [bool(right[row]) for row, _ in answers]
-    is_asserted = decision.outcome is Outcome.ANSWER
+    is_asserted = outcome is Outcome.ANSWER
     rank = shown.index(True) + 1 if any(shown) else math.inf
     return is_asserted and rank == 1, is_asserted and rank > 1, 1 / rank
 

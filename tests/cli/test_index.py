@@ -162,6 +162,9 @@ def test_what_cannot_last_is_refused(tmp_path: Path, pipeline: Callable[[str | N
     faq = tmp_path / "faq.csv"
     faq.write_text("question,answer\na,b\n")
     refusing("store", "index", faq, "--pipeline", pipeline(None))
+    lasting = pipeline(str(tmp_path / "index"))
+    refusing("ElasticsearchFAQRetriever … --test", "index", faq, "--pipeline", lasting, "--test", faq)
+    assert not (tmp_path / "index").exists()
     refusing("BM25SDocumentStore … none", "ask", "a", "--pipeline", pipeline(None))
 
 

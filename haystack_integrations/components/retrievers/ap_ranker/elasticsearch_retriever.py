@@ -143,6 +143,9 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
     parameters = (*StoreRetriever.parameters, *CheckpointComponent.parameters, *READING)
     uses = ("loaded", "document_store", "_file_wordings")
 
+    takes_unfinished = False
+    """Whether it searches an index that is not complete yet: only `ap-ranker index` does, to test what it has made."""
+
     def __init__(
         self,
         document_store: ElasticsearchFAQStore,
@@ -214,7 +217,8 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         """
         index = self.index
         notes = self.document_store.facts(index).notes
-        if not notes.get("complete") or not self.count_documents():
+        is_finished = self.takes_unfinished or notes.get("complete")
+        if not is_finished or not self.count_documents():
             raise self._incomplete(index)
 
     def _incomplete(self, index: str) -> MissingIndexError:
