@@ -51,7 +51,8 @@ OF_FORMS = frozenset(map(plain, _NAMES["of_forms"]))
 SEVERAL_ANSWERS = frozenset(map(plain, _NAMES["several_answers"]))
 """Names of a list whose texts are answers of their own, not the paragraphs of one."""
 
-TITLES, THEIR_TEXTS = ([*map(plain, words)] for words in _NAMES["titles_that_ask"])
+TITLES = [*map(plain, _NAMES["titles_that_ask"][0])]
+THEIR_TEXTS = [*map(plain, _NAMES["titles_that_ask"][1])]
 """Names of columns that hold questions and answers if most titles ask."""
 
 FURTHER_WORDINGS = frozenset(map(plain, _NAMES["wordings"]))

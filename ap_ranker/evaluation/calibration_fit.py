@@ -305,7 +305,7 @@ def fit_with_certainty(
     fitted = minimize(loss, means, jac=True, method="L-BFGS-B", bounds=bounds).x
     uncertain = weights * expit(scaled @ fitted) * expit(-scaled @ fitted)
     covariance = np.linalg.pinv((scaled.T * uncertain) @ scaled + np.diag(precision))
-    score, margin, bias = map(float, fitted / spread)
+    score, margin, bias = (fitted / spread).tolist()
     count = len(rankings.signals) if rankings.asked is None else rankings.asked
     calibration = replace(empty, score=score, margin=margin, bias=bias - score * center, questions=count)
     answers = top_answers(calibration, rankings)
@@ -452,9 +452,8 @@ def reliability(answers: TopAnswers) -> list[dict[str, float]]:
     bins = []
     for rows in (group_of == group for group in np.unique(group_of)):
         weights = answers.weights[rows]
-        probability, right = (
-            np.average(each[rows], weights=weights) for each in (answers.probabilities, answers.right)
-        )
+        probability = np.average(answers.probabilities[rows], weights=weights)
+        right = np.average(answers.right[rows], weights=weights)
         share = weights.sum() / answers.weights.sum()
         bins.append({"share": float(share), "probability": float(probability), "right": float(right)})
     return bins

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from haystack import Document
@@ -16,7 +16,7 @@ from haystack import Document
 from ap_ranker.errors import InputError
 from ap_ranker.ranking.faq_sketch import FAQSketch
 from ap_ranker.ranking.wordings import EMBEDDED_BY
-from ap_ranker.search.index_changes import IndexChanges
+from ap_ranker.search.index_changes import IndexChanges, IndexComparison
 from ap_ranker.search.index_cluster import Cluster, Stored
 from ap_ranker.search.index_layout import Layout
 from ap_ranker.search.index_lock import IndexLock, Range, locked_index
@@ -28,9 +28,6 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import (
     ElasticsearchFAQStore,
     read_document,
 )
-
-if TYPE_CHECKING:
-    from ap_ranker.search.index_comparison import IndexTest
 
 KEYS = 2**32
 """The numbers that mark documents of ours are below it."""
@@ -70,12 +67,16 @@ class IndexTarget:
         return self.store.index_of(self.maker)
 
 
+CompareIndex = Callable[[str, str | None, Mapping[str, Any]], IndexComparison]
+"""Asks an index questions, given its name, that of the index before, if any, and the notes of that one."""
+
+
 def build_index(
     target: IndexTarget,
     documents: Iterable[Document],
     *,
     part: tuple[int, int] = (1, 1),
-    test: IndexTest | None = None,
+    test: CompareIndex | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> IndexChanges:
     """
@@ -138,7 +139,7 @@ class _Builder:
         self.on_progress = on_progress
         self.embedded: list[Document] = []  # a sample
 
-    def run(self, documents: Iterable[Document], test: IndexTest | None) -> IndexChanges:
+    def run(self, documents: Iterable[Document], test: CompareIndex | None) -> IndexChanges:
         name = self.target.store.index
         entries = {document.id: marked(document) for document in documents}
         ours = {key: each for key, each in entries.items() if self.keys[0] <= each.meta[MARK] < self.keys[1]}
@@ -161,7 +162,7 @@ class _Builder:
                 return changes
             if test is not None:
                 notes = {} if before is None else self.cluster.kept().get(before, {})
-                changes = replace(changes, comparison=test.compare(self.index, before, notes))
+                changes = replace(changes, comparison=test(self.index, before, notes))
                 lock.check()
             if changes.comparison is None or not changes.comparison.is_worse:
                 self._finish(layout, before, entries)

@@ -101,7 +101,8 @@ def evaluate_pipeline(
     is_new = ~np.array(is_known) if near is None else ~(np.array(is_known) | near)
     new = copies = None
     if 0 < is_new.sum() < len(is_new):
-        new, copies = (means({name: values[rows] for name, values in each.items()}) for rows in (is_new, ~is_new))
+        new = means({name: values[is_new] for name, values in each.items()})
+        copies = means({name: values[~is_new] for name, values in each.items()})
     return PipelineReport(
         str(path),
         means(each),

@@ -3,10 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ap_ranker.search.index_comparison import IndexComparison
+from ap_ranker.ranking.verdict import WRONG_COSTS, Verdict
+from ap_ranker.training.recommendation import CERTAIN
+
+
+@dataclass(frozen=True)
+class IndexComparison:
+    """
+    How the search in a new index compares with the one before, by a `verdict`.
+
+    Without a verdict, `reason` says why there is none, and the numbers are those of the new search alone.
+    """
+
+    n_questions: int
+    mrr: float
+    utility: float
+    verdict: Verdict | None = None
+    reason: str = ""
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the search before is better, with the certainty with which a training has to be better."""
+        return self.verdict is not None and self.verdict.certainty < 1 - CERTAIN
+
+    def explained(self) -> str:
+        """The numbers, and what they are compared with."""
+        if self.verdict is not None:
+            return f"Compared with the search in {self.verdict.before}, {self.verdict.comparison}."
+        if not self.n_questions:
+            return "Not tested: no question is new to the checkpoint."
+        return (
+            f"On {self.n_questions:,} questions that the checkpoint has not learnt from: MRR {self.mrr:.3f}, right "
+            f"answers asserted minus {WRONG_COSTS:g} times wrong ones {self.utility:+.2f} a question. "
+            f"Not compared: {self.reason}."
+        )
 
 
 @dataclass(frozen=True)

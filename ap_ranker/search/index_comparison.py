@@ -14,48 +14,16 @@ from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluate import near_known_wordings
 from ap_ranker.ranking.checkpoint import is_checkpoint
 from ap_ranker.ranking.earlier_checkpoints import earlier_checkpoints
-from ap_ranker.ranking.verdict import WRONG_COSTS, Verdict
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.evaluate_pipeline import ALL
+from ap_ranker.search.index_changes import IndexComparison
 from ap_ranker.search.recognized_answers import RecognizedAnswers
 from ap_ranker.text.near_copies import near_groups
-from ap_ranker.training.recommendation import CERTAIN, Served, verdict
+from ap_ranker.training.recommendation import Served, verdict
 from ap_ranker.training.search_before import SearchBefore
 from haystack_integrations.components.retrievers.ap_ranker import ElasticsearchFAQRetriever
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class IndexComparison:
-    """
-    How the search in a new index compares with the one before, by a `verdict`.
-
-    Without a verdict, `reason` says why there is none, and the numbers are those of the new search alone.
-    """
-
-    n_questions: int
-    mrr: float
-    utility: float
-    verdict: Verdict | None = None
-    reason: str = ""
-
-    @property
-    def is_worse(self) -> bool:
-        """Whether the search before is better, with the certainty with which a training has to be better."""
-        return self.verdict is not None and self.verdict.certainty < 1 - CERTAIN
-
-    def explained(self) -> str:
-        """The numbers, and what they are compared with."""
-        if self.verdict is not None:
-            return f"Compared with the search in {self.verdict.before}, {self.verdict.comparison}."
-        if not self.n_questions:
-            return "Not tested: no question is new to the checkpoint."
-        return (
-            f"On {self.n_questions:,} questions that the checkpoint has not learnt from: MRR {self.mrr:.3f}, right "
-            f"answers asserted minus {WRONG_COSTS:g} times wrong ones {self.utility:+.2f} a question. "
-            f"Not compared: {self.reason}."
-        )
 
 
 @dataclass(frozen=True)
@@ -128,7 +96,8 @@ class IndexTest:
         served = self._asked(self._new, asked)
         if not asked:
             return IndexComparison(0, 0.0, 0.0, reason=reason)
-        mrr, utility = float(served.reciprocal_rank.mean()), float(served.utility.mean())
+        mrr = float(served.reciprocal_rank.mean())
+        utility = float(served.utility.mean())
         return IndexComparison(len(asked), mrr, utility, reason=reason)
 
     def _compared_with(self, earlier: _IndexedSearch, name: str) -> IndexComparison | None:

@@ -42,5 +42,6 @@ class RecognizedAnswers:
 
 
 def _forms(document: Document) -> Iterator[str]:
-    question, answer = (str(document.meta.get(name) or "") for name in ("question", "answer"))
+    question = str(document.meta.get("question") or "")
+    answer = str(document.meta.get("answer") or "")
     yield from filter(None, map(normalized, (document.content or "", f"{question} {answer}", answer)))

@@ -81,7 +81,7 @@ def index_faq(
         from ap_ranker.search.index_comparison import IndexTest
 
         data = read_dataset(test, "test", answers=Path(faq), match=match, columns=columns)
-        index_test = IndexTest(Path(pipeline), data, on_tested)
+        index_test = IndexTest(Path(pipeline), data, on_tested).compare
     with report_store_errors(Path(pipeline), place):
         target = find_target(store, embedder, retrievers, language)
         if target is not None:

@@ -53,7 +53,8 @@ class Vote(NamedTuple):
 
 def agreement(votes: Sequence[Vote], quorum: int) -> dict[str, float]:
     """Answer -> the part of the maximum rise, 0 to 1, that the votes on a question give it; others have none."""
-    helped, did_not = (Counter(vote.answer for vote in votes if vote.helped == said) for said in (True, False))
+    helped = Counter(vote.answer for vote in votes if vote.helped)
+    did_not = Counter(vote.answer for vote in votes if not vote.helped)
     parts = {}
     for answer, agree in helped.items():
         contradict = helped.total() - agree + did_not[answer]

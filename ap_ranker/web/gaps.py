@@ -218,9 +218,8 @@ def write_gaps(gaps: Collection[Gap], path: Path) -> None:
     rows = []
     for gap in gaps:
         first, *others = gap.questions
-        wordings, similar = (
-            [as_cell(one.text) for one in others if gap.takes(one) == is_so] for is_so in (True, False)
-        )
+        wordings = [as_cell(asked.text) for asked in others if gap.takes(asked)]
+        similar = [as_cell(asked.text) for asked in others if not gap.takes(asked)]
         score = "" if first.score is None else f"{first.score:.3f}"
         texts = as_cell(first.text), "", "\n".join(wordings), "\n".join(similar)
         rows.append((*texts, gap.asked, first.nearest, score))

@@ -46,7 +46,8 @@ def presented(
     key, answers = query_key(question), []
     for document, match in zip(documents, matches_of(question, documents, calibrated=calibrated), strict=True):
         source, found = source_of(document), query_data(document, key)
-        stored, answer = (str(document.meta.get(name) or "") for name in ("question", "answer"))
+        stored = str(document.meta.get("question") or "")
+        answer = str(document.meta.get("answer") or "")
         answer = answer or document.content or ""
         answers.append(
             {

@@ -227,7 +227,8 @@ class OwnersPage:
             return usage_table(self._service.database, period, delimiter).encode("utf-8-sig")
 
     def _add_page(self, app: FastAPI) -> None:
-        page, login = ((_PAGE / name).read_text(encoding="utf-8") for name in ("owner.html", "login.html"))
+        page = (_PAGE / "owner.html").read_text(encoding="utf-8")
+        login = (_PAGE / "login.html").read_text(encoding="utf-8")
 
         def login_page(request: Request, note: str = "", refusal: HTTPException | None = None) -> Response:
             language = language_of(request.headers.get("accept-language", ""))
@@ -247,7 +248,8 @@ class OwnersPage:
         async def begin(request: Request) -> Response:
             require_own_site(request)
             form = parse_qs((await request.body()).decode("utf-8", "replace"))
-            key, name = (form.get(field, [""])[0].strip() for field in ("key", "name"))
+            key = form.get("key", [""])[0].strip()
+            name = form.get("name", [""])[0].strip()
             keys = await self._run(self._sessions.keys)
             try:
                 found = self._sessions.find(key, request, keys)

@@ -188,7 +188,8 @@ def _hash(token: str, key: OwnerKey) -> str:
 
 def require_own_site(request: Request) -> None:
     """Status 401 for a request of another site's page: a browser says which page sent it, a program need not."""
-    site, origin = (request.headers.get(name) for name in ("sec-fetch-site", "origin"))
+    site = request.headers.get("sec-fetch-site")
+    origin = request.headers.get("origin")
     is_own = site in ("same-origin", "none")
     if site is None:  # of a browser that does not say it, as without encryption
         is_own = origin is None or origin.partition("://")[2] == request.headers.get("host")
