@@ -129,7 +129,7 @@ def test_an_lstm_reads_in_float16_under_autocast(dtype: torch.dtype) -> None:
         expected, _ = lstm(texts)
     lstm.to("cuda")
     exact, _ = lstm(texts.cuda())
-    assert torch.equal(exact.cpu(), expected)
+    assert torch.allclose(exact.cpu(), expected, atol=1e-6)  # a processor may take another kernel without gradients
     with torch.autocast("cuda", dtype):
         rounded, _ = lstm(texts.cuda())
     assert rounded.dtype == torch.float16
