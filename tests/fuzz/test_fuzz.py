@@ -66,7 +66,7 @@ def test_every_kind_of_fault_is_found_and_kept(tmp_path: Path) -> None:
     """In a process of its own, since this one has threads."""
     script = (
         "from pathlib import Path; from fuzz import run, test_fuzz\n"
-        "run.TARGETS, run.HANG_SECONDS, run.MEMORY = test_fuzz.targets(), 1, 10**9\n"
+        "run.TARGETS, run.HANG_SECONDS, run.MEMORY = test_fuzz.targets(), 5, 10**9\n"
         f"tally = run.fuzz(list(run.TARGETS), 1, {len(FAULTS)}, 60, Path({str(tmp_path)!r}))\n"
         "import json; print(json.dumps(tally.counts))"
     )
