@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -163,13 +163,13 @@ def has_a_wording_left(dataset: Dataset) -> NDArray[np.bool_]:
     ask in other words, will meet it. So they are harder than what users ask (`examples/no_answer`: by 1.6 logits on
     the COVID-19 FAQ), and say nothing of how sure an answer is. A question without an answer counts as users' own.
     """
-    keys = [[question_keys(text) for text in answer.wordings] for answer in dataset.answers]
-    kept = []
+    is_usable = []
     for question in dataset.questions:
-        asked = set(question_keys(question.text))
-        is_other = [asked.isdisjoint(key) for row in question.positives for key in keys[row]]
-        kept.append(any(is_other) or not is_other)
-    return np.array(kept, dtype=bool)
+        question_forms = set(question_keys(question.text))
+        wordings = chain.from_iterable(dataset.answers[row].wordings for row in question.positives)
+        is_other = [question_forms.isdisjoint(question_keys(wording)) for wording in wordings]
+        is_usable.append(any(is_other) or not is_other)
+    return np.array(is_usable, dtype=bool)
 
 
 def _fair(signals: Signals, right: NDArray[np.bool_]) -> Signals:
@@ -292,8 +292,7 @@ def fit_with_certainty(
     means, precision = np.zeros(3), np.zeros(3)
     if prior is not None:
         means = np.array([prior.score, prior.margin, prior.bias + prior.score * center]) * spread
-        deviations = np.array([DEVIATIONS[0] * prior.score, DEVIATIONS[0] * prior.margin, DEVIATIONS[1]]) * spread
-        precision = 1 / np.maximum(deviations, 1e-9) ** 2
+        precision = 1 / np.maximum(_deviations(prior) * spread, 1e-9) ** 2
 
     def loss(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         logits, away = scaled @ parameters, parameters - means
@@ -315,8 +314,12 @@ def fit_with_certainty(
 
 def prior_fit(prior: Calibration) -> Fit:
     """What is known before any question: the prior, as uncertain as the weights of FAQs differ (`DEVIATIONS`)."""
-    deviations = np.array([DEVIATIONS[0] * prior.score, DEVIATIONS[0] * prior.margin, DEVIATIONS[1]])
-    return Fit(prior, np.diag(deviations**2), 0.0 if prior.background is None else prior.background)
+    return Fit(prior, np.diag(_deviations(prior) ** 2), 0.0 if prior.background is None else prior.background)
+
+
+def _deviations(prior: Calibration) -> NDArray[np.float64]:
+    """(3,) those of a FAQ's own a, b and c about the prior's."""
+    return np.array([DEVIATIONS[0] * prior.score, DEVIATIONS[0] * prior.margin, DEVIATIONS[1]])
 
 
 def leaning(own: float, precision: float, count: int, prior: Calibration | None) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -101,8 +101,8 @@ def evaluate_pipeline(
     is_new = ~np.array(is_known) if near is None else ~(np.array(is_known) | near)
     new = copies = None
     if 0 < is_new.sum() < len(is_new):
-        new = means({name: values[is_new] for name, values in each.items()})
-        copies = means({name: values[~is_new] for name, values in each.items()})
+        new = _means_of(each, is_new)
+        copies = _means_of(each, ~is_new)
     return PipelineReport(
         str(path),
         means(each),
@@ -111,6 +111,11 @@ def evaluate_pipeline(
         float(np.mean([len(hits) for _, hits, _ in found])),
         copies,
     )
+
+
+def _means_of(values: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, float]:
+    """The means of some questions; measure -> (Q,) values of all."""
+    return means({name: of_all[rows] for name, of_all in values.items()})
 
 
 def _levels(documents: Sequence[Document], exact: Sequence[bool]) -> np.ndarray:

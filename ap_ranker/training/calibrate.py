@@ -137,8 +137,7 @@ def calibrate(
         dev, answers_of["dev"] = folder / DEV, answers or _trained_answers(folder, ranker.config.training)
     sources = {split: source for split, source in (("dev", dev), ("test", test)) if source is not None}
     data = {split: read(source, split, answers=answers_of[split]) for split, source in sources.items()}
-    unanswerable = {split: len(each.questions) - len(each.answerable) for split, each in data.items()}
-    if share is not None and all(unanswerable.values()):
+    if share is not None and all(len(each.answerable) < len(each.questions) for each in data.values()):
         raise InputError(
             f"{data['dev'].name}: it has questions without a right answer, so share, which is for data without them, "
             "has no effect. Leave it out."
@@ -158,7 +157,7 @@ def calibrate(
     for split, own in ranked.items():
         warnings += easy_warnings(own.data, ranker.seen_in_training([question.text for question in own.data.questions]))
         warnings += [f"{count:,} {reason}" for reason, count in own.data.notes.items()]
-        splits[split] = own.report(fitted, targets, prior, unanswerable[split], is_fitted_to=split == "dev")
+        splits[split] = own.report(fitted, targets, prior, is_fitted_to=split == "dev")
     last = list(splits.values())[-1]
     title = last.title
     if last.hidden_share is not None:
@@ -171,14 +170,16 @@ def calibrate(
 
 @dataclass(frozen=True)
 class _Ranked:
-    """The questions of a split: of each kind of score its rankings, those without any hidden answer, and the floor.
+    """The questions of a split: of each kind of score their rankings, and the floor of what is worth showing.
 
-    Answers are `hidden`, in this share of the questions, where the data has an answer to each.
+    Where the data has an answer to each question, `rankings` also have the questions with their answers `hidden`, as
+    this share of all; `asked` are those without.
     """
 
     data: Dataset
+    asked: Mapping[str, Rankings]
     rankings: Mapping[str, Rankings]
-    parted: Mapping[str, tuple[Rankings, float | None]]
+    floors: Mapping[str, float | None]
     hidden: float | None
 
     @classmethod
@@ -187,21 +188,26 @@ class _Ranked:
         hidden = None if len(dataset.answerable) < len(dataset.questions) else share or HIDDEN
         count = len(dataset.questions)
         everything = rank(ranker, with_random_questions(dataset))
-        parted = {kind: without_random_questions(each, count) for kind, each in everything.items()}
-        rankings = {kind: own if hidden is None else with_hidden(own, hidden) for kind, (own, _) in parted.items()}
-        return cls(dataset, rankings, parted, hidden)
+        asked: dict[str, Rankings] = {}
+        floors: dict[str, float | None] = {}
+        for kind, each in everything.items():
+            asked[kind], floors[kind] = without_random_questions(each, count)
+        rankings = asked
+        if hidden is not None:
+            rankings = {kind: with_hidden(own, hidden) for kind, own in asked.items()}
+        return cls(dataset, asked, rankings, floors, hidden)
 
     def report(
         self,
         fitted: _Fitted,
         precisions: Sequence[float],
         prior: Mapping[str, Calibration],
-        unanswerable: int,
         *,
         is_fitted_to: bool,
     ) -> SplitReport:
         """What the calibrations do on these questions; by cross-fitting, if they are `fitted` to them."""
         count = len(self.data.questions)
+        unanswerable = count - len(self.data.answerable)
         title = f"{count:,} questions of {self.data.name}"
         crossed = None
         if is_fitted_to and fitted.is_prior:
@@ -219,7 +225,7 @@ class _Ranked:
         """Kind of score -> what `cross_measure` tells of it; `None` if the questions cannot be divided."""
         texts = [question.text for question in self.data.questions]
         scores = {}
-        for kind, (own, _) in self.parted.items():
+        for kind, own in self.asked.items():
             calibration = fitted.calibrations[kind]
             measured = cross_measure(calibration, own, texts, precisions, prior=prior.get(kind), hidden=self.hidden)
             if measured is None:
@@ -242,8 +248,9 @@ class _Fitted:
     ) -> _Fitted:
         """Those of these questions, with the prior beside them."""
         fits = {kind: fit_with_certainty(each, precisions, prior.get(kind)) for kind, each in ranked.rankings.items()}
-        floors = {kind: floor for kind, (_, floor) in ranked.parted.items()}
-        calibrations = {kind: replace(each.calibration, floor=floors[kind], basis=basis) for kind, each in fits.items()}
+        calibrations = {
+            kind: replace(each.calibration, floor=ranked.floors[kind], basis=basis) for kind, each in fits.items()
+        }
         return cls(fits, calibrations, False)
 
     @classmethod
