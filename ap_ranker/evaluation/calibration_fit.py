@@ -161,7 +161,8 @@ def has_a_wording_left(dataset: Dataset) -> NDArray[np.bool_]:
 
     The others are an entry's only wording: with it set aside, the entry is known by its answer alone, while users, who
     ask in other words, will meet it. So they are harder than what users ask (`examples/no_answer`: by 1.6 logits on
-    the COVID-19 FAQ), and say nothing of how sure an answer is. A question without an answer counts as users' own.
+    the COVID-19 FAQ), and say nothing of how sure an answer is. A question without an answer counts as users' own,
+    unless no other is left.
     """
     is_usable = []
     for question in dataset.questions:
@@ -169,7 +170,11 @@ def has_a_wording_left(dataset: Dataset) -> NDArray[np.bool_]:
         wordings = chain.from_iterable(dataset.answers[row].wordings for row in question.positives)
         is_other = [question_forms.isdisjoint(question_keys(wording)) for wording in wordings]
         is_usable.append(any(is_other) or not is_other)
-    return np.array(is_usable, dtype=bool)
+    kept = np.array(is_usable, dtype=bool)
+    is_answerable = np.array([bool(question.positives) for question in dataset.questions], dtype=bool)
+    if is_answerable.any() and not kept[is_answerable].any():
+        return np.zeros(len(kept), dtype=bool)  # those without an answer alone tell nothing of right ones
+    return kept
 
 
 def _fair(signals: Signals, right: NDArray[np.bool_]) -> Signals:

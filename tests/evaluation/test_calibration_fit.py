@@ -363,6 +363,8 @@ def test_which_questions_are_their_entrys_only_wording() -> None:
     ]
     questions = [Question(str(place), text, right) for place, (text, right, _) in enumerate(expected)]
     assert has_a_wording_left(Dataset("d", answers, questions)).tolist() == [kept for _, _, kept in expected]
+    only_wording_and_no_answer = [questions[0], questions[-1]]
+    assert not has_a_wording_left(Dataset("d", answers, only_wording_and_no_answer)).any()
 
 
 def test_a_prior_is_less_certain_than_a_fit_that_has_questions_beside_it() -> None:
