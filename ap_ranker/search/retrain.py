@@ -1,7 +1,7 @@
-"""Trains a checkpoint anew on what is known of a FAQ by now, and puts it in the place of the live one if it is better.
+"""Trains a checkpoint anew on what is known of a FAQ by now, and serves it instead of the one before if it is better.
 
 Both are asked questions that neither has learnt from: half of the known wordings that are no near copy of what the
-live one has learnt or was chosen by, as its own files say. What visitors say has no part in it: the entries that are
+served one has learnt or was chosen by, as its own files say. What visitors say has no part in it: the entries that are
 searched have only wordings that somebody who answers for the FAQ has given or accepted.
 """
 
@@ -48,18 +48,18 @@ MOST_DEV = 0.3
 def retrain(
     setup: SearchSetup, changed: Mapping[str, Any], *, precision: float | None = None, **training: Any
 ) -> Verdict:
-    """Train with the live checkpoint's settings but for those `changed`, compare, and switch if that is recommended.
+    """Train with the served checkpoint's settings but for those `changed`, compare, and switch if that is recommended.
 
     What was calibrated is calibrated again: for `precision` or for the same target precisions, on the questions that
     the new one has not learnt from.
 
     Raises:
-        InputError: nothing is new to the live one, the FAQ is another one, another process retrains, or the live
+        InputError: nothing is new to the served one, the FAQ is another one, another process retrains, or the served
             checkpoint was changed meanwhile.
         WriteError: the disk is full, or the folder cannot be written.
     """
     assert setup.checkpoint is not None, "only a pipeline of the user's own names its checkpoint itself"
-    live = find_checkpoint(setup.checkpoint)
+    current = find_checkpoint(setup.checkpoint)
     folder = Path(setup.checkpoint)
     if not folder.is_dir():
         advice = f"Download it, and name the folder: hf download {folder} --local-dir {CHECKPOINT}"
@@ -68,11 +68,11 @@ def retrain(
     device = training.get("device")
     with alone(folder) as work:
         before = checkpoint_version(folder)
-        ranker = Ranker.from_pretrained(live, device)
+        ranker = Ranker.from_pretrained(current, device)
         ranker.source = str(folder)  # for messages: an untrained one is in a folder of this run
         settings = _settings(ranker, {**changed, "match": setup.match})
         questions = _questions(setup)
-        for replaced in filter(is_checkpoint, {live, folder}):  # the second is not served if it is not recommended
+        for replaced in filter(is_checkpoint, {current, folder}):  # the second is not served if it is not recommended
             _check_same_faq(replaced, questions)
         held, rest = _set_aside(questions, ranker)
         share = max(settings.dev_share, min(MOST_DEV, CHOOSING / len(rest.questions)))
@@ -86,26 +86,26 @@ def retrain(
             calibrate(new, with_wordings(dev, learnt), precisions=sorted(needed) or None, device=device)
             if checkpoint_version(folder) != before:
                 raise InputError(f"{folder}: expected what was there before the training, found another. Try again.")
-            exchange(folder, new, live)
+            exchange(folder, new, current)
     return verdict
 
 
-def _settings(live: Ranker, changed: Mapping[str, Any]) -> TrainingConfig:
+def _settings(current: Ranker, changed: Mapping[str, Any]) -> TrainingConfig:
     """Those that a checkpoint was trained with; of an untrained one, the default ones with its encoder."""
-    assert live.config is not None
-    trained_with = live.config.training
+    assert current.config is not None
+    trained_with = current.config.training
     names = {setting.name for setting in fields(TrainingConfig)}
     if trained_with.get("teacher"):
-        raise InputError(f"{live.source}: expected a checkpoint of `ap-ranker train`, found a student of `distill`.")
+        raise InputError(f"{current.source}: expected a checkpoint of `ap-ranker train`, found a student of `distill`.")
     if changed.get("effort"):
         names -= {setting.name for setting in fields(Recipe)}  # which depend on it
     if not objective_spec(str(trained_with.get("objective", "softmax"))).needs_gradient:
         names -= {"objective"}  # of a model that counts, which has no other
     kept = {name: value for name, value in trained_with.items() if name in names}
     if trained_with.get("epochs") == 0:
-        kept = {"model": live.config.model, "options": live.config.options, "language": live.bm25_language}
+        kept = {"model": current.config.model, "options": current.config.options, "language": current.bm25_language}
     overrides = {name: value for name, value in changed.items() if value is not None}
-    return read_fields(TrainingConfig, kept | overrides, live.source)
+    return read_fields(TrainingConfig, kept | overrides, current.source)
 
 
 def _check_same_faq(checkpoint: Path, faq: Dataset) -> None:
@@ -132,17 +132,17 @@ def _questions(setup: SearchSetup) -> Dataset:
     return replace(faq, name=f"{faq.name} with accepted wordings", answers=answers, questions=questions)
 
 
-def _set_aside(data: Dataset, live: Ranker) -> tuple[Dataset, Dataset]:
+def _set_aside(data: Dataset, current: Ranker) -> tuple[Dataset, Dataset]:
     """The questions to compare on, and those to learn from, none of which is near one of the former."""
-    assert live.config is not None
+    assert current.config is not None
     texts = data.question_texts
-    dev = Path(live.source) / DEV
-    seen = live.near_training(texts)
-    if seen is None and live.config.training.get("epochs") != 0:
-        expected = f"{live.source}: expected {TRAINED_QUESTIONS}, which says what it has learnt, found none"
+    dev = Path(current.source) / DEV
+    learnt_from = current.near_training(texts)
+    if learnt_from is None and current.config.training.get("epochs") != 0:
+        expected = f"{current.source}: expected {TRAINED_QUESTIONS}, which says what it has learnt, found none"
         raise InputError(f"{expected}. Train it: ap-ranker train {data.answers_file} --output {CHECKPOINT}")
     nothing = [False] * len(texts)
-    flags = zip(data.questions, seen or nothing, live.chosen_by(texts) or nothing, strict=True)
+    flags = zip(data.questions, learnt_from or nothing, current.chosen_by(texts) or nothing, strict=True)
     used = {question.text for question, is_learnt, has_chosen in flags if is_learnt or has_chosen or question.stored}
     if dev.is_file():  # it was chosen by these
         used |= {row.need("question") for row in read_table(dev).rows}
@@ -158,7 +158,7 @@ def _set_aside(data: Dataset, live: Ranker) -> tuple[Dataset, Dataset]:
     new = list(dict(zip(groups, new, strict=True)).values())  # one of those that are near to each other
     if len(new) < 2:
         raise InputError(
-            f"{live.source}: expected at least 2 wordings that are new to it, half of them to compare on, found "
+            f"{current.source}: expected at least 2 wordings that are new to it, half of them to compare on, found "
             f"{len(new)}. Accept some on the owner's page, or add some to {data.answers_file}."
         )
     held = new[: min(MOST_HELD_OUT, len(new) // 2)]

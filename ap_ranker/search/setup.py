@@ -40,7 +40,7 @@ CHECKPOINT = Path("checkpoints/faq")  # where the documentation trains a checkpo
 class SearchSetup:
     """What makes a search, the same in each process: the parameters of `set_up`, with the documents already read.
 
-    `checkpoint` is that of a packaged pipeline, or `None` for the one that the file names. Where nobody has named one,
+    `checkpoint` is that of a default pipeline, or `None` for the one that the file names. Where nobody has named one,
     `untrained` is the folder of an untrained one, made when it is needed, and the checkpoint is chosen anew with each
     change (`choose_checkpoint`).
     """
@@ -151,7 +151,7 @@ def set_up(
     `columns` of questions and answers are recognized unless named; `match` is the text of an entry that is matched with
     the question; the overlay, such as the owner's changes, is laid over them.
 
-    Without a pipeline's YAML file, which names its checkpoints, it is a packaged one: by words and, if the model has
+    Without a pipeline's YAML file, which names its checkpoints, it is a default one: by words and, if the model has
     vectors, by meaning. Its checkpoint is `model`, a folder or a hub name, obeyed with a warning if its training does
     not recommend it; by default the one that `choose_checkpoint` takes of `checkpoints/faq`, or else the default
     encoder as it was pretrained. A notice says which, and why. BM25's stemmer is that of its language.

@@ -1,7 +1,7 @@
 """Near copies: questions that ask the same in the same words, but for slips, order and politeness.
 
 One rule for all that must know whether two questions are the same one: `split`, `train`, `evaluate`, `check`,
-`retrain`, `calibrate` and the owner's desk. (Answers are compared as a whole: `nearly_equal.py`.)
+`retrain`, `calibrate` and the owner's page. (Answers are compared as a whole: `nearly_equal.py`.)
 
 Two questions are near copies if their words (`question_words.py`) are equal, in the same order but for the place where
 they begin ("for returns, what does the label mean?"), or become equal by one change of either question:
