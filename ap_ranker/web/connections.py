@@ -115,9 +115,14 @@ def _to_readers(app: ASGIApp) -> ASGIApp:
 
 
 def _on_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Say what failed, but nothing of a connection: whoever breaks its protocol could fill the disk with tracebacks."""
-    if "transport" in context:
-        logger.debug("A connection was closed.", exc_info=context.get("exception"))
+    """Say what failed, but nothing of a connection: whoever breaks its protocol could fill the disk with tracebacks.
+
+    A connection that the server's own end cuts off is none to tell of either: Python before 3.12 reports its task's
+    cancellation as an error, one traceback each.
+    """
+    exception = context.get("exception")
+    if "transport" in context or isinstance(exception, asyncio.CancelledError):
+        logger.debug("A connection was closed.", exc_info=exception)
     else:
         loop.default_exception_handler(context)
 

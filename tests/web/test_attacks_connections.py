@@ -95,6 +95,19 @@ def test_nobody_writes_into_the_log_by_going_before_the_answers(caplog: pytest.L
     assert not [record.getMessage() for record in caplog.records if record.levelno > logging.INFO]
 
 
+def test_answers_that_the_end_cuts_off_are_no_errors(caplog: pytest.LogCaptureFixture) -> None:
+    """Each was a traceback in the log."""
+    caplog.set_level("INFO")
+    app = App(seconds=30)
+    with ExitStack() as ending:
+        with running(app) as made:
+            for _ in range(3):
+                ending.enter_context(made.connect()).sendall(GET)
+            wait_until(lambda: app.begun == 3)
+        assert app.done == 0
+    assert not [record.getMessage() for record in caplog.records if record.levelno > logging.INFO]
+
+
 @pytest.mark.parametrize(
     "sent",
     [
