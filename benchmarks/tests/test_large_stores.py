@@ -24,6 +24,7 @@ def test_the_store_that_is_measured(tmp_path: Path) -> None:
     assert megabytes >= 0
 
 
+@pytest.mark.slow
 def test_the_table() -> None:
     app = typer.Typer()
     app.command()(main)

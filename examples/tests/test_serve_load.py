@@ -49,6 +49,7 @@ def test_what_an_answer_costs(run: Callable[..., str]) -> None:
     assert float(ratio) == 1
 
 
+@pytest.mark.slow
 def test_a_few_users_for_a_moment(run: Callable[..., str], tmp_path: Path) -> None:
     run("run.py", "--output", tmp_path / "out", "--users", 3, "--seconds", 1.2)
     record = json.loads((tmp_path / "out" / "results.json").read_text())

@@ -243,6 +243,7 @@ def test_mistakes(run: ModuleType, given: dict[str, Any], facts: str) -> None:
 METHODS = "tiny: {embeddings: none, model: ap-cnn, options: {filters: 4}, embedding_size: 4, epochs: 1}\n"
 
 
+@pytest.mark.slow
 def test_a_toy_run_twice(run: ModuleType, tmp_path: Path) -> None:
     """The second trains nothing and writes the same; the numbers are those of `evaluate`."""
     (tmp_path / "methods.yaml").write_text(METHODS)

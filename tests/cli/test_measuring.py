@@ -65,6 +65,7 @@ def test_questions_that_training_sets_aside_calibrate_it(folder: Path) -> None:
     assert f"Candidates: {TOPICS} per question." in again
 
 
+@pytest.mark.slow
 def test_no_questions_are_kept_if_the_user_has_them(folder: Path) -> None:
     ok("train", "FAQ.csv", "--dev", "QUESTIONS.csv", "--config", "settings.yaml", "--output", "c", folder=folder)
     assert not (folder / "c" / DEV).exists()

@@ -83,6 +83,7 @@ def test_each_question_has_the_epoch_and_the_weights_that_the_others_choose() ->
             assert np.array_equal(crossed.scores.by_question[row], epochs[chosen].scores.by_question[row])
 
 
+@pytest.mark.slow
 def test_the_chosen_epoch_looks_better_on_the_questions_that_chose_it() -> None:
     """Of twenty epochs that are equally good, the best one by chance; cross-fitted, it is as good as any."""
     gaps = []

@@ -26,8 +26,14 @@ def machine(device: str) -> AbstractContextManager[None]:
     return pretended_gpu() if device == "cuda" else nullcontext()
 
 
-@pytest.mark.parametrize("precision", ["auto", "fp16"])
-@pytest.mark.parametrize(("first", "then"), [("cuda", "cpu"), ("cpu", "cuda")])
+@pytest.mark.parametrize(
+    ("first", "then", "precision"),
+    [
+        ("cuda", "cpu", "auto"),
+        ("cpu", "cuda", "fp16"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in [("cuda", "cpu", "fp16"), ("cpu", "cuda", "auto")]),
+    ],
+)
 def test_on_another_device(first: str, then: str, precision: Any, tmp_path: Path) -> None:
     config, data = settings_of("qa-bilstm", tmp_path, epochs=3, mixed_precision=precision), random_pairs()
     with machine(first), pytest.raises(KeyboardInterrupt):

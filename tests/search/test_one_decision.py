@@ -81,8 +81,14 @@ def written(folder: Path, checkpoint: Path, *, fused: bool, parts: int) -> Path:
 
 
 @pytest.mark.parametrize("most", [80, pytest.param(MOST_QUESTIONS, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("precision", [None, 0.8, 0.9])
-@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize(
+    ("fused", "precision"),
+    [
+        (True, 0.8),
+        (False, None),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in [(False, 0.8), (False, 0.9), (True, None), (True, 0.9)]),
+    ],
+)
 def test_everybody_decides_alike(
     fused: bool, precision: float | None, most: int, checkpoint: Path, questions: list[str], tmp_path: Path
 ) -> None:

@@ -230,6 +230,7 @@ def test_what_holds_pythons_lock_in_a_search_process(
         assert sorted(lives)[len(lives) * 9 // 10] < 0.2
 
 
+@pytest.mark.slow  # its times hold on a machine that does nothing else
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_hostile_faq(folder: Path, tmp_path: Path, workers: int) -> None:
     """Twenty clients search it at once; all are answered, and whoever watches the server sees it live."""

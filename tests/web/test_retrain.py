@@ -295,6 +295,7 @@ def test_without_the_extra_for_training(site: Path, database: Database) -> None:
     assert ended.returncode == 2
 
 
+@pytest.mark.slow
 def test_what_is_not_better_changes_nothing(site: Path, database: Database) -> None:
     """Wordings of which no word says what they ask for: what is learnt from half of them is no use for the others."""
     draw = random.Random(5)
@@ -308,6 +309,7 @@ def test_what_is_not_better_changes_nothing(site: Path, database: Database) -> N
     assert contents(site / "checkpoints") == before
 
 
+@pytest.mark.slow
 def test_a_killed_training_leaves_all_as_it_was(site: Path, database: Database) -> None:
     accept(database, site / "FAQ.csv")
     before = contents(site / "checkpoints")
