@@ -39,7 +39,9 @@ def told(name: str) -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in lines]
 
 
-@pytest.fixture(scope="module", params=["chinese", *(pytest.param(name, marks=pytest.mark.slow) for name in ("german", "mixed"))])
+@pytest.fixture(
+    scope="module", params=["chinese", *(pytest.param(name, marks=pytest.mark.slow) for name in ("german", "mixed"))]
+)
 def followed(
     request: pytest.FixtureRequest, encoder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Path, dict[str, Ended]]]:

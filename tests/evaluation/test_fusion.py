@@ -58,7 +58,9 @@ def test_two_equally_good_scores_count_alike_and_do_better_on_other_questions(se
     assert mrr(signals, right, weight) > max(mrr(each, right, 0.0) for each in (signals, by_bm25(signals))) + 0.05
 
 
-@pytest.mark.parametrize("questions", [0, 10, 75, *(pytest.param(questions, marks=pytest.mark.slow) for questions in (30, 300))])
+@pytest.mark.parametrize(
+    "questions", [0, 10, 75, *(pytest.param(questions, marks=pytest.mark.slow) for questions in (30, 300))]
+)
 def test_noise_counts_for_next_to_nothing(questions: int) -> None:
     """Chosen by a test, noise had a weight in 10 of 180 trials, and was worse on new questions in all ten."""
     losses = []

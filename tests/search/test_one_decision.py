@@ -86,7 +86,10 @@ def written(folder: Path, checkpoint: Path, *, fused: bool, parts: int) -> Path:
     [
         (True, 0.8),
         (False, None),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in [(False, 0.8), (False, 0.9), (True, None), (True, 0.9)]),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [(False, 0.8), (False, 0.9), (True, None), (True, 0.9)]
+        ),
     ],
 )
 def test_everybody_decides_alike(
