@@ -42,10 +42,11 @@ class Watch(Generic[T]):
         asked = self._asked
         if asked is None or (asked.done() and time.monotonic() >= self._asked_at + KEPT_SECONDS):
             self._asked_at = time.monotonic()
-            asked = self._asked = self._thread.submit(self._ask)
+            asked = self._thread.submit(self._ask)
+            self._asked = asked
         remaining = self._asked_at + PATIENCE_SECONDS - time.monotonic()
         try:
-            async with asyncio.timeout(max(0.0, remaining) if not asked.done() else None):
+            async with asyncio.timeout(None if asked.done() else max(0.0, remaining)):
                 answer = await asyncio.shield(asyncio.wrap_future(asked))
         except Exception as error:  # stores raise any type
             if self._answers:
