@@ -65,7 +65,7 @@ class Change:
     @classmethod
     def make(cls, action: Action, **fields: Any) -> Change:
         """A new change, of now."""
-        return cls(uuid4().hex[:12], now(), action, **fields)
+        return cls(id=uuid4().hex[:12], time=now(), action=action, **fields)
 
     def row(self) -> dict[str, Any]:
         """Its row in the table."""
@@ -236,7 +236,8 @@ class _CurrentEntries:
     def add(self, change: Change) -> None:
         """Add the entry of a change."""
         self._added[change.id] = len(self._entries)
-        entry = Entry(change.question, change.answer, {}, f"change {change.id}", change.wordings)
+        place = f"change {change.id}"
+        entry = Entry(change.question, change.answer, other={}, place=place, wordings=change.wordings)
         self._entries.append(KeyedEntry(change.id, entry))
 
     def change(self, change: Change) -> bool:

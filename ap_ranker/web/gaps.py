@@ -64,7 +64,7 @@ def still_open(
     """
     answers_by_question: defaultdict[str, set[str]] = defaultdict(set)
     answers = [normalized(entry.text(match)) for entry in entries]
-    for answer, entry_wordings in zip(answers, wordings_of(entries, answers, wordings), strict=True):
+    for answer, entry_wordings in zip(answers, wordings_of(entries, answers, files=wordings), strict=True):
         for wording in entry_wordings:
             answers_by_question[question_key(wording)].add(answer)
     current_answers = {"", *answers}  # empty: no answer was shown

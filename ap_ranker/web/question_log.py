@@ -101,11 +101,15 @@ class QuestionLog:
             return
         try:
             with self._database.writing("questions") as connection:
-                rows = [row for row, network in batch if self._visitors.takes(connection, network, "question")]
+                rows = []
+                for row, network in batch:
+                    if self._visitors.takes(connection, network, kind="question"):
+                        rows.append(row)
                 if rows:
                     connection.execute(insert(questions), rows)
                     newest = select(func.max(questions.c.id)).scalar_subquery()
-                    if connection.execute(delete(questions).where(questions.c.id <= newest - MOST)).rowcount:
+                    too_old = delete(questions).where(questions.c.id <= newest - MOST)
+                    if connection.execute(too_old).rowcount:
                         self._database.note_deletion(connection)
         except InputError as error:
             self._warn(f"Questions cannot be logged. {error}")

@@ -76,8 +76,8 @@ def serve(
         watcher = stack.enter_context(closing(SearchWatcher(search, ready, encode=workers == 1)))
         owner = OwnerService(
             search,
-            ready.documents if watcher.documents else None,  # else the owner's page cannot change them
-            ready.match,
+            documents=ready.documents if watcher.documents else None,  # else the owner's page cannot change them
+            match=ready.match,
             database=website,
             logged=log_questions,
             keep_days=keep_days,

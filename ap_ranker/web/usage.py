@@ -126,7 +126,7 @@ def usage_table(database: Database, period: Period, delimiter: str = ",") -> str
     """The `MOST_ROWS` questions asked most often in a period as a CSV file, which no spreadsheet takes for formulas."""
     with database.reading() as connection:
         rows = _rows(connection, _list("top", period).limit(MOST_ROWS))
-    return csv_text(COLUMNS, [list(row.values()) for row in rows], delimiter)
+    return csv_text(COLUMNS, [list(row.values()) for row in rows], delimiter=delimiter)
 
 
 def _asked_in(period: Period) -> ColumnElement[bool]:
@@ -193,7 +193,7 @@ def _list(name: str, period: Period) -> Select[Any]:
     current = period.has(questions.c.time)
     before = period.before.has(questions.c.time)
     by_outcome = [times(current, questions.c.outcome == outcome).label(outcome) for outcome in OUTCOMES]
-    asked = (
+    counts = (
         select(
             questions.c.question_key,
             func.max(questions.c.question).label("question"),
@@ -213,14 +213,15 @@ def _list(name: str, period: Period) -> Select[Any]:
     columns = []
     for column in COLUMNS:
         is_of_votes = column in votes.c
-        columns.append(func.coalesce(votes.c[column], 0).label(column) if is_of_votes else asked.c[column])
+        columns.append(func.coalesce(votes.c[column], 0).label(column) if is_of_votes else counts.c[column])
     rule = LISTS[name]
-    count = rule.ordered_by(asked.c)
+    rank = rule.ordered_by(counts.c)
+    is_same_question = counts.c.question_key == votes.c.question_key
     return (
         select(*columns)
-        .outerjoin_from(asked, votes, asked.c.question_key == votes.c.question_key)
-        .where(count >= rule.least)
-        .order_by(count.desc(), asked.c.latest.desc())
+        .outerjoin_from(counts, votes, is_same_question)
+        .where(rank >= rule.least)
+        .order_by(rank.desc(), counts.c.latest.desc())
         .limit(rule.most)
     )
 

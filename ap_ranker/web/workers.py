@@ -290,7 +290,7 @@ def _search(setup: SearchSetup, pipe: Connection) -> None:
     answers: list[Any] = []
     while True:
         try:
-            pipe.send(_Reply(answers, search.cache_info, served()))
+            pipe.send(_Reply(answers=answers, cache=search.cache_info, served=served()))
             requests = pipe.recv()
         except (OSError, EOFError):  # the server has ended
             return
@@ -311,7 +311,7 @@ def _answer(search: DeclaredPipeline, request: Request) -> Any:
                 small_documents.append(replace(document, blob=None, embedding=None, sparse_embedding=None))
             if task.presentation is None:
                 return small_documents, decision
-            return task.presentation.of(question, small_documents, decision)
+            return task.presentation.of(question, small_documents, decision=decision)
     except InputError as error:
         return InputError(str(error))
     except Exception:
