@@ -99,9 +99,9 @@ class CellCount:
         """Count the fields of a row, or the texts of one; InputError if there are too many by now."""
         self._count += len(fields)
         if self._count > self._most:
-            problem = "found more, most of them empty or the same in each row"
+            problem = "more, most of them empty or the same in each row"
             advice = "Leave out columns that few rows fill, or divide the file."
-            raise InputError(f"{self.path}: expected at most {self._most:,} cells, {problem}. {advice}")
+            raise InputError(f"{self.path}: expected at most {self._most:,} cells, found {problem}. {advice}")
 
     def of(self, rows: Iterable[Row]) -> Iterator[Row]:
         """The rows, counted."""

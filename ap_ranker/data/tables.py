@@ -312,8 +312,10 @@ def _new_names(table: Table, columns: tuple[str, str]) -> dict[str, str]:
     columns_of_table = [_find(table, column) for column in columns]
     if not all(columns_of_table):
         missing = columns[columns_of_table.index("")]
-        problem = f"found no {missing!r} in {table.header}"
-        raise InputError(f"{table.path}: expected the columns {_listed(columns)} that --columns names, {problem}.")
+        raise InputError(
+            f"{table.path}: expected the columns {_listed(columns)} that --columns names, found no {missing!r} in "
+            f"{table.header}."
+        )
     return dict(zip(columns_of_table, PAIR, strict=True))
 
 
@@ -349,25 +351,34 @@ def _log_other_pairs(table: Table, written: Mapping[str, str]) -> None:
     """Tell of columns that could be another pair, such as one in another language."""
     columns_left = {plain(column): column for column in table.columns if column not in written.values()}
     for question_names, answer_names in PAIRS:
-        question = next((columns_left[name] for name in question_names if name in columns_left), "")
-        answer = next((columns_left[name] for name in answer_names if name in columns_left), "")
+        question = _first_of(question_names, columns_left)
+        answer = _first_of(answer_names, columns_left)
         if question and answer:
             advice = f"--columns {one_line(f'{question},{answer}')} takes those instead"
             pair = _listed([written[name] for name in PAIR])
             logger.info("%s: %s are read; %s.", table.path, pair, advice)
 
 
+def _first_of(names: Iterable[str], columns: Mapping[str, str]) -> str:
+    """The column with the first of these names that there is; empty if there is none."""
+    for name in names:
+        if name in columns:
+            return columns[name]
+    return ""
+
+
 def _further_wordings(table: Table, written: Mapping[str, str]) -> dict[str, str]:
     """Columns of further wordings, such as "Question 2" beside "Question", with names of `WORDING_COLUMNS`."""
     question = re.escape(plain(written["question"]))
     new_names: dict[str, str] = {}
+    taken = set(table.columns)
     number = 2
     for column in table.columns:
         if column in written.values():
             continue
         is_numbered = re.fullmatch(rf"{question}[ _-]?\d+", plain(column)) is not None
         if is_numbered or plain(column) in FURTHER_WORDINGS:
-            while f"wording {number}" in table.columns:
+            while f"wording {number}" in taken:
                 number += 1
             new_names[column] = f"wording {number}"
             number += 1
