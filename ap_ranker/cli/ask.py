@@ -29,18 +29,20 @@ def ask(
     as_json: Annotated[bool, option("Print JSON.", "--json")] = False,
 ) -> None:
     """Ask a FAQ or documents questions and print the best answers."""
-    asked = _joined(questions)
-    if not all(map(stripped, asked)):
+    whole_questions = _joined(questions)
+    if not all(map(stripped, whole_questions)):
         raise InputError("Expected a question, found an empty text.")
-    ends = (questions[0], questions[-1])
-    if search.documents is None and (path := next((text for text in ends if names_path(text)), "")):
-        raise InputError(f"Expected questions, found the path {path}. To search it, name it with --documents {path}")
+    for path in (questions[0], questions[-1]):
+        if search.documents is None and names_path(path):
+            raise InputError(
+                f"Expected questions, found the path {path}. To search it, name it with --documents {path}"
+            )
     wait_without_spinning()
     gc.set_threshold(100_000, 50, 50)  # what is imported lives until the end; to look for garbage takes an eighth of it
     from ap_ranker.search.setup import search_faq
 
     with search.set_up() as setup, errors.status("Searching ..."):
-        results = search_faq(asked, setup, top_k)
+        results = search_faq(whole_questions, setup, top_k=top_k)
     if as_json:
         typer.echo(to_json(results[0] if len(results) == 1 else results))
     else:

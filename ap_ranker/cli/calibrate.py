@@ -122,6 +122,6 @@ def _print(split: SplitReport, targets: Sequence[str]) -> None:
             name = ""
         rows.append(None)
     titles = ("target precision", "threshold", "precision", "answered", "unanswerable rejected")
-    console.table(["ranked by", *map(numbers, titles)], rows, split.title)
+    console.table(["ranked by", *map(numbers, titles)], rows, title=split.title)
     errors = ", ".join(f"{SCORES[kind]} {score['calibration_error']:.3f}" for kind, score in split.scores.items())
     console.say(f"Calibration error (ECE): {errors}.")

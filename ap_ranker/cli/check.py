@@ -46,7 +46,7 @@ def check(
     check_output(json_file, read=(data, dev, test, answers))
     has_questions = any(find_split(data, split) for split in SPLITS) if data.is_dir() else is_faq(data)
     if not (has_questions or dev or test or answers or fix_file):
-        _check_documents(data, columns, json_file)
+        _check_documents(data, columns, json_file=json_file)
         return
     look = partial(audit, data, dev=dev, test=test, answers=answers, columns=columns)
     with ProgressBars() as bars:
@@ -58,7 +58,7 @@ def check(
     if fix_file:
         from ap_ranker.data.audit.fix import fix
 
-        repaired, log = fix(data, fix_file, columns)
+        repaired, log = fix(data, fix_file, columns=columns)
         repairs = ", ".join(f"{kind} {count:,}" for kind, count in repaired.items()) or "nothing"
         console.say(f"Wrote {fix_file} (repaired: {repairs}) and {log}.")
     if report.counts(Severity.error):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import asdict
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,15 +71,17 @@ def models(name: Annotated[str | None, argument("A model's name; by default, lis
         _print_one(model_spec(name))
         return
     rows: list[list[str] | None] = []
-    for family in dict.fromkeys(spec.family for spec in MODELS.values()):
-        of_family = [spec for spec in MODELS.values() if spec.family == family]
-        for spec in sorted(of_family, key=lambda spec: spec.name):
+    families: defaultdict[str, list[ModelSpec]] = defaultdict(list)
+    for spec in MODELS.values():
+        families[spec.family].append(spec)
+    for specs in families.values():
+        for spec in sorted(specs, key=attrgetter("name")):
             names = spec.paper.split(", ")
             authors = f"{names[0].split(' & ')[0]} et al." if len(names) > 2 else names[0]
             rows.append([spec.name, f"{authors} {spec.year}", spec.cached, f"{_parameters(spec):,}", spec.objective])
         rows.append(None)
     columns = (Column("name", no_wrap=True), "paper", "cached", numbers("parameters", no_wrap=True), "objective")
-    console.table(columns, rows, f"{len(MODELS)} models")
+    console.table(columns, rows, title=f"{len(MODELS)} models")
     console.say(
         "Cached: what is computed once per answer. Parameters: at default size, without the word vectors.\n"
         "Objective: the default of `ap-ranker train`.\n"
@@ -119,8 +123,9 @@ def _parameters(spec: ModelSpec) -> int:
     from ap_ranker.models.registry import build_model, count_parameters
     from ap_ranker.models.spec import Inputs
 
-    vocabulary = ["[PAD]", "[UNK]", *(f"word{i}" for i in range(9_998))]
-    return count_parameters(build_model(spec.name, Inputs(vocabulary, 100, 200), {}))
+    words = [f"word{number}" for number in range(9_998)]
+    inputs = Inputs(["[PAD]", "[UNK]", *words], 100, 200)
+    return count_parameters(build_model(spec.name, inputs, {}))
 
 
 def explain(
@@ -133,7 +138,7 @@ def explain(
     """Show how much each word of a question and an answer contributes to the score."""
     from ap_ranker.evaluation.explanation_page import write_explanation
 
-    model, explanation = write_explanation(checkpoint, question, answer, output, device)
+    model, explanation = write_explanation(checkpoint, question, answer=answer, output=output, device=device)
     console.say(f"Wrote {output}: {model}, score {explanation.score:.3f}.")
 
 

@@ -23,7 +23,8 @@ class EpochLines(ProgressCallback):
             return
         history = [entry["eval_MRR"] for entry in state.log_history if "eval_MRR" in entry]
         mrr = history[-1]
-        loss = next((entry["loss"] for entry in reversed(state.log_history) if "loss" in entry), float("nan"))
+        losses = [entry["loss"] for entry in state.log_history if "loss" in entry]
+        loss = losses[-1] if losses else float("nan")
         mark = "  best so far" if mrr > max(history[:-1], default=0.0) else ""
         line = f"epoch {round(state.epoch or 0):3d}   loss {loss:.4f}   dev MRR {mrr:.3f}{mark}"
         self._console.print(line, highlight=False)

@@ -90,8 +90,15 @@ def _user_message(error: Exception) -> str:
         return f"Expected text in a usable encoding ({error}). Save the file as UTF-8, or set PYTHONUTF8=1."
     if isinstance(error, RecursionError):
         return "The input is nested too deeply: a file has too many lists within lists."
-    text = "out of memory" if isinstance(error, MemoryError) else str(error)
-    return next((message for words, message in _LIBRARY_ERRORS.items() if words in text), "")
+    return _message_of_library("out of memory" if isinstance(error, MemoryError) else str(error))
+
+
+def _message_of_library(text: str) -> str:
+    """The message for what a library says; empty for a bug."""
+    for words, message in _LIBRARY_ERRORS.items():
+        if words in text:
+            return message
+    return ""
 
 
 def shortened(message: str) -> str:

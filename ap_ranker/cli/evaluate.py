@@ -65,7 +65,7 @@ def evaluate(
             wordings=[conditions.wordings] if conditions.wordings else [],
             near=report.is_near,
         )
-    _print(report, f"{report.model_name} ({checkpoint})", served)
+    _print(report, f"{report.model_name} ({checkpoint})", served=served)
     for reason, count in report.dataset.notes.items():
         console.say(f"  {count:,} {reason}")
     for warning in report.warnings:
@@ -79,9 +79,10 @@ def evaluate(
 def _print(report: EvaluationReport, name: str, served: PipelineReport | None) -> None:
     rows: list[list[str] | None] = []
     for kind in report.shown_kinds:
-        rows += [*_rows_of(report, name, served, kind), None]
+        rows += _rows_of(report, name, served=served, kind=kind)
+        rows.append(None)
     title = f"{report.n_questions:,} questions of {report.dataset.name}"
-    console.table(["", *map(numbers, report.model)], rows, title)
+    console.table(["", *map(numbers, report.model)], rows, title=title)
     n_new = report.n_questions - report.n_near
     if not report.n_near:
         console.say("All questions are new: none is a near copy of what the search has seen.")
@@ -144,7 +145,7 @@ def _print_comparison(comparison: EarlierCheckpoint, report: EvaluationReport) -
     for title, (values, gain) in compared.items():
         rows += [cells(title, values.values()), cells("difference", gain["difference"].values(), "+.3f")]
         rows += [cells("p-value", gain["p_value"].values(), ".4f"), None]
-    console.table(["", *map(numbers, before.model)], rows, f"Compared with {name}")
+    console.table(["", *map(numbers, before.model)], rows, title=f"Compared with {name}")
     new = changes["new"]
     if new:
         gain = new.get("fusion") or new["model"]

@@ -115,8 +115,15 @@ class SearchedOptions:
         """The search, as `ap_ranker.search.setup.set_up` with further arguments."""
         from ap_ranker.search.setup import set_up
 
-        own_options = {name: getattr(self, name) for name in ("model", "language", "columns", "match")}
-        return set_up(self.documents, wordings=self.wordings or (), **own_options, **more)
+        return set_up(
+            self.documents,
+            wordings=self.wordings or (),
+            model=self.model,
+            language=self.language,
+            columns=self.columns,
+            match=self.match,
+            **more,
+        )
 
     def of(self, documents: Path | None) -> Self:
         """The same with documents that are an argument of the command; InputError if there are others, too."""
@@ -181,7 +188,13 @@ class TrainingOptions:
     @property
     def settings(self) -> dict[str, Any]:
         """The options that are settings of a run, too."""
-        return {name: getattr(self, name) for name in ("match", "language", "epochs", "seed", "embeddings")}
+        return {
+            "match": self.match,
+            "language": self.language,
+            "epochs": self.epochs,
+            "seed": self.seed,
+            "embeddings": self.embeddings,
+        }
 
 
 @dataclass(frozen=True)
@@ -203,8 +216,12 @@ class EncoderOptions:
     @property
     def given(self) -> dict[str, Any]:
         """Those that are given, by the names that the model's options have."""
-        names = ("encoder", "question_prompt", "answer_prompt")
-        own_options = {name: getattr(self, name) for name in names} | {"linked": self.link_encoder or None}
+        own_options = {
+            "encoder": self.encoder,
+            "question_prompt": self.question_prompt,
+            "answer_prompt": self.answer_prompt,
+            "linked": self.link_encoder or None,
+        }
         return {name: value for name, value in own_options.items() if value is not None}
 
 
@@ -214,15 +231,19 @@ def takes_groups(command: Callable[..., T]) -> Callable[..., T]:
     groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)}
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
-        group = groups.get(name)
-        members = list(inspect.signature(group).parameters.values()) if group else [parameter]
-        types = get_type_hints(group, include_extras=True) if group else hints
-        parameters += [member.replace(kind=member.KEYWORD_ONLY, annotation=types[member.name]) for member in members]
+        members = [parameter]
+        types = hints
+        if name in groups:
+            members = list(inspect.signature(groups[name]).parameters.values())
+            types = get_type_hints(groups[name], include_extras=True)
+        for member in members:
+            parameters.append(member.replace(kind=member.KEYWORD_ONLY, annotation=types[member.name]))
 
     @wraps(command)
     def call(**values: Any) -> T:
         for name, group in groups.items():
-            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+            own_values = {field.name: values.pop(field.name) for field in fields(group)}
+            values[name] = group(**own_values)
         return command(**values)
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it

@@ -53,10 +53,10 @@ def gaps(
         entries = None
         if setup.documents:
             entries = setup.documents.entries
-        remaining, answered = open_questions(unanswered, entries, setup.match, setup.wordings)
-        *_, groups = GapFinder(search).find(remaining, answered)
-    known_by_now = f"{len(unanswered) - len(remaining):,} of them in the FAQ by now"
-    console.say(f"{len(unanswered):,} different questions without an answer that helped, {known_by_now}.")
+        remaining, faq_questions = open_questions(unanswered, entries, match=setup.match, wordings=setup.wordings)
+        *_, groups = GapFinder(search).find(remaining, faq_questions)
+    in_faq = f"{len(unanswered) - len(remaining):,} of them in the FAQ by now"
+    console.say(f"{len(unanswered):,} different questions without an answer that helped, {in_faq}.")
     if not unanswered:
         console.say("Questions are logged by serve's --log-questions.")
     if output is not None:
@@ -147,18 +147,18 @@ def report(
     from ap_ranker.web.report import Report
     from ap_ranker.web.usage import Period, usage_of
 
-    period = Period.of(*(day and day.date() for day in (first, last)))
+    period = Period.of(first and first.date(), last and last.date())
     website = open_existing(database, faq_or_database)
     usage = usage_of(website, period)
     report = Report(usage, language)
     texts = report.texts
-    console.table(
-        ("", numbers(texts["now"]), numbers(texts["before"])), report.summary(), f"{website.place}: {report.days}"
-    )
+    titles = ("", numbers(texts["now"]), numbers(texts["before"]))
+    console.table(titles, report.summary(), title=f"{website.place}: {report.days}")
     counts = ("asked", "before", "none")
     rows = []
     for row in usage["top"]:
-        rows.append([row["question"][:80], *(f"{row[name]:,}" for name in counts)])
+        numbers_of_row = [f"{row[name]:,}" for name in counts]
+        rows.append([row["question"][:80], *numbers_of_row])
     if rows:
         columns = (texts["askedTimes"], texts["before"], texts["names"]["none"])
         console.table([texts["top"], *map(numbers, columns)], rows)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import JustifyMethod
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Column, Table
@@ -58,7 +59,7 @@ def tune(
     from ap_ranker.training.tune import BEST, CHECKPOINT
     from ap_ranker.training.tune import tune as run
 
-    training, development = read_training_data(data, dev, answers, settings)
+    training, development = read_training_data(data, dev, answers=answers, config=settings)
     describe({"Training data": training, "Dev data": development})
     result = run(
         training,
@@ -108,8 +109,8 @@ def _cells(trial: FrozenTrial) -> list[str]:
 def _print_search(search: Search) -> None:
     states = [trial.state.name for trial in search.trials]
     complete = [trial for trial, state in zip(search.trials, states, strict=True) if state == "COMPLETE"]
-    best = sorted(complete, key=lambda trial: -(trial.value or 0.0))[:5]
-    rows: list[list[str | Text]] = [[*_cells(trial)] for trial in best]
+    best = sorted(complete, key=lambda trial: trial.value or 0.0, reverse=True)[:5]
+    rows: list[list[str | Text]] = [list(_cells(trial)) for trial in best]
     bm25 = search.bm25["MRR"]
     ahead = sum((trial.value or 0.0) > bm25 for trial in best)
     rows.insert(ahead, [Text("BM25", "bold"), Text(f"{bm25:.3f}", "bold"), "", ""])
@@ -168,7 +169,7 @@ def compare(
         raise InputError(
             f"{data}: expected a folder with a file test.*, found none. Or name the test questions with --test."
         )
-    training, development = read_training_data(data, dev, answers, settings)
+    training, development = read_training_data(data, dev, answers=answers, config=settings)
     judged = read_dataset(test or data, "test", answers=answers, match=settings.match)
 
     from ap_ranker.cli.epoch_lines import EpochLines
@@ -206,28 +207,39 @@ def _report_run(label: str, seed: int, report: EvaluationReport) -> None:
 
 def _rows(comparison: Comparison) -> list[list[str]]:
     """The table's cells: one row per model, BM25 among them by its MRR, and random order last."""
+    other_kinds = _other_kinds(comparison)
     rows = []
     for result in comparison.results:
         tests = []
         for name in comparison.baselines:
             tests.append(f"{result.p_values[name]:.4f}" if name in result.p_values else "")
-        times = [f"{result.training_seconds:,.0f} s", f"{result.seconds_per_question * 1000:.2f} ms"]
-        size = [f"{result.parameters:,}", *times, f"{result.bytes_per_answer:,.0f}"]
-        others = [spread(result.kinds[kind]["MRR"]) for kind in _other_kinds(comparison)]
-        rows.append([result.label, *map(spread, result.measures.values()), *others, *tests, *size])
+        costs = [
+            f"{result.parameters:,}",
+            f"{result.training_seconds:,.0f} s",
+            f"{result.seconds_per_question * 1000:.2f} ms",
+            f"{result.bytes_per_answer:,.0f}",
+        ]
+        measures = [spread(values) for values in result.measures.values()]
+        measures += [spread(result.kinds[kind]["MRR"]) for kind in other_kinds]
+        rows.append([result.label, *measures, *tests, *costs])
     empty = [""] * (len(comparison.baselines) + 4)
-    bm25_of = (comparison.bm25_kinds[kind] or {} for kind in _other_kinds(comparison))
-    others_of_bm25 = [f"{measures['MRR']:.3f}" for measures in bm25_of]
-    ahead = sum(result.mean("MRR") > comparison.bm25["MRR"] for result in comparison.results)
-    rows.insert(ahead, [*cells(comparison.bm25_name, comparison.bm25.values()), *others_of_bm25, *empty])
+    row_of_bm25 = cells(comparison.bm25_name, comparison.bm25.values())
+    for kind in other_kinds:
+        measures_of_bm25 = comparison.bm25_kinds[kind] or {}
+        row_of_bm25.append(f"{measures_of_bm25['MRR']:.3f}")
+    n_ahead = sum(result.mean("MRR") > comparison.bm25["MRR"] for result in comparison.results)
+    rows.insert(n_ahead, [*row_of_bm25, *empty])
     random = cells("random order", comparison.random.values())
-    return [*rows, [*random, *("" for _ in _other_kinds(comparison)), *empty]]
+    rows.append([*random, *[""] * len(other_kinds), *empty])
+    return rows
 
 
 def _other_kinds(comparison: Comparison) -> list[str]:
     """The kinds of questions beside that of the headline; none if all questions are new."""
     counts = comparison.n_of_kind
-    return [kind for kind, count in counts.items() if kind != comparison.headline and count and counts[COPIES]]
+    if not counts.get(COPIES):
+        return []
+    return [kind for kind, count in counts.items() if kind != comparison.headline and count]
 
 
 def _header(comparison: Comparison) -> list[str]:
@@ -256,10 +268,13 @@ def _asked(comparison: Comparison) -> str:
 
 
 def _print_comparison(comparison: Comparison) -> None:
-    titles = [title.replace(" ", "\n") for title in _header(comparison)]
-    table = Table(*(Column(title, justify="right" if i else "left", no_wrap=True) for i, title in enumerate(titles)))
+    table = Table()
+    for title in _header(comparison):
+        justify: JustifyMethod = "right" if table.columns else "left"
+        table.add_column(title.replace(" ", "\n"), justify=justify, no_wrap=True)
     for row in _rows(comparison):
-        table.add_row(*map(escape, row), style="bold" if row[0] == comparison.bm25_name else None)
+        style = "bold" if row[0] == comparison.bm25_name else None
+        table.add_row(*map(escape, row), style=style)
     # A narrow terminal breaks the lines; rich would cut the numbers.
     table.width = Measurement.get(console, console.options.update(max_width=1_000), table).maximum
     console.print(table)

@@ -74,10 +74,12 @@ def train(
         model = read_checkpoint_config(find_checkpoint(start)).model
     about = About(command_line(), licence)
     options = {"model": model, "recipe": recipe, "objective": objective, "effort": effort}
-    settings, training, development = _read(run, options, reader.given, feedback)
+    settings, training, development = _read(run, options, encoder=reader.given, feedback=feedback)
     audit = None
     if process_number() == 0:
-        audit = warn_of_faults(run.data, run.dev, run.answers, settings.max_tokens, run.columns)
+        audit = warn_of_faults(
+            run.data, run.dev, answers=run.answers, max_tokens=settings.max_tokens, columns=run.columns
+        )
 
     from ap_ranker.ranking.ranker import Ranker, resolve_device
     from ap_ranker.training.train import train
@@ -85,7 +87,14 @@ def train(
     begin = None
     if start is not None:
         begin = Ranker.from_pretrained(start, resolve_device(run.device))
-    result = _train(partial(train, start=begin), run, training, development, settings, replace(about, audit=audit))
+    result = _train(
+        partial(train, start=begin),
+        run,
+        training=training,
+        development=development,
+        settings=settings,
+        about=replace(about, audit=audit),
+    )
     if must_beat_bm25 and not result.dev.gain.better:
         raise typer.Exit(NO_GAIN)
 
@@ -105,7 +114,9 @@ def _read(
         settings = replace(settings, options={**settings.options, **encoder})
     if process_number() == 0:
         ResumeFolder(run.output).check_output(resume=run.resume, overwrite=run.overwrite)
-    training, development = read_training_data(run.data, run.dev, run.answers, settings, feedback, run.columns)
+    training, development = read_training_data(
+        run.data, run.dev, answers=run.answers, config=settings, feedback=feedback, columns=run.columns
+    )
     describe({"Training data": training, "Dev data": development})
     return settings, training, development
 
@@ -198,4 +209,11 @@ def distill(
 
     from ap_ranker.training.distill import distill
 
-    _train(partial(distill, teacher, questions=unlabelled), run, training, development, settings, About(command_line()))
+    _train(
+        partial(distill, teacher, questions=unlabelled),
+        run,
+        training=training,
+        development=development,
+        settings=settings,
+        about=About(command_line()),
+    )

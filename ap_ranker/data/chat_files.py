@@ -16,36 +16,43 @@ _ANSWERING = ("assistant", "gpt", "bot", "agent", "model", "chatgpt", "support",
 
 def is_chat(values: list[Any]) -> bool:
     """Whether a list is of messages, each with who wrote it, and somebody who asks among them."""
-    return bool(values) and all(map(_message, values)) and any(_message(message)[0] in _ASKING for message in values)
+    has_question = False
+    for value in values:
+        message = _message(value)
+        if message is None:
+            return False
+        role, _ = message
+        has_question = has_question or role in _ASKING
+    return has_question
 
 
-def _message(value: Any) -> tuple[str, str]:
-    """Who wrote a message, and its text; empty, and so false, if it is none."""
+def _message(value: Any) -> tuple[str, str] | None:
+    """Who wrote a message, and its text; `None` if it is none."""
     if not isinstance(value, dict):
-        return ()  # type: ignore[return-value]
+        return None
     role = next((value[name] for name in _ROLES if isinstance(value.get(name), str)), None)
     text = next((texts_of(value[name]) for name in _TEXTS if name in value), None)
     if role is None or isinstance(text, dict) or text is None:
-        return ()  # type: ignore[return-value]
+        return None
     joined = "\n".join(map(str, text)) if isinstance(text, list) else str(text)
     return role.casefold(), joined.strip()
 
 
 def turns(messages: list[Any]) -> Iterator[dict[str, Any]]:
     """What was asked and what was answered to it, in order; a question that nobody answered has no answer."""
-    asked: list[str] = []
-    answered: list[str] = []
-    for role, text in map(_message, messages):
-        if role in _ASKING and answered:
-            yield {"question": "\n".join(asked), "answer": "\n\n".join(answered)}
-            asked = []
-            answered = []
+    questions: list[str] = []
+    answers: list[str] = []
+    for role, text in filter(None, map(_message, messages)):
+        if role in _ASKING and answers:
+            yield {"question": "\n".join(questions), "answer": "\n\n".join(answers)}
+            questions = []
+            answers = []
         if role in _ASKING:
-            asked.append(text)
-        elif role in _ANSWERING and asked:  # a greeting before the first question answers nothing
-            answered.append(text)
-    if asked:
-        yield {"question": "\n".join(asked), "answer": "\n\n".join(answered)}
+            questions.append(text)
+        elif role in _ANSWERING and questions:  # a greeting before the first question answers nothing
+            answers.append(text)
+    if questions:
+        yield {"question": "\n".join(questions), "answer": "\n\n".join(answers)}
 
 
 def is_corpus(value: dict[str, Any]) -> bool:
@@ -84,10 +91,11 @@ def rasa_intents(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
         name = str(intent["intent"])
         examples = str(intent.get("examples") or "").splitlines()
         lines = [_ANNOTATION.sub(r"\1", line.strip().removeprefix("-").strip()) for line in examples]
-        said = responses.get(f"utter_{name}") or responses.get(actions.get(name, "")) or []
+        response = responses.get(f"utter_{name}") or responses.get(actions.get(name, "")) or []
         texts = []
-        if said:
-            texts = [example["text"] for example in said if isinstance(example, dict) and example.get("text")]
+        for variant in response:
+            if isinstance(variant, dict) and variant.get("text"):
+                texts.append(variant["text"])
         yield {"intent": name, "question": [line for line in lines if line], "responses": texts}
 
 

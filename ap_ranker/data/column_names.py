@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -26,20 +26,46 @@ def _kept_plain(name: str) -> str:
 
 _NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
-PAIRS: list[list[list[str]]] = [[[*map(plain, words)] for words in pair] for pair in _NAMES["pairs"]]
+
+def _read_pairs() -> list[tuple[list[str], list[str]]]:
+    pairs = []
+    for question_names, answer_names in _NAMES["pairs"]:
+        pairs.append((list(map(plain, question_names)), list(map(plain, answer_names))))
+    return pairs
+
+
+PAIRS = _read_pairs()
 """Names of the columns of questions and answers; a table has one of each side, as a name alone may mean anything."""
 
 
 def find_pair(names: Iterable[str]) -> list[int]:
     """The places of a column of questions and of one of answers, by their names; empty if there are none."""
-    first: dict[str, int] = {}
+    place_of: dict[str, int] = {}
     for place, name in enumerate(map(plain, names)):
-        first.setdefault(name, place)
-    places = ([min((first[word] for word in words if word in first), default=-1) for words in pair] for pair in PAIRS)
-    return next((pair for pair in places if min(pair) >= 0), [])
+        place_of.setdefault(name, place)
+    for question_names, answer_names in PAIRS:
+        question = _first_place(question_names, place_of)
+        answer = _first_place(answer_names, place_of)
+        if question is not None and answer is not None:
+            return [question, answer]
+    return []
 
 
-ALONE = frozenset(name for questions, answers in PAIRS for name in (*questions[:2], *answers))
+def _first_place(names: Iterable[str], place_of: Mapping[str, int]) -> int | None:
+    """The first place at which one of these names stands."""
+    return min([place_of[name] for name in names if name in place_of], default=None)
+
+
+def _names_of_pairs(most_question_names: int | None = None) -> set[str]:
+    """All names of `PAIRS`, or of the questions only as many of each pair."""
+    names: set[str] = set()
+    for question_names, answer_names in PAIRS:
+        names.update(question_names[:most_question_names])
+        names.update(answer_names)
+    return names
+
+
+ALONE = frozenset(_names_of_pairs(2))
 """Those that are no title where they stand alone, as "FAQ" is."""
 
 CATEGORIES = frozenset(map(plain, _NAMES["categories"]))
@@ -51,9 +77,11 @@ OF_FORMS = frozenset(map(plain, _NAMES["of_forms"]))
 SEVERAL_ANSWERS = frozenset(map(plain, _NAMES["several_answers"]))
 """Names of a list whose texts are answers of their own, not the paragraphs of one."""
 
-TITLES = [*map(plain, _NAMES["titles_that_ask"][0])]
-THEIR_TEXTS = [*map(plain, _NAMES["titles_that_ask"][1])]
-"""Names of columns that hold questions and answers if most titles ask."""
+TITLES = list(map(plain, _NAMES["titles_that_ask"][0]))
+"""Names of columns that hold questions if most titles ask."""
+
+THEIR_TEXTS = list(map(plain, _NAMES["titles_that_ask"][1]))
+"""Names of columns that then hold the answers."""
 
 FURTHER_WORDINGS = frozenset(map(plain, _NAMES["wordings"]))
 """Names of columns of further wordings of a question."""
@@ -94,7 +122,7 @@ def base_name(name: str) -> str:
     return split_language(name)[0]
 
 
-_ROLES = frozenset(name for pair in PAIRS for names in pair for name in names) | CATEGORIES | FURTHER_WORDINGS
+_ROLES = CATEGORIES | FURTHER_WORDINGS | _names_of_pairs()
 _WORDINGS = re.compile(r"wordings?( ?[0-9]+)?", re.IGNORECASE)
 
 
@@ -114,6 +142,9 @@ def is_category(name: str) -> bool:
 
 def named_pair(names: Sequence[str], columns: tuple[str, str], *, some: bool = False) -> bool:
     """Whether both of `columns`, or `some` of them, are among names, but for case and marks around them."""
-    known = {*map(plain, names)}
-    wanted = [{plain(column), plain(base_name(column))} for column in columns]
-    return (any if some else all)(known & each for each in wanted)
+    plain_names = set(map(plain, names))
+    is_among = []
+    for column in columns:
+        forms = {plain(column), plain(base_name(column))}
+        is_among.append(not plain_names.isdisjoint(forms))
+    return any(is_among) if some else all(is_among)

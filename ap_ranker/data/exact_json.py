@@ -14,19 +14,37 @@ import numpy as np
 _TYPE = "__ap_ranker__"
 """The key of an object that stands for another value, `{_TYPE: [kind, content]}`, or that has other keys than text."""
 
+
+def _microseconds(duration: timedelta) -> int:
+    return duration // timedelta.resolution
+
+
+def _dtype_and_values(array: np.ndarray | np.generic) -> list[Any]:
+    return [array.dtype.str, array.tolist()]
+
+
+def _array(dtype_and_values: tuple[str, Any]) -> np.ndarray:
+    dtype, values = dtype_and_values
+    return np.array(values, dtype)
+
+
+def _number(dtype_and_values: tuple[str, Any]) -> Any:
+    return _array(dtype_and_values)[()]
+
+
 _KINDS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),  # before date, which it is, too
     "date": (date, date.isoformat, date.fromisoformat),
     "time": (time, time.isoformat, time.fromisoformat),
-    "timedelta": (timedelta, lambda value: value // timedelta.resolution, timedelta.resolution.__mul__),
+    "timedelta": (timedelta, _microseconds, timedelta.resolution.__mul__),
     "decimal": (Decimal, str, Decimal),
     "uuid": (UUID, str, UUID),
     "tuple": (tuple, list, tuple),
     "set": (set, list, set),
     "frozenset": (frozenset, list, frozenset),
     "bytes": (bytes, bytes.hex, bytes.fromhex),
-    "array": (np.ndarray, lambda value: [value.dtype.str, value.tolist()], lambda pair: np.array(pair[1], pair[0])),
-    "number": (np.generic, lambda value: [value.dtype.str, value.item()], lambda pair: np.array(pair[1], pair[0])[()]),
+    "array": (np.ndarray, _dtype_and_values, _array),
+    "number": (np.generic, _dtype_and_values, _number),
 }
 
 

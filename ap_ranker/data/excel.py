@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -31,22 +31,44 @@ def read_spreadsheet(content: bytes, path: Path, chosen: Columns = None) -> Iter
     if not content.startswith(OLD_OFFICE):
         check_zip(content, path, "a spreadsheet without a password")
     with ChildProcess() as child:
-        sheets = {name: [*enumerate(rows, start=1)] for name, rows in child.call(read_cells, path)}
-    tops = {name: [*islice(below_titles(rows)[1], 2)] for name, rows in sheets.items()}
-    names = {name: texts(top[0][1]) for name, top in tops.items() if len(top) > 1}
-    first = max(names, key=lambda name: (bool(find_pair(names[name])), len(names[name]) > 1), default="")
-    shared = {name: {*names[name]} & {*names[first]} for name in names}
-    read = [name for name in names if find_pair(shared[name]) or {*names[name]} == {*names[first]}]
-    columns = dict.fromkeys(chain.from_iterable(names[name] for name in read))
-    if len(names) > 1:
-        others = ", ".join(name for name in names if name not in read)
+        sheets = {name: list(enumerate(rows, start=1)) for name, rows in child.call(read_cells, path)}
+    header_of: dict[str, list[str]] = {}  # of the sheets that have rows
+    for name, records in sheets.items():
+        _, from_names_on = below_titles(records)
+        top = list(islice(from_names_on, 2))
+        if len(top) > 1:
+            header_of[name] = texts(top[0][1])
+    names = _sheets_to_read(header_of)
+    columns: dict[str, None] = {}
+    for name in names:
+        columns.update(dict.fromkeys(header_of[name]))
+    if len(header_of) > 1:
+        others = ", ".join(name for name in header_of if name not in names)
         without = ""
         if others:
             without = f"; left out, as they have other columns: {others}"
-        logger.info("%s: sheets that are read: %s%s.", path, ", ".join(read), without)
-    for name in read:
-        rows = named_rows(sheets[name], f"{path}, sheet {name!r}", "row", chosen=chosen)
+        logger.info("%s: sheets that are read: %s%s.", path, ", ".join(names), without)
+    for name in names:
+        rows = named_rows(sheets[name], f"{path}, sheet {name!r}", unit="row", chosen=chosen)
         yield from rows_of(((place, columns | values) for place, values in rows), path)
+
+
+def _sheets_to_read(header_of: Mapping[str, Sequence[str]]) -> list[str]:
+    """The sheets with the columns of the first one, or with its questions and answers, by the names of their columns.
+
+    Which one is the first, `read_spreadsheet` says.
+    """
+
+    def rank(name: str) -> tuple[bool, bool]:
+        return bool(find_pair(header_of[name])), len(header_of[name]) > 1
+
+    first = max(header_of, key=rank, default="")
+    names = []
+    for name, header in header_of.items():
+        shared_names = set(header) & set(header_of[first])
+        if find_pair(shared_names) or set(header) == set(header_of[first]):
+            names.append(name)
+    return names
 
 
 def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
@@ -63,7 +85,8 @@ def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
         cells = {}
         for name in visible:
             sheet = book.get_sheet_by_name(name)
-            cells[name] = rows = sheet.to_python(skip_empty_area=False)
+            rows = sheet.to_python(skip_empty_area=False)
+            cells[name] = rows
             for (top, left), (bottom, _) in sheet.merged_cell_ranges or ():
                 for row in filter(texts, rows[top + 1 : bottom + 1]):  # a text beside several rows is that of each
                     row[left : left + 1] = rows[top][left : left + 1]

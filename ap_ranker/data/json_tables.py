@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ Fields = dict[str, Any]
 
 def read_jsonl(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
     """Read one object a line; errors as `read_table`."""
-    known: dict[str, None] = {}
+    first_names: dict[str, None] = {}
     is_pair = False
     cells = CellCount(path, len(content))
     for i, line in enumerate(decode(content, path).split("\n"), start=1):
@@ -36,29 +36,32 @@ def read_jsonl(content: bytes, path: Path, columns: Columns = None) -> Iterator[
             rows = list(_Walk(columns, cells).rows(record, {})) or [_flat(record)]
         for fields in rows:
             check_columns(list(fields), place)
-            if not known:
-                known, is_pair = dict.fromkeys(fields), _has_pair(fields, columns)
-            if not is_pair and (missing := ", ".join(sorted(known.keys() - fields.keys()))):
+            if not first_names:
+                first_names = dict.fromkeys(fields)
+                is_pair = _has_pair(fields, columns)
+            missing = ", ".join(sorted(first_names.keys() - fields.keys()))
+            if missing and not is_pair:
                 raise InputError(f"{place}: expected the fields of the first line, found none of {missing}.")
-            yield row_of({name: fields.get(name) for name in dict.fromkeys((*known, *fields))}, place)
+            names = dict.fromkeys((*first_names, *fields))
+            yield row_of({name: fields.get(name) for name in names}, place)
 
 
 def read_json(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
     """Read the objects of arrays, at any depth; those around give them their own fields. Errors as `read_table`."""
     text = decode(content, path)
     if _is_lines(text):
-        yield from read_jsonl(content, path, columns)
+        yield from read_jsonl(content, path, columns=columns)
         return
     with library_errors(f"{path}: expected {ARRAY}, found invalid JSON", (ValueError, RecursionError)):
         value = _loads(text)
-        yield from _rows_in(value, path, columns, CellCount(path, len(content)))
+        yield from _rows_in(value, path, columns=columns, cells=CellCount(path, len(content)))
 
 
 def read_yaml_table(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
     """Read YAML as JSON is read; its values are texts, such as "No". Errors as `read_table`."""
     value = parse_yaml_texts(decode(content, path), path)
     with library_errors(f"{path}: expected {ARRAY}", (RecursionError,)):
-        yield from _rows_in(value, path, columns, CellCount(path, len(content)))
+        yield from _rows_in(value, path, columns=columns, cells=CellCount(path, len(content)))
 
 
 OBJECT = 'a JSON object, such as {"question": "...", "answer": "..."}'
@@ -71,12 +74,18 @@ def rows_in_record(record: Fields, columns: Columns, cells: CellCount) -> list[F
 
 
 def _rows_in(value: Any, path: Path, columns: Columns, cells: CellCount) -> Iterator[Row]:
-    records = list(_Walk(columns, cells).rows(value, {})) or list(_objects(value, {}, cells))
-    names = dict.fromkeys(name for record in records for name in record)
-    for i, record in enumerate(records, start=1):
-        check_columns(list(record), f"{path}, entry {i}")
-    values = ({name: record.get(name) for name in names} for record in records)
-    yield from rows_of(((f"{path}, entry {i}", each) for i, each in enumerate(values, start=1)), path)
+    records = list(_Walk(columns, cells).rows(value, {})) or list(_objects(value, {}, cells=cells))
+    names: dict[str, None] = {}
+    for number, record in enumerate(records, start=1):
+        check_columns(list(record), f"{path}, entry {number}")
+        names.update(dict.fromkeys(record))
+    yield from rows_of(_with_all_fields(records, names, path=path), path)
+
+
+def _with_all_fields(records: Iterable[Fields], names: Iterable[str], path: Path) -> Iterator[tuple[str, Fields]]:
+    """The place of each record, and its values of all these names, `None` where it has none."""
+    for number, record in enumerate(records, start=1):
+        yield f"{path}, entry {number}", {name: record.get(name) for name in names}
 
 
 def _is_lines(text: str) -> bool:
@@ -109,17 +118,19 @@ class _Walk:
 
     def _rows_of_list(self, values: list[Any], around: Fields) -> Iterator[Fields]:
         if self._columns is None and is_chat(values):
-            yield from (self._joined(around, turn) for turn in turns(values))
+            for turn in turns(values):
+                yield self._joined(around, turn)
             return
-        found = [list(self.rows(each, around)) for each in values]
-        names = next((self._pair(rows[0]) for rows in found if rows), ())
-        for each, rows in zip(values, found, strict=True):
+        rows_of_values = [list(self.rows(value, around)) for value in values]
+        names = self._pair_of_first(rows_of_values)
+        for value, rows in zip(values, rows_of_values, strict=True):
             if rows:
                 yield from rows
-            elif names and isinstance(each, dict):  # unfinished, as others of the list are rows
-                yield self._joined(around, self._split(each)[0])
-            elif names and is_single(each) and each not in (None, ""):
-                yield self._joined(around, {names[0]: each})
+            elif names and isinstance(value, dict):  # unfinished, as others of the list are rows
+                own, _ = self._split(value)
+                yield self._joined(around, own)
+            elif names and is_single(value) and value not in (None, ""):
+                yield self._joined(around, {names[0]: value})
 
     def _rows_of_object(self, value: Fields, around: Fields) -> Iterator[Fields]:
         if is_rasa(value):
@@ -128,29 +139,42 @@ class _Walk:
                 yield intent
             return
         if is_corpus(value):
-            yield from (self._joined(around, pair) for pair in corpus_pairs(value))
+            for pair in corpus_pairs(value):
+                yield self._joined(around, pair)
             return
         if _has_questions_as_names(value):
-            pairs = ({"question": question, "answer": answer} for question, answer in value.items())
-            yield from (self._joined(around, pair) for pair in pairs)
+            for question, answer in value.items():
+                yield self._joined(around, {"question": question, "answer": answer})
             return
         own, nested = self._split(value)
         whole = self._joined(around, own)
         if self._holds_pair(whole):
             yield whole
-            inner_around = {name: text for name, text in whole.items() if not has_role(name, self._columns)}
-            for each in nested.values():
-                yield from (row for row in self.rows(each, inner_around) if self._holds_pair(row))
+            yield from self._pairs_within(nested.values(), whole)
             return
-        found = {name: list(self.rows(each, whole)) for name, each in nested.items()}
-        names = next((self._pair(rows[0]) for rows in found.values() if rows), ())
-        for name, rows in found.items():
-            each = nested[name]
+        rows_of_nested = [list(self.rows(part, whole)) for part in nested.values()]
+        names = self._pair_of_first(rows_of_nested)
+        for part, rows in zip(nested.values(), rows_of_nested, strict=True):
             yield from rows
-            if not rows and names and isinstance(each, dict):
-                fields = self._split(each)[0]
-                if any(fields.get(one) for one in names):  # unfinished, as others beside it are rows
+            if not rows and names and isinstance(part, dict):
+                fields, _ = self._split(part)
+                if any(fields.get(name) for name in names):  # unfinished, as others beside it are rows
                     yield self._joined(whole, fields)
+
+    def _pairs_within(self, values: Iterable[Any], row: Fields) -> Iterator[Fields]:
+        """The rows within a row that hold a pair of their own; of the row around them, they have what is no text."""
+        around = {name: text for name, text in row.items() if not has_role(name, self._columns)}
+        for value in values:
+            for inner_row in self.rows(value, around):
+                if self._holds_pair(inner_row):
+                    yield inner_row
+
+    def _pair_of_first(self, rows_of_values: Iterable[list[Fields]]) -> tuple[str, ...]:
+        """The names of question and answer in the first row of all; empty if there is no row."""
+        for rows in rows_of_values:
+            if rows:
+                return self._pair(rows[0])
+        return ()
 
     def _joined(self, around: Fields, own: Fields) -> Fields:
         """The fields of a row with those around it, which each row has again."""
@@ -162,21 +186,27 @@ class _Walk:
         """The fields of an object that are texts, and those that are objects of their own."""
         own: Fields = {}
         nested: Fields = {}
-        for name, each in value.items():
-            is_plain = is_single(each) or (isinstance(each, list) and all(map(is_single, each)))
-            texts = each if is_plain else None
-            may_be_text = not (is_category(name) and not _is_flat(each)) and not (
-                isinstance(each, list) and is_chat(each)
-            )
-            if texts is None and has_role(name, self._columns) and may_be_text:
-                texts = texts_of(each)
+        for name, part in value.items():
+            is_plain = is_single(part) or (isinstance(part, list) and all(map(is_single, part)))
+            texts = part if is_plain else None
+            if texts is None and self._may_be_text(name, part):
+                texts = texts_of(part)
             if isinstance(texts, dict):
-                own |= {f"{name}.{language}": text for language, text in texts.items()}
+                for language, text in texts.items():
+                    own[f"{name}.{language}"] = text
             elif is_plain or texts is not None:
                 own[name] = texts
             else:
-                nested[name] = each
+                nested[name] = part
         return own, nested
+
+    def _may_be_text(self, name: str, value: Any) -> bool:
+        """Whether a field holds a question, an answer, wordings or a category, perhaps as an object."""
+        if not has_role(name, self._columns):
+            return False
+        if is_category(name) and not _is_flat(value):
+            return False
+        return not (isinstance(value, list) and is_chat(value))
 
     def _holds_pair(self, fields: Fields) -> bool:
         return _has_pair(fields, self._columns)
@@ -186,45 +216,58 @@ class _Walk:
         names = list(fields)
         if self._columns is not None:
             return self._columns
-        return tuple(names[place] for place in find_pair([base_name(name) for name in names]))
+        bases = [base_name(name) for name in names]
+        return tuple(names[place] for place in find_pair(bases))
 
 
 def _is_flat(value: Any) -> bool:
-    """Whether a category is an object of its own, such as {"id": 1, "name": "Parcels"}, and nothing is within it."""
+    """Whether a value is an object with nothing within it, such as a category {"id": 1, "name": "Parcels"}."""
     return isinstance(value, dict) and all(map(is_single, value.values()))
 
 
 def _has_questions_as_names(value: Fields) -> bool:
     """Whether an object's names are questions, which its values answer."""
-    return bool(value) and all(isinstance(text, str) and name.endswith(QUESTION_MARKS) for name, text in value.items())
+    if not value:
+        return False
+    has_only_texts = all(isinstance(text, str) for text in value.values())
+    return has_only_texts and all(name.endswith(QUESTION_MARKS) for name in value)
 
 
 def _flat(record: Fields) -> Fields:
     """A record without a pair, with the fields of objects in it by the names of both."""
     flat: Fields = {}
     for name, value in record.items():
-        if isinstance(value, dict) and value and all(map(is_single, value.values())):
-            flat |= {f"{name}.{inner}": each for inner, each in value.items()}
+        if value and _is_flat(value):
+            for inner_name, inner_value in value.items():
+                flat[f"{name}.{inner_name}"] = inner_value
         else:
             flat[name] = value
     return flat
 
 
 def _objects(value: Any, around: Fields, cells: CellCount) -> Iterator[Fields]:
-    """The innermost objects of a value without questions and answers that are known; each has those around it."""
+    """The innermost objects of a value without recognized questions and answers, with the fields of those around."""
     if isinstance(value, dict):
-        value = {name: _as_text(name, each) for name, each in value.items() if each != {}}
-        inner = {name: each for name, each in value.items() if isinstance(each, dict) or _is_table(each)}
-        around = around | {name: each for name, each in value.items() if name not in inner}
-        if not inner:
+        own: Fields = {}
+        nested: list[Any] = []
+        for name, part in value.items():
+            if part == {}:
+                continue
+            content = _as_text(name, part)
+            if isinstance(content, dict) or _is_table(content):
+                nested.append(content)
+            else:
+                own[name] = content
+        around = around | own
+        if not nested:
             cells.add(around)
             yield around
             return
-        value = [*inner.values()]
+        value = nested
     if not isinstance(value, list):
         raise InputError(f"{cells.path}: expected {ARRAY}, found {type(value).__name__}.")
-    for each in value:
-        yield from _objects(each, around, cells)
+    for part in value:
+        yield from _objects(part, around, cells=cells)
 
 
 def _as_text(name: str, value: Any) -> Any:
@@ -237,7 +280,7 @@ def _as_text(name: str, value: Any) -> Any:
 
 
 def _is_table(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(record, dict) for record in value)
 
 
 def _loads(text: str) -> Any:
@@ -248,6 +291,7 @@ def _loads(text: str) -> Any:
 def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) < len(pairs):
-        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
+        counts = Counter(name for name, _ in pairs)
+        [(name, _)] = counts.most_common(1)
         raise ValueError(f"the field {name!r} twice")
     return record

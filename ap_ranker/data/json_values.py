@@ -50,11 +50,13 @@ def texts_of(value: Any) -> Any:
 
 
 def _texts_by_language(value: dict[str, Any]) -> dict[str, Any] | None:
-    texts = {name: texts_of(inner) for name, inner in value.items()}
-    is_whole = all(
-        texts_of_name is not None and not isinstance(texts_of_name, dict) for texts_of_name in texts.values()
-    )
-    return texts if is_whole else None
+    texts_by_language = {}
+    for language, inner in value.items():
+        texts = texts_of(inner)
+        if texts is None or isinstance(texts, dict):
+            return None
+        texts_by_language[language] = texts
+    return texts_by_language
 
 
 def _wrapped_text(value: dict[str, Any]) -> Any:
@@ -62,9 +64,11 @@ def _wrapped_text(value: dict[str, Any]) -> Any:
     parts = value.get("parts")
     if isinstance(parts, list) and all(isinstance(part, dict) and is_single(part.get("text")) for part in parts):
         return "".join(str(part.get("text") or "") for part in parts)  # words with and without a mark, of Dialogflow
-    name = next((name for name in TEXT_KEYS if name in value), None)
-    text = None if name is None else texts_of(value[name])
-    return None if isinstance(text, dict) else text
+    for name in TEXT_KEYS:
+        if name in value:
+            text = texts_of(value[name])
+            return None if isinstance(text, dict) else text
+    return None
 
 
 def _list_of_texts(values: list[Any]) -> list[Any] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,15 +28,27 @@ def read_parquet(content: bytes, path: Path, columns: Columns = None) -> Iterato
         f"{path}: expected a Parquet file", (pyarrow.ArrowException, OSError, OverflowError, UnicodeDecodeError)
     ):
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
-        check_columns(names := file.schema_arrow.names, path)
-        groups = range(file.metadata.num_row_groups)
-        check_growth(path, sum(file.metadata.row_group(group).total_byte_size for group in groups))
-        batches = ({name: _values(batch[name], name, path) for name in names} for batch in file.iter_batches(_AT_ONCE))
-        rows = enumerate(chain.from_iterable(zip(*batch.values(), strict=True) for batch in batches), start=1)
-        records = ((f"{path}, row {i}", dict(zip(names, values, strict=True))) for i, values in rows)
+        check_columns(file.schema_arrow.names, path)
+        row_groups = range(file.metadata.num_row_groups)
+        check_growth(path, sum(file.metadata.row_group(number).total_byte_size for number in row_groups))
         cells = CellCount(path, MAX_RATIO * len(content))
-        flat = ((place, row) for place, record in records for row in _flat(record, place, columns, cells))
-        yield from rows_of(flat, path)
+        yield from rows_of(_records(file, path, columns=columns, cells=cells), path)
+
+
+def _records(
+    file: pyarrow.parquet.ParquetFile, path: Path, columns: Columns, cells: CellCount
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The places and the values of the rows; a row that holds objects may become several."""
+    names = file.schema_arrow.names
+    number = 0
+    for batch in file.iter_batches(_AT_ONCE):
+        values_by_column = [_values(batch[name], name, path=path) for name in names]
+        for values in zip(*values_by_column, strict=True):
+            number += 1
+            place = f"{path}, row {number}"
+            record = dict(zip(names, values, strict=True))
+            for flat_record in _flat(record, place, columns=columns, cells=cells):
+                yield place, flat_record
 
 
 def _flat(record: dict[str, Any], place: str, columns: Columns, cells: CellCount) -> list[dict[str, Any]]:
@@ -45,13 +56,14 @@ def _flat(record: dict[str, Any], place: str, columns: Columns, cells: CellCount
     nested = [name for name, value in record.items() if isinstance(value, dict) or _holds_objects(value)]
     if not nested:
         return [record]
-    if rows := rows_in_record(record, columns, cells):
-        return rows
-    raise InputError(f"{place}: expected texts, numbers or lists of them in column {nested[0]!r}, found objects.")
+    rows = rows_in_record(record, columns, cells=cells)
+    if not rows:
+        raise InputError(f"{place}: expected texts, numbers or lists of them in column {nested[0]!r}, found objects.")
+    return rows
 
 
 def _holds_objects(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(each, (dict, list)) for each in value)
+    return isinstance(value, list) and any(isinstance(part, (dict, list)) for part in value)
 
 
 def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:
@@ -62,8 +74,8 @@ def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type
-    listed = types.is_list(kind) or types.is_large_list(kind)
-    inner = kind.value_type if listed else kind
+    is_list = types.is_list(kind) or types.is_large_list(kind)
+    inner = kind.value_type if is_list else kind
     if types.is_date(inner) or types.is_timestamp(inner) or types.is_time(inner):
         inner = pyarrow.string()
     elif types.is_string(inner) or types.is_large_string(inner):
@@ -72,4 +84,5 @@ def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:
         return column.to_pylist()
     elif types.is_nested(inner) or types.is_duration(inner):
         raise InputError(f"{path}: expected texts, numbers or lists of them in column {name!r}, found {inner}.")
-    return column.cast(pyarrow.large_list(inner) if listed else inner).to_pylist()
+    target = pyarrow.large_list(inner) if is_list else inner
+    return column.cast(target).to_pylist()

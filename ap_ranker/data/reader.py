@@ -91,11 +91,12 @@ def read_dataset(
         return judged
     if layout == Layout.by_id:
         stored = read_columns(answers or find_answers(source), "aid", "answer")
-        data = _by_id(table, stored, read_columns(pools, "qid", "candidate_ids") if pools else None, match)
+        pool_table = read_columns(pools, "qid", "candidate_ids") if pools else None
+        data = _by_id(table, stored, pools=pool_table, match=match)
     elif answers is None:
         return read_pairs(table)
     else:
-        data = _pairs_among(table, answers, match, columns)
+        data = _pairs_among(table, answers, match=match, columns=columns)
     if split == "train":
         return _with_stored_questions(data)
     return data
@@ -143,15 +144,21 @@ def _first_table(folder: Path, *patterns: str) -> Path | None:
     for pattern in patterns:
         tables = list(filter(is_table, folder.glob(pattern)))
         if tables:
-            return min(tables, key=lambda file: (len(file.name), file))
+            return min(tables, key=_length_and_name)
     return None
+
+
+def _length_and_name(file: Path) -> tuple[int, Path]:
+    return len(file.name), file
 
 
 def missing_split(folder: Path, *splits: str) -> InputError:
     """What to raise where a folder has a file of questions for none of these splits."""
-    names = ", ".join(f"{name}.*" for name in chain.from_iterable(SPLITS[split] for split in splits))
+    patterns: list[str] = []
+    for split in splits:
+        patterns += [f"{name}.*" for name in SPLITS[split]]
     present = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
-    return InputError(f"{folder}: expected a file {names} with questions, found {present}.")
+    return InputError(f"{folder}: expected a file {', '.join(patterns)} with questions, found {present}.")
 
 
 def read_pairs(table: Table) -> Dataset:
@@ -169,7 +176,7 @@ def read_pairs(table: Table) -> Dataset:
                 notes["repeated question-answer pairs merged"] += 1
             positives[question][answer] = None
     answers = [Answer(str(i), text) for text, i in row_of.items()]
-    return _dataset(table, answers, positives, notes, table.path)
+    return _dataset(table, answers, positives=positives, notes=notes, file=table.path)
 
 
 def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str] | None = None) -> Dataset:
@@ -188,7 +195,8 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
     asked = set(map(question_key, chain.from_iterable(map(_asked, table.rows))))
     entries_of: defaultdict[str, list[int]] = defaultdict(list)
     for i, entry in enumerate(entries):
-        for form in {normalized(text) for text in (entry.answer, entry.text(Match.both), entry.text(match))}:
+        forms = map(normalized, (entry.answer, entry.text(Match.both), entry.text(match)))
+        for form in set(forms):
             entries_of[form].append(i)
     positives: defaultdict[str, dict[int, None]] = defaultdict(dict)
     missing: list[str] = []
@@ -204,17 +212,19 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
         raise InputError(f"{table.path}: expected answers of {faq}, found none of them: {advice}.")
     notes: Counter[str] = Counter()
     if missing:
-        places = "; ".join(missing[:NAMED]) + (f"; and {len(missing) - NAMED:,} more" if len(missing) > NAMED else "")
+        places = "; ".join(missing[:NAMED])
+        if len(missing) > NAMED:
+            places += f"; and {len(missing) - NAMED:,} more"
         notes[f"pairs left out, because their answer is not in {faq}: {places}"] = len(missing)
     ids = [entry.other.get("aid", "") for entry in entries]
     if not all(ids) or len(set(ids)) < len(ids):
         ids = [str(i) for i in range(len(entries))]
     answers = []
-    for name, entry in zip(ids, entries, strict=True):
+    for answer_id, entry in zip(ids, entries, strict=True):
         meets_itself = question_key(entry.question) in asked
-        text = (replace(entry, question="") if meets_itself else entry).text(match)
-        answers.append(Answer(name, text, entry.questions, entry.answer))
-    return _dataset(table, answers, positives, notes, faq)
+        matched_entry = replace(entry, question="") if meets_itself else entry
+        answers.append(Answer(answer_id, matched_entry.text(match), wordings=entry.questions, answer=entry.answer))
+    return _dataset(table, answers, positives=positives, notes=notes, file=faq)
 
 
 def _asked(row: Row) -> tuple[str, ...]:
@@ -253,13 +263,15 @@ def _judged(table: Table) -> Dataset:
         key = row.need("qid") if has_id else text
         texts.setdefault(key, text)
         if answer not in judged[key]:
-            judged[key][answer] = len(answers), label
+            judged[key][answer] = (len(answers), label)
             answers.append(Answer(str(len(answers)), answer))
             continue
         position, earlier = judged[key][answer]
-        judged[key][answer] = position, max(earlier, label)
-        alike = "repeated candidates of a question merged"
-        notes[alike if earlier == label else "candidates judged twice, differently; the better label taken"] += 1
+        judged[key][answer] = (position, max(earlier, label))
+        if earlier == label:
+            notes["repeated candidates of a question merged"] += 1
+        else:
+            notes["candidates judged twice, differently; the better label taken"] += 1
     questions = []
     for i, (key, candidates) in enumerate(judged.items()):
         rows, labels = zip(*candidates.values(), strict=True)
@@ -292,24 +304,25 @@ def _by_id(questions: Table, answers: Table, pools: Table | None, match: Match) 
     position: dict[str, int] = {}
     texts: list[Answer] = []
     for row in answers.rows:
-        aid = _new(row, "aid", row.need("aid"), position)
+        aid = _new(row, "aid", name=row.need("aid"), existing=position)
         entry = Entry.of(row)
         position[aid] = len(texts)
-        texts.append(Answer(aid, entry.text(match), entry.questions, entry.answer))
+        texts.append(Answer(aid, entry.text(match), wordings=entry.questions, answer=entry.answer))
     candidates: dict[str, tuple[int, ...]] = {}
     if pools:
-        candidates = {row.need("qid"): _positions(row, "candidate_ids", position) for row in pools.rows}
+        for row in pools.rows:
+            candidates[row.need("qid")] = _positions(row, "candidate_ids", position=position)
     result: dict[str, Question] = {}
     for row in questions.rows:
-        qid = _new(row, "qid", row.get("qid") or str(len(result)), result)
+        qid = _new(row, "qid", name=row.get("qid") or str(len(result)), existing=result)
         text = shown_text(row.need("question"))
         unanswerable = row.get("answerable").lower() in UNANSWERABLE
         right: tuple[int, ...] = ()
         if not unanswerable:
-            right = _positions(row, "answer_ids", position)
+            right = _positions(row, "answer_ids", position=position)
         if pools and qid not in candidates:
             raise InputError(f"{row.place}: expected a pool for question {qid!r} in {pools.path}, found none.")
-        result[qid] = Question(qid, text, right, candidates.get(qid))
+        result[qid] = Question(qid, text, positives=right, candidates=candidates.get(qid))
     return Dataset(str(questions.path), texts, list(result.values()), answers_file=str(answers.path))
 
 

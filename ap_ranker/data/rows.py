@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -61,12 +62,13 @@ class Row:
 
     def need(self, column: str) -> str:
         """The field's text without surrounding white space; raises `InputError` if it is empty or missing."""
-        if value := self.get(column):
-            return value
-        raise InputError(
-            f"{self.place}: expected text in column {self.written.get(column, column)!r}, found nothing. "
-            "Write it, or remove the row; ap-ranker check FILE names all such rows."
-        )
+        text = self.get(column)
+        if not text:
+            raise InputError(
+                f"{self.place}: expected text in column {self.written.get(column, column)!r}, found nothing. "
+                "Write it, or remove the row; ap-ranker check FILE names all such rows."
+            )
+        return text
 
     def get(self, column: str) -> str:
         """The field's text without surrounding white space; empty if it is missing."""
@@ -97,38 +99,40 @@ class CellCount:
         """Count the fields of a row, or the texts of one; InputError if there are too many by now."""
         self._count += len(fields)
         if self._count > self._most:
-            found = "found more, most of them empty or the same in each row"
+            problem = "more, most of them empty or the same in each row"
             advice = "Leave out columns that few rows fill, or divide the file."
-            raise InputError(f"{self.path}: expected at most {self._most:,} cells, {found}. {advice}")
+            raise InputError(f"{self.path}: expected at most {self._most:,} cells, found {problem}. {advice}")
 
     def of(self, rows: Iterable[Row]) -> Iterator[Row]:
         """The rows, counted."""
         for row in rows:
             self.add(row.fields)
-            for listed in row.lists.values():
-                self.add(listed)
+            for texts_of_list in row.lists.values():
+                self.add(texts_of_list)
             yield row
 
 
 def row_of(values: dict[str, Any], place: str) -> Row:
     """The row of values that may be lists; errors as `as_text`."""
-    fields = {name: as_text(value, name, place) for name, value in values.items()}
+    fields = {name: as_text(value, name, place=place) for name, value in values.items()}
     lists: dict[str, tuple[str, ...]] = {}
     for name, value in values.items():
         if isinstance(value, list):
-            texts = (as_text(part, name, place) for part in value)
-            lists[name] = tuple(text.strip() for text in texts if stripped(text))
+            part_texts = [as_text(part, name, place=place) for part in value]
+            lists[name] = tuple(text.strip() for text in part_texts if stripped(text))
     return Row(fields, place, lists=lists)
 
 
 def rows_of(records: Iterable[tuple[str, dict[str, Any]]], path: Path) -> Iterator[Row]:
     """The rows of a compressed file, from their places and values; errors as `as_text` and `check_growth`."""
-    read = checked = 0
+    size = 0
+    checked_size = 0
     for place, values in records:
         row = row_of(values, place)
-        read += ROW_BYTES + sum(map(len, row.fields.values()))
-        if read > checked + ALWAYS_READ // 4:
-            check_growth(path, checked := read)
+        size += ROW_BYTES + sum(map(len, row.fields.values()))
+        if size > checked_size + ALWAYS_READ // 4:
+            check_growth(path, size)
+            checked_size = size
         yield row
 
 
@@ -140,90 +144,187 @@ Record = tuple[int, Sequence[Any]]
 
 
 def texts(values: Iterable[Any]) -> list[str]:
-    """The values that have any text."""
-    return [text for value in values if value is not None and (text := str(value).strip())]
+    """The values that have any text, as texts without white space around them."""
+    stripped_values = [str(value).strip() for value in values if value is not None]
+    return [text for text in stripped_values if text]
 
 
 def below_titles(records: Iterable[Record]) -> tuple[int, Iterator[Record]]:
-    """The number of titles above the names of the columns; the records with any text from these on.
-
-    Names are the first of questions and answers: of these two alone, or more names than the first record has texts. Or
-    else they are the first several texts, below one that is no such name, if others have several, too.
-    """
+    """The number of titles above the names of the columns, and the records with any text from the names on."""
     filled = (record for record in records if texts(record[1]))
-    top = [*islice(filled, MAX_TITLE_ROWS + 2)]
+    top = list(islice(filled, MAX_TITLE_ROWS + 2))
+    n_titles = _count_titles(top)
+    return n_titles, chain(top[n_titles:], filled)
+
+
+def _count_titles(top: Sequence[Record]) -> int:
+    """How many of the first records, each of which has a text, stand above the names of the columns.
+
+    Names are the first of questions and answers: of these two alone, or more names than the first record has texts.
+    Without such, names are the first record with several texts, below one that is no such name, if others have several,
+    too.
+    """
     rows = [texts(values) for _, values in top]
-    several = [i for i, row in enumerate(rows) if len(row) > 1]
-    start = several[0] if len(several) > 1 and several[0] <= MAX_TITLE_ROWS else 0
-    if start and (ALONE.intersection(map(plain, rows[0])) or len(top[0][1]) < len(top[start][1])):
-        start = 0  # it names the only column
-    for i, row in reversed([*enumerate(rows[: MAX_TITLE_ROWS + 1])]):
-        start = i if find_pair(row) and (not i or len(rows[0]) < max(len(row), 3)) else start
-    return start, chain(top[start:], filled)
+    for place, row in enumerate(rows[: MAX_TITLE_ROWS + 1]):
+        if find_pair(row) and (place == 0 or len(rows[0]) < max(len(row), 3)):
+            return place
+    with_several_texts = [place for place, row in enumerate(rows) if len(row) > 1]
+    if len(with_several_texts) < 2 or with_several_texts[0] > MAX_TITLE_ROWS:
+        return 0
+    place = with_several_texts[0]
+    has_name = not ALONE.isdisjoint(map(plain, rows[0]))
+    names_the_only_column = has_name or len(top[0][1]) < len(top[place][1])
+    return 0 if names_the_only_column else place
 
 
 def named_rows(
     records: Iterable[Record], file: str, unit: str, mark: str = "", chosen: Columns = None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The places and values of the rows below the names of the columns, which are left out where they stand again.
+    """The places and values of the rows below the names of the columns.
 
-    A record is a `unit` (row, line); a bare `mark` ends a text. Columns without a text are left out, and so are those
-    without a name where the columns of questions and answers are recognized, or `chosen`; then a row that ends early
-    has no further texts. InputError: a text in no named column, or too few.
+    A record is a `unit` (row, line); a bare `mark` ends a text. A row that has the names of the columns again is left
+    out, and so are columns without a text. Where the columns of questions and answers are recognized, or `chosen`,
+    columns without a name are left out, too, and a row that ends early has no further texts. InputError: a text in no
+    named column, or too few.
     """
     after_blank: set[int] = set()
     n_titles, records = below_titles(_noting_blanks(records, after_blank))
-    first, header = next(records, (1, ()))
+    first, header_values = next(records, (1, ()))
     place = f"{file}, {unit} {first}"
-    names = [as_text(value, f"in column {i}", place).strip() for i, value in enumerate(header, 1)]
-    columns = [i for i, name in enumerate(names) if name]
-    left, right = min(columns, default=0), max(columns, default=0) + 1
+    header = _Header.of(header_values, place, chosen=chosen)
     below = list(records)
-    is_pair = bool(find_pair(map(base_name, names))) if chosen is None else named_pair(names, chosen)
-    named = set(columns)
-    nameless = [i for i in range(right) if i not in named]
     filled = _filled(below)
-    checked = columns if is_pair else [i for i in range(left, right) if i in named or i in filled]
-    check_columns([*([] if is_pair else (f" {i}" for i in range(left))), *(names[i] for i in checked)], place)
-    known = one_line(", ".join(names[i] for i in columns))
+    check_columns(header.names_to_check(filled), place)
     if n_titles:
         logger.info("%s: the names of the columns are in %s %d; what stands above is left out.", file, unit, first)
-    ignored = set(nameless) if is_pair else set()
-    if is_pair:  # behind the names: of a sheet, any; of a delimited file, those that its first line has, too
-        ignored.update(
-            range(right, len(names) if unit == "line" else max(map(len, (row for _, row in below)), default=0))
-        )
-    if lost := sorted(ignored & filled):
-        numbers = ", ".join(str(i + 1) for i in lost[:3])
-        logger.info("%s: columns without a name are left out: %s.", file, numbers)
-    others_below = _other_tables(below, ignored, after_blank) if is_pair else {}
-    for number, title in others_below.items():
+    ignored = header.ignored(below, is_sheet=unit != "line")
+    _log_columns_left_out(ignored & filled, file)
+    rows_of_other_tables: dict[int, str] = {}
+    if header.is_pair:
+        rows_of_other_tables = _other_tables(below, ignored, after_blank=after_blank)
+    for number, title in rows_of_other_tables.items():
         if title:
             logger.warning("%s, %s %d: left out: another table below the first one (%s).", file, unit, number, title)
-    for i, (number, values) in enumerate(below):
-        if number in others_below:
+    for n_before, (number, values) in enumerate(below):
+        if number in rows_of_other_tables:
             continue
-        beside = chain(range(min(left, len(values))), range(right, len(values)))
-        others = [at for at in beside if at not in ignored and texts(values[at : at + 1])]
-        if others and others[0] < left:
-            check_columns([*map(str, range(others[0])), ""], place)
-        if others or (len(values) < right and not is_pair):
-            is_no_header = len(columns) == 1 or names[left].endswith(QUESTION_MARKS)
-            advice = f" {unit.capitalize()} {first} must hold the names of the columns." if is_no_header else ""
-            if others and mark and not is_no_header:
+        outside = header.texts_outside(values, ignored)
+        if outside and outside[0] < header.left:
+            check_columns([*map(str, range(outside[0])), ""], place)
+        is_too_short = len(values) < header.right and not header.is_pair
+        if outside or is_too_short:
+            advice = ""
+            if not header.may_be_names():
+                advice = f" {unit.capitalize()} {first} must hold the names of the columns."
+            elif outside and mark:
                 advice = f" Put texts that hold {mark!r} in quotation marks."
-            expected = f"expected {len(columns)} texts ({known}), found {len(values)}"
+            expected = f"expected {len(header.columns)} texts ({header.listed}), found {len(values)}"
             raise InputError(f"{file}, {unit} {number}: {expected}.{advice}")
-        cells = {at: values[at] if at < len(values) else "" for at in columns}
-        if i and all(str(cell).strip(" \ufeff") == names[at] for at, cell in cells.items()) and find_pair(names):
-            logger.info("%s, %s %d: left out: the names of the columns again (%s).", file, unit, number, known)
+        fields = header.fields(values)
+        if n_before and header.is_repeated_in(fields):
+            logger.info("%s, %s %d: left out: the names of the columns again (%s).", file, unit, number, header.listed)
         else:
-            yield f"{file}, {unit} {number}", {names[at]: cell for at, cell in cells.items()}
+            yield f"{file}, {unit} {number}", fields
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The record with the names of the columns.
+
+    `columns` are the positions of those with a name, `is_pair` tells whether questions and answers are among them.
+    """
+
+    names: Sequence[str]
+    columns: Sequence[int]
+    is_pair: bool
+
+    @classmethod
+    def of(cls, values: Iterable[Any], place: str, chosen: Columns) -> _Header:
+        """The header with these values; errors as `as_text`."""
+        names = []
+        for number, value in enumerate(values, start=1):
+            names.append(as_text(value, f"in column {number}", place=place).strip())
+        columns = [position for position, name in enumerate(names) if name]
+        is_pair = bool(find_pair(map(base_name, names))) if chosen is None else named_pair(names, chosen)
+        return cls(names, columns, is_pair=is_pair)
+
+    @cached_property
+    def left(self) -> int:
+        """The position of the first name."""
+        return min(self.columns, default=0)
+
+    @cached_property
+    def right(self) -> int:
+        """The position behind the last name."""
+        return max(self.columns, default=0) + 1
+
+    @cached_property
+    def listed(self) -> str:
+        """The names, for messages."""
+        return one_line(", ".join(self.names[position] for position in self.columns))
+
+    def names_to_check(self, filled: Container[int]) -> list[str]:
+        """The names that must be there, once each: of a table without a pair also those of all `filled` columns."""
+        if self.is_pair:
+            return [self.names[position] for position in self.columns]
+        names = [f" {position}" for position in range(self.left)]  # so that an error counts these columns, too
+        named = set(self.columns)
+        for position in range(self.left, self.right):
+            if position in named or position in filled:
+                names.append(self.names[position])
+        return names
+
+    def ignored(self, below: Iterable[Record], *, is_sheet: bool) -> set[int]:
+        """The positions of columns whose texts are left out: those without a name, beside a pair.
+
+        Behind the last name, these are any columns of a sheet; of a delimited file, those that its first line has, too.
+        """
+        if not self.is_pair:
+            return set()
+        end = len(self.names)
+        if is_sheet:
+            end = max([len(values) for _, values in below], default=0)
+        nameless = set(range(self.right)).difference(self.columns)
+        return nameless.union(range(self.right, end))
+
+    def texts_outside(self, values: Sequence[Any], ignored: Container[int]) -> list[int]:
+        """The positions of texts before the first name and behind the last one."""
+        outside = [*range(min(self.left, len(values))), *range(self.right, len(values))]
+        return [position for position in outside if position not in ignored and _has_text(values[position])]
+
+    def may_be_names(self) -> bool:
+        """Whether it looks like names of columns: there are several, and the first is no question."""
+        return len(self.columns) != 1 and not self.names[self.left].endswith(QUESTION_MARKS)
+
+    def fields(self, values: Sequence[Any]) -> dict[str, Any]:
+        """The values of a row by name, empty where it has ended."""
+        fields = {}
+        for position in self.columns:
+            fields[self.names[position]] = values[position] if position < len(values) else ""
+        return fields
+
+    def is_repeated_in(self, fields: Mapping[str, Any]) -> bool:
+        """Whether the fields of a row are the names of a pair again."""
+        is_same = all(str(value).strip(" \ufeff") == name for name, value in fields.items())
+        return is_same and bool(find_pair(self.names))
+
+
+def _log_columns_left_out(positions: Iterable[int], file: str) -> None:
+    first_numbers = [str(position + 1) for position in sorted(positions)[:3]]
+    if first_numbers:
+        logger.info("%s: columns without a name are left out: %s.", file, ", ".join(first_numbers))
+
+
+def _has_text(value: object) -> bool:
+    return value is not None and bool(str(value).strip())
 
 
 def _filled(records: Iterable[Record]) -> set[int]:
     """The positions at which any record has a text."""
-    return {at for _, values in records for at, value in enumerate(values) if texts([value])}
+    filled: set[int] = set()
+    for _, values in records:
+        filled.update(position for position, value in enumerate(values) if _has_text(value))
+    return filled
 
 
 def _noting_blanks(records: Iterable[Record], after_blank: set[int]) -> Iterator[Record]:
@@ -239,27 +340,35 @@ def _noting_blanks(records: Iterable[Record], after_blank: set[int]) -> Iterator
 
 
 def _other_tables(below: Sequence[Record], nameless: set[int], after_blank: set[int]) -> dict[int, str]:
-    """The numbers of the rows of other tables below a table of pairs; the first of each with what it begins with.
+    """The numbers of the rows of other tables below a table of pairs; the first row of each with its texts.
 
-    Below a blank row, another table has its names in more columns than the first one: in such that have no name there,
-    and hold nothing above. Most of its rows have texts in these, too. A note beside an entry is none.
+    Another table stands below a blank row. It has its names in more columns than the first one: also in such that have
+    no name there, and hold nothing above. Most of its rows have texts in these, too. A note beside an entry is none.
     """
-    starts = [i for i, (number, _) in enumerate(below) if number in after_blank and i]
+    starts = [place for place, (number, _) in enumerate(below) if number in after_blank and place]
     if not starts:
         return {}
-    others: dict[int, str] = {}
-    beside = nameless - _filled(below[: starts[0]])
+    rows_of_other_tables: dict[int, str] = {}
+    free = nameless - _filled(below[: starts[0]])
     for start, end in zip(starts, [*starts[1:], len(below)], strict=True):
         block = below[start:end]
-        has_title = len(block) > 1 and len(texts(block[0][1])) == 1
-        rows = block[1:] if has_title else block
-        wide = [not beside.isdisjoint(_filled([record])) for record in rows]
-        names = texts(rows[0][1])
-        asks = any(name.endswith(QUESTION_MARKS) for name in names)
-        if len(rows) > 1 and wide[0] and not asks and 2 * sum(wide) > len(wide):
-            others |= dict.fromkeys((number for number, _ in block), "")
-            others[block[0][0]] = one_line(", ".join(texts(block[0][1])), 80)
-    return others
+        if _is_table_beside(block, free):
+            for number, _ in block:
+                rows_of_other_tables[number] = ""
+            first_number, first_values = block[0]
+            rows_of_other_tables[first_number] = one_line(", ".join(texts(first_values)), 80)
+    return rows_of_other_tables
+
+
+def _is_table_beside(block: Sequence[Record], free: set[int]) -> bool:
+    """Whether records between two blank ones are a table, perhaps with a title, that has names in `free` columns."""
+    has_title = len(block) > 1 and len(texts(block[0][1])) == 1
+    rows = block[1:] if has_title else block
+    is_wide = [not free.isdisjoint(_filled([record])) for record in rows]
+    names = texts(rows[0][1])
+    if len(rows) < 2 or not is_wide[0] or any(name.endswith(QUESTION_MARKS) for name in names):
+        return False
+    return 2 * sum(is_wide) > len(is_wide)
 
 
 def check_columns(names: Sequence[str], place: object) -> None:
@@ -267,9 +376,9 @@ def check_columns(names: Sequence[str], place: object) -> None:
     earlier: set[str] = set()
     for i, name in enumerate(names):
         if not name.strip() or name in earlier:
-            found = f"{one_line(repr(name))} again" if name.strip() else "none"
+            problem = f"{one_line(repr(name))} again" if name.strip() else "none"
             advice = "Name it, or leave it out (with pandas: to_csv(..., index=False))."
-            raise InputError(f"{place}: expected a name for each column, found {found} for column {i + 1}. {advice}")
+            raise InputError(f"{place}: expected a name for each column, found {problem} for column {i + 1}. {advice}")
         earlier.add(name)
 
 
@@ -284,23 +393,27 @@ def as_text(value: object, column: str, place: str) -> str:
     """
     if isinstance(value, list) and not any(isinstance(part, list) for part in value):
         separator = "\n" if WORDING_COLUMNS.fullmatch(column) else " "
-        return separator.join(as_text(part, column, place) for part in value)
-    text, found = "", ""
+        return separator.join(as_text(part, column, place=place) for part in value)
+    text = ""
+    problem = ""
     if isinstance(value, list):
-        found = "a list inside a list"
+        problem = "a list inside a list"
     elif isinstance(value, dict):
-        found = "an object with fields of its own"
+        problem = "an object with fields of its own"
     elif isinstance(value, float) and not math.isfinite(value):
-        found = f"{value}: leave it empty"
+        problem = f"{value}: leave it empty"
     elif isinstance(value, bytes):
         try:
             text = value.decode("utf-8")
         except UnicodeDecodeError as error:
-            found = f"the byte 0x{value[error.start]:02x}, which is not UTF-8"
+            problem = f"the byte 0x{value[error.start]:02x}, which is not UTF-8"
+    elif isinstance(value, bool):
+        text = str(int(value))
     elif value is not None:
-        text = str(int(value) if isinstance(value, bool) else value)
-    if match := _NO_TEXT.search(text):
-        found = f"the character {match[0]!r}"
-    if found:
-        raise InputError(f"{place}: expected Unicode text or a number in column {column!r}, found {found}.")
+        text = str(value)
+    no_text = _NO_TEXT.search(text)
+    if no_text is not None:
+        problem = f"the character {no_text[0]!r}"
+    if problem:
+        raise InputError(f"{place}: expected Unicode text or a number in column {column!r}, found {problem}.")
     return text

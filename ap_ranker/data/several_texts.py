@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from ap_ranker.data.column_names import PAIRS, SEVERAL_ANSWERS, base_name, plain, split_language
 from ap_ranker.data.rows import WORDING_COLUMNS, Row
@@ -29,25 +28,37 @@ def with_line_ends(rows: list[Row]) -> list[Row]:
     """The rows with their escaped line ends as line ends, if none of their texts has a real one."""
     if not any(map(_has_backslash, rows)):
         return rows
-    texts = chain.from_iterable(row.fields.values() for row in rows)
-    if any("\n" in text.strip() for text in texts):
+    if any(map(_has_line_end, rows)):
         return rows
-    return [_with_texts(row, _unescaped) if _has_backslash(row) else row for row in rows]
+    return [_unescaped_row(row) if _has_backslash(row) else row for row in rows]
 
 
 def _has_backslash(row: Row) -> bool:
     return any("\\" in text for text in row.fields.values())
 
 
-def _with_texts(row: Row, change: Callable[[str], str]) -> Row:
-    lists = {name: tuple(map(change, texts)) for name, texts in row.lists.items()}
-    return replace(row, fields={name: change(text) for name, text in row.fields.items()}, lists=lists)
+def _has_line_end(row: Row) -> bool:
+    return any("\n" in text.strip() for text in row.fields.values())
+
+
+def _unescaped_row(row: Row) -> Row:
+    fields = {name: _unescaped(text) for name, text in row.fields.items()}
+    lists = {name: tuple(map(_unescaped, texts)) for name, texts in row.lists.items()}
+    return replace(row, fields=fields, lists=lists)
 
 
 def _unescaped(text: str) -> str:
     if "\\" not in text or _OTHER_BACKSLASH.search(text):
         return text
-    return _ESCAPED.sub(lambda match: _ESCAPES[match[0]], text)
+    return _ESCAPED.sub(_unescaped_match, text)
+
+
+def _unescaped_match(match: re.Match[str]) -> str:
+    return _ESCAPES[match[0]]
+
+
+def _as_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def with_lists(rows: list[Row], answer: str, file: str) -> list[Row]:
@@ -57,21 +68,21 @@ def with_lists(rows: list[Row], answer: str, file: str) -> list[Row]:
     list called "answer" the paragraphs of one.
     """
     is_several = plain(base_name(answer)) in SEVERAL_ANSWERS
-    one_only = {"label", "answer_ids"}
+    columns_of_one_question = {"label", "answer_ids"}
     n_several = 0
-    read: list[Row] = []
+    flat_rows: list[Row] = []
     has_wordings = any(len(row.lists.get("question", ())) > 1 for row in rows)
     for row in rows:
         fields = dict(row.fields)
         questions = row.lists.get("question", ())
         answers = row.lists.get("answer", ())
-        if len(questions) > 1 and one_only & fields.keys():
+        if len(questions) > 1 and columns_of_one_question & fields.keys():
             raise InputError(f"{row.place}: expected one question, found a list of {len(questions):,}.")
         if questions:
             fields["question"] = questions[0]
         if has_wordings:
-            further = [" ".join(text.split()) for text in questions[1:]]
-            fields["wordings"] = "\n".join(filter(None, (fields.get("wordings", ""), *further)))
+            lines = [fields.get("wordings", ""), *map(_as_line, questions[1:])]
+            fields["wordings"] = "\n".join(filter(None, lines))
         if answers and is_several:
             n_several += len(answers) > 1
             fields["answer"] = answers[0]
@@ -80,13 +91,13 @@ def with_lists(rows: list[Row], answer: str, file: str) -> list[Row]:
             fields["answer"] = "\n\n".join(answers)
         for name, texts in row.lists.items():
             if WORDING_COLUMNS.fullmatch(name) and name != "wordings":
-                fields[name] = "\n".join(" ".join(text.split()) for text in texts)
-        read.append(replace(row, fields=fields))
+                fields[name] = "\n".join(map(_as_line, texts))
+        flat_rows.append(replace(row, fields=fields))
     if n_several:
-        kept = f"the first is shown, the others are kept in the column {FURTHER_ANSWERS!r}"
+        notice = f"the first is shown, the others are kept in the column {FURTHER_ANSWERS!r}"
         advice = f"Are they paragraphs of one? Call the field 'answer' in place of {answer!r}"
-        logger.info("%s: %s entries have several answers; %s. %s.", file, f"{n_several:,}", kept, advice)
-    return read
+        logger.info("%s: %s entries have several answers; %s. %s.", file, f"{n_several:,}", notice, advice)
+    return flat_rows
 
 
 def entries_by_language(columns: Sequence[str], rows: list[Row]) -> Iterator[Row]:
@@ -96,41 +107,60 @@ def entries_by_language(columns: Sequence[str], rows: list[Row]) -> Iterator[Row
     answer is a wording of the first one.
     """
     pair = _columns_by_language(columns)
-    if pair is None or {"aid", "answer_ids", "label"} & {*columns}:
+    if pair is None or not {"aid", "answer_ids", "label"}.isdisjoint(columns):
         return
-    questions, answers = pair
-    own = {*questions.values(), *answers.values()}
+    question_columns, answer_columns = pair
     for row in rows:
-        others = {name: text for name, text in row.fields.items() if name not in own}
-        written = [language for language, name in answers.items() if row.get(name)] or [next(iter(answers))]
-        asked = {language: name for language, name in questions.items() if row.get(name)}
-        for place, language in enumerate(written):
-            texts: dict[str, str] = {}
-            lists: dict[str, tuple[str, ...]] = {}
-            names = [asked[key] for key in (language, "") if key in asked][:1]
-            if place == 0:  # and all questions that no answer has the language of
-                names += [name for key, name in asked.items() if key not in written and name not in names]
-            if not names and place == 0:
-                names = [*asked.values()][:1]
-            several: list[str] = []
-            for name in names:
-                several += row.lists.get(name) or [row.get(name)]
-            texts["question"] = several[0] if several else ""
-            lists["question"] = tuple(several)
-            texts["answer"] = row.fields.get(answers[language], "")
-            if answers[language] in row.lists:
-                lists["answer"] = row.lists[answers[language]]
+        fields = dict(row.fields)
+        for column in (*question_columns.values(), *answer_columns.values()):
+            fields.pop(column, None)
+        languages = [language for language, column in answer_columns.items() if row.get(column)]
+        if not languages:
+            languages = [next(iter(answer_columns))]
+        asked_in = {language: column for language, column in question_columns.items() if row.get(column)}
+        for language in languages:
+            columns_of_language = [asked_in[key] for key in (language, "") if key in asked_in][:1]
+            if language == languages[0]:
+                columns_of_language += _columns_without_answer(asked_in, languages, columns=columns_of_language)
+            questions: list[str] = []
+            for column in columns_of_language:
+                questions += row.lists.get(column) or [row.get(column)]
+            answer_column = answer_columns[language]
+            texts = {"question": questions[0] if questions else "", "answer": row.fields.get(answer_column, "")}
+            lists = dict(row.lists)
+            lists["question"] = tuple(questions)
+            if answer_column in row.lists:
+                lists["answer"] = row.lists[answer_column]
             of_language = {"language": language} if language else {}
-            at = f"{row.place}, {language}" if len(written) > 1 else row.place
-            yield Row(of_language | others | texts, at, row.written, dict(row.lists) | lists)
+            place = f"{row.place}, {language}" if len(languages) > 1 else row.place
+            yield Row(of_language | fields | texts, place, written=row.written, lists=lists)
+
+
+def _columns_without_answer(
+    asked_in: Mapping[str, str], languages: Collection[str], columns: Collection[str]
+) -> list[str]:
+    """The columns of questions in languages of no answer, beside the first language's own `columns`.
+
+    If there are neither, it is the first column of all.
+    """
+    of_other_languages = []
+    for language, column in asked_in.items():
+        if language not in languages and column not in columns:
+            of_other_languages.append(column)
+    if of_other_languages or columns:
+        return of_other_languages
+    return list(asked_in.values())[:1]
 
 
 def _columns_by_language(columns: Sequence[str]) -> tuple[dict[str, str], dict[str, str]] | None:
     """The columns of questions and of answers by their languages, empty for one without; `None` if there are none."""
-    split = [(column, *split_language(column)) for column in columns]
-    for asked, answered in PAIRS:
-        questions = {language.lower(): column for column, base, language in split if plain(base) in asked}
-        answers = {language.lower(): column for column, base, language in split if plain(base) in answered}
+    split_columns: list[tuple[str, str, str]] = []  # each with its name alone, as it is compared, and its language
+    for column in columns:
+        base, language = split_language(column)
+        split_columns.append((column, plain(base), language.lower()))
+    for question_names, answer_names in PAIRS:
+        questions = {language: column for column, base, language in split_columns if base in question_names}
+        answers = {language: column for column, base, language in split_columns if base in answer_names}
         is_whole = "" in questions and "" in answers  # then a translation of one side alone is another column
         if questions and answers and (any(questions) or any(answers)):
             if is_whole and not any(questions.keys() & answers.keys()):

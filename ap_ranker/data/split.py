@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ap_ranker.data.dataset import Answer, Dataset
+from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.html_cells import as_cell
 from ap_ranker.data.reader import Layout, find_layout, read_pairs
 from ap_ranker.data.tables import read_named_table
@@ -31,7 +31,10 @@ def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset,
     """
     groups = near_groups(dataset.question_texts).tolist()
     grouped = list(zip(dataset.questions, groups, strict=True))
-    group_of = {q.text.casefold(): group for q, group in grouped if q.positives and not q.stored}
+    group_of: dict[str, int] = {}  # of the users' answerable questions
+    for question, group in grouped:
+        if question.positives and not question.stored:
+            group_of[question.text.casefold()] = group
     n_groups = len(set(group_of.values()))
     if n_groups < 2:
         raise InputError(
@@ -41,15 +44,18 @@ def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset,
         )
     order = sorted(group_of)
     random.Random(seed).shuffle(order)
-    aside = _fill([group_of[text] for text in order], share)
-    kept = [question for question, group in grouped if group not in aside]
-    held_out = [question for question, group in grouped if group in aside]
-    users = [question for question in held_out if not question.stored]
-    left_out = {"stored questions equal or near to a dev question left out": len(held_out) - len(users)}
+    groups_aside = _fill([group_of[text] for text in order], share)
+    remaining: list[Question] = []
+    held_out: list[Question] = []
+    for question, group in grouped:
+        part = held_out if group in groups_aside else remaining
+        part.append(question)
+    of_users = [question for question in held_out if not question.stored]
+    left_out = {"stored questions equal or near to a dev question left out": len(held_out) - len(of_users)}
     withheld = dataset.withheld | {question.text for question in held_out}
     return (
-        replace(dataset, questions=kept, notes=dataset.notes + Counter(left_out), withheld=withheld),
-        replace(dataset, questions=users, notes=Counter()),
+        replace(dataset, questions=remaining, notes=dataset.notes + Counter(left_out), withheld=withheld),
+        replace(dataset, questions=of_users, notes=Counter()),
     )
 
 
@@ -108,7 +114,8 @@ def check_is_new(folder: Path) -> None:
 
 def write_parts(parts: Mapping[str, Dataset], answers: Sequence[Answer], folder: Path) -> None:
     """Write data sets that share their answers: `answers.csv`, and the questions of each as `NAME.csv`."""
-    files = {"answers": csv_text(("aid", "answer"), ((answer.id, as_cell(answer.text)) for answer in answers))}
+    answer_rows = [(answer.id, as_cell(answer.text)) for answer in answers]
+    files = {"answers": csv_text(("aid", "answer"), answer_rows)}
     for name, part in parts.items():
         rows = []
         for question in part.questions:
@@ -129,8 +136,9 @@ def question_lines(dataset: Dataset) -> str:
         text = as_cell(question.text)
         if dataset.judged:
             judged = zip(question.candidates or (), question.labels, strict=True)
-            asked = {"qid": question.id, "question": text}
-            lines += [asked | {"answer": cells[row], "label": names[label]} for row, label in judged]
+            for row, label in judged:
+                lines.append({"qid": question.id, "question": text, "answer": cells[row], "label": names[label]})
         else:
-            lines += [{"question": text, "answer": cells[row]} for row in question.positives]
+            for row in question.positives:
+                lines.append({"question": text, "answer": cells[row]})
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)

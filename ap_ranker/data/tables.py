@@ -18,20 +18,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ap_ranker.data.column_names import FURTHER_WORDINGS, OF_FORMS, PAIRS, THEIR_TEXTS, TITLES, find_pair, plain
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.data.excel import read_spreadsheet
 from ap_ranker.data.json_tables import read_json, read_jsonl, read_yaml_table
 from ap_ranker.data.parquet import read_parquet
-from ap_ranker.data.rows import CellCount, Columns, Row, below_titles, named_rows
+from ap_ranker.data.rows import CellCount, Columns, Record, Row, below_titles, named_rows
 from ap_ranker.data.several_texts import entries_by_language, with_line_ends, with_lists
 from ap_ranker.errors import InputError, one_line
 from ap_ranker.files import unguarded
 from ap_ranker.safe_open import MAX_RATIO, decode, open_file, require_file, save_as
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default refuses answers longer than 131,072 characters
 
@@ -66,33 +68,36 @@ class Table:
     @cached_property
     def alike(self) -> Mapping[str, Sequence[str]]:
         """A name as it is compared -> the columns with it, in order."""
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        columns_of: defaultdict[str, list[str]] = defaultdict(list)
         for column in self.columns:
-            found[plain(column)].append(column)
-        return dict(found)
+            columns_of[plain(column)].append(column)
+        return dict(columns_of)
 
     def renamed(self, names: Mapping[str, str]) -> Table:
         """Give columns new names; another column that has one of these already becomes `other NAME`."""
         changed = {old: new for old, new in names.items() if old != new}
         if not changed:
             return self
-        new_names = {new: f"other {new}" for new in changed.values() if new not in names} | changed
+        displaced = {new: f"other {new}" for new in changed.values() if new not in names}
+        new_names = displaced | changed
         written = {new: old for old, new in new_names.items()}
-        rows = [
-            replace(
-                row,
-                fields={new_names.get(name, name): text for name, text in row.fields.items()},
-                written=written,
-                lists={new_names.get(name, name): texts for name, texts in row.lists.items()},
-            )
-            for row in self.rows
-        ]
-        return Table(self.path, tuple(new_names.get(column, column) for column in self.columns), rows, written)
+        columns = tuple(new_names.get(column, column) for column in self.columns)
+        rows = []
+        for row in self.rows:
+            fields = _with_new_names(row.fields, new_names)
+            lists = _with_new_names(row.lists, new_names)
+            rows.append(replace(row, fields=fields, written=written, lists=lists))
+        return Table(self.path, columns, rows=rows, written=written)
 
     def require(self, *columns: str) -> None:
         """Raise an `InputError` if one of these columns is missing."""
-        if missing := [column for column in columns if column not in self.columns]:
-            raise InputError(f"{self.path}: expected a column {missing[0]!r}, found {self.header}.")
+        for column in columns:
+            if column not in self.columns:
+                raise InputError(f"{self.path}: expected a column {column!r}, found {self.header}.")
+
+
+def _with_new_names(values: Mapping[str, T], new_names: Mapping[str, str]) -> dict[str, T]:
+    return {new_names.get(name, name): value for name, value in values.items()}
 
 
 def file_format(path: Path) -> str:
@@ -117,10 +122,11 @@ def read_table(path: Path, columns: Columns = None) -> Table:
         raise InputError(f"{path}: expected a file ending in {endings}, found another ending.{save_as(path)}")
     with open_file(path) as file:
         content = file.read()
-    rows = list(CellCount(path, _most_cells(content, path)).of(reader(content, path, columns)))
+    cells = CellCount(path, _most_cells(content, path))
+    rows = list(cells.of(reader(content, path, columns)))
     if not rows:
         raise InputError(f"{path}: expected at least one row of data, found none.")
-    return Table(path, tuple(rows[0].fields), with_line_ends(rows))
+    return Table(path, tuple(rows[0].fields), rows=with_line_ends(rows))
 
 
 COMPRESSED = (".parquet", ".xlsx", ".xls", ".ods")
@@ -133,25 +139,36 @@ def _most_cells(content: bytes, path: Path) -> int:
 
 
 def _read_delimited(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
-    text, tabs = decode(content, path), file_format(path) == ".tsv"
+    text = decode(content, path)
+    is_tsv = file_format(path) == ".tsv"
+    n_lines_above = 0
     above = _ABOVE_HEADER.match(text)
-    told, text = (above[0].count("\n"), text[above.end() :]) if above else (0, text)
-    delimiter = "\t" if tabs else _delimiter(text, path)
-    plain = tabs and not _has_quoted_fields(text)
+    if above is not None:
+        n_lines_above = above[0].count("\n")
+        text = text[above.end() :]
+    delimiter = "\t" if is_tsv else _delimiter(text, path)
+    is_unquoted = is_tsv and not _has_quoted_fields(text)
     reader = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=delimiter,
-        quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL,
-        skipinitialspace=not plain and _has_spaced_fields(text, f'{delimiter} "'),
-        strict=not plain,
+        quoting=csv.QUOTE_NONE if is_unquoted else csv.QUOTE_MINIMAL,
+        skipinitialspace=not is_unquoted and _has_spaced_fields(text, f'{delimiter} "'),
+        strict=not is_unquoted,
     )
+    mark = "" if is_unquoted else delimiter
     try:
-        records = ((told + reader.line_num, [*map(unguarded, record)]) for record in reader)
-        for place, fields in named_rows(records, str(path), "line", "" if plain else delimiter, columns):
+        records = _numbered_records(reader, n_lines_above)
+        for place, fields in named_rows(records, str(path), unit="line", mark=mark, chosen=columns):
             yield Row(fields, place)
     except csv.Error as error:
-        found = f"not a valid record ({error}). Close all quotation marks, and write one inside a text twice."
-        raise InputError(f"{path}, line {told + reader.line_num}: {found}") from error
+        problem = f"not a valid record ({error}). Close all quotation marks, and write one inside a text twice."
+        raise InputError(f"{path}, line {n_lines_above + reader.line_num}: {problem}") from error
+
+
+def _numbered_records(reader: Any, n_lines_above: int) -> Iterator[Record]:
+    """The records of a reader of the `csv` module, each with the number of its last line in the file."""
+    for record in reader:
+        yield n_lines_above + reader.line_num, [unguarded(text) for text in record]
 
 
 _ABOVE_HEADER = re.compile(r'(?:"?sep=[,;\t|]"?[,;\t|]*\r?\n)?(?:(?:[ ,;\t|]|"")*\r?\n)*', re.IGNORECASE)
@@ -163,59 +180,82 @@ _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical ba
 
 def _delimiter(text: str, path: Path) -> str:
     """What separates the names of the columns; raises `InputError` if several of `_DELIMITERS` do."""
-    readers = {each: csv.reader(io.StringIO(text[: 2**17], newline=""), delimiter=each) for each in _DELIMITERS}
-    tops = {each: next(below_titles(enumerate(reader))[1], (0, []))[1] for each, reader in readers.items()}
-    found = [each for each, top in tops.items() if find_pair(top)] or [each for each in tops if len(tops[each]) > 1]
-    if len(found) > 1:
-        kinds = " and ".join(_DELIMITERS[character] for character in found)
+    beginning = text[: 2**17]
+    names_by_delimiter = {delimiter: _names_of_columns(beginning, delimiter) for delimiter in _DELIMITERS}
+    candidates = [delimiter for delimiter, names in names_by_delimiter.items() if find_pair(names)]
+    if not candidates:
+        candidates = [delimiter for delimiter, names in names_by_delimiter.items() if len(names) > 1]
+    if len(candidates) > 1:
+        kinds = " and ".join(_DELIMITERS[delimiter] for delimiter in candidates)
         raise InputError(
             f"{path}, line 1: expected names of columns separated by commas, semicolons, tabs or bars, found {kinds}. "
             "Put a name that has one of them in quotation marks."
         )
-    return found[0] if found else ","
+    return candidates[0] if candidates else ","
+
+
+def _names_of_columns(text: str, delimiter: str) -> Sequence[str]:
+    """The names of the columns of a text if this separates them; empty if it holds nothing."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    _, records = below_titles(enumerate(reader))
+    _, names = next(records, (0, []))
+    return names
 
 
 def _has_quoted_fields(text: str) -> bool:
     """Whether a tab-separated text is to be read as CSV: its quoted fields may hold tabs, line ends and doubled marks.
 
     Of both readings, the one in which more records fit the header is right. Where all fit in both, no field holds a tab
-    or a line end; then quoted fields are known by a doubled mark, or by a quoted header, if no mark stands elsewhere:
-    `5" pipe`, `"Gap" refers to` and even `"open`, closed in a later row, are texts.
+    or a line end. Then it is read as CSV if each mark belongs to a quoted field, and if one of these fields has a
+    doubled mark or is in the header. So `5" pipe`, `"Gap" refers to` and even `"open`, which a later row closes, are
+    texts.
     """
     if '"' not in text:
         return False
-    plain, quoted = _fitting_lines(text, quoting=csv.QUOTE_NONE), _fitting_lines(text)
-    if quoted != plain or plain < math.inf:
-        return quoted > plain
-    marked = [field for field in re.split(r"[\t\r\n]", text) if '"' in field]
+    fitting_unquoted = _fitting_lines(text, quoting=csv.QUOTE_NONE)
+    fitting_quoted = _fitting_lines(text)
+    if fitting_quoted != fitting_unquoted or fitting_unquoted < math.inf:
+        return fitting_quoted > fitting_unquoted
+    marked_fields = [field for field in re.split(r"[\t\r\n]", text) if '"' in field]
     header = re.split(r"[\r\n]", text, maxsplit=1)[0]
     is_quoted = re.compile(r'"(?:[^"]|"")*"').fullmatch
-    return all(map(is_quoted, marked)) and ('"' in header or any('""' in field[1:-1] for field in marked))
+    if not all(map(is_quoted, marked_fields)):
+        return False
+    return '"' in header or any('""' in field[1:-1] for field in marked_fields)
 
 
 def _has_spaced_fields(text: str, spaced: str) -> bool:
     """Whether fields are quoted behind a space (`"Gap", "In mm, or so"`): the header's, or so more records fit it."""
     if spaced not in text:
         return False
-    by_header = spaced in re.split(r"[\r\n]", text, maxsplit=1)[0]
-    return by_header or _fitting_lines(text, spaced[0], skipinitialspace=True) > _fitting_lines(text, spaced[0])
+    if spaced in re.split(r"[\r\n]", text, maxsplit=1)[0]:
+        return True
+    delimiter = spaced[0]
+    return _fitting_lines(text, delimiter, skipinitialspace=True) > _fitting_lines(text, delimiter)
 
 
 def _fitting_lines(text: str, delimiter: str = "\t", **reading: Any) -> float:
     """Number of the last line before the first record that does not fit the header; infinite if all fit."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, **reading)
-    last, widths = 0, set[int]()
+    last = 0
+    widths: set[int] = set()
     with suppress(csv.Error):
         for record in reader:
-            if not widths and len(record) < 2:  # a title
-                continue
-            named = [place for place, name in enumerate(record, start=1) if name.strip()]
-            widths = widths or {len(record), *named[-1:]}  # empty names at the end are none
+            if not widths:
+                if len(record) < 2:  # a title
+                    continue
+                widths = {len(record), *_number_of_last_text(record)}  # empty names at the end are none
             if any(record) and len(record) not in widths:
                 return last
             last = reader.line_num
         return math.inf
     return last
+
+
+def _number_of_last_text(record: Sequence[str]) -> list[int]:
+    """The number of the last field with a text, from 1 on; empty if there is none."""
+    numbers = [number for number, text in enumerate(record, start=1) if text.strip()]
+    return numbers[-1:]
 
 
 FORMATS: dict[str, Callable[[bytes, Path, Columns], Iterator[Row]]] = {
@@ -249,72 +289,128 @@ def name_columns(table: Table, columns: Columns = None, *, guess: bool = True) -
     a table that has no others are taken for these. InputError if a name is missing or fits several columns.
     """
     if columns is not None:
-        named = [_find(table, name) for name in columns]
-        if not all(named):
-            found = f"found no {columns[named.index('')]!r} in {table.header}"
-            raise InputError(f"{table.path}: expected the columns {_listed(columns)} that --columns names, {found}.")
-        return _finished(table.renamed(dict(zip(named, PAIR, strict=True))))
-    every = dict.fromkeys(name for row in table.rows for name in row.fields)  # later records of JSON may have more
+        return _finished(table.renamed(_new_names(table, columns)))
+    table = _with_a_row_for_each_language(table)
+    written = {}
+    for name in KNOWN:
+        column = _find(table, name)
+        if column:
+            written[name] = column
+    if not written.keys() >= set(PAIR):
+        pair = _pair_in_other_words(table) or _titles_that_ask(table) or _only_two(table, written, guess=guess)
+        if pair is not None:
+            written |= dict(zip(PAIR, pair, strict=True))
+    new_names = {column: name for name, column in written.items()}
+    if written.keys() >= set(PAIR):
+        _log_other_pairs(table, written)
+        new_names |= _further_wordings(table, written)
+    return _finished(table.renamed(new_names))
+
+
+def _new_names(table: Table, columns: tuple[str, str]) -> dict[str, str]:
+    """The names in a table of these columns -> those of `PAIR`; InputError if there is no such column."""
+    columns_of_table = [_find(table, column) for column in columns]
+    if not all(columns_of_table):
+        missing = columns[columns_of_table.index("")]
+        raise InputError(
+            f"{table.path}: expected the columns {_listed(columns)} that --columns names, found no {missing!r} in "
+            f"{table.header}."
+        )
+    return dict(zip(columns_of_table, PAIR, strict=True))
+
+
+def _names_of_fields(rows: Iterable[Row]) -> dict[str, None]:
+    """The names that any row has, in order: later records of JSON may have more than the first one."""
+    names: dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(row.fields))
+    return names
+
+
+def _with_a_row_for_each_language(table: Table) -> Table:
+    """The table with each language of an entry in a row of its own; as it is if it has one language."""
     cells = CellCount(table.path, MOST_BY_LANGUAGE * sum(len(row.fields) for row in table.rows))
-    if rows := list(cells.of(entries_by_language([*every], table.rows))):
-        table = Table(table.path, tuple(dict.fromkeys(name for row in rows for name in row.fields)), rows)
-    written = {name: column for name in KNOWN if (column := _find(table, name))}
-    if not set(PAIR) <= written.keys():
-        in_other_words = ([_find(table, *names) for names in pair] for pair in PAIRS)
-        pair = next(filter(all, in_other_words), None) or _titles_that_ask(table)
-        pair = pair or _only_two(table, written, guess=guess)
-        written |= dict(zip(PAIR, pair, strict=True)) if pair else {}
-    others = {plain(column): column for column in table.columns if column not in written.values()}
-    for words in PAIRS if {*PAIR} <= written.keys() else ():  # in another language, perhaps
-        if all(other := [next((others[name] for name in names if name in others), "") for names in words]):
-            advice = f"--columns {one_line(','.join(other))} takes those instead"
-            logger.info("%s: %s are read; %s.", table.path, _listed(written[name] for name in PAIR), advice)
-    names = {column: name for name, column in written.items()}
-    return _finished(table.renamed(names | _further_wordings(table, written)))
+    names = list(_names_of_fields(table.rows))
+    rows = list(cells.of(entries_by_language(names, table.rows)))
+    if not rows:
+        return table
+    return Table(table.path, tuple(_names_of_fields(rows)), rows=rows)
+
+
+def _pair_in_other_words(table: Table) -> tuple[str, str] | None:
+    """The columns of questions and answers by the names that people call them."""
+    for question_names, answer_names in PAIRS:
+        question = _find(table, *question_names)
+        answer = _find(table, *answer_names)
+        if question and answer:
+            return question, answer
+    return None
+
+
+def _log_other_pairs(table: Table, written: Mapping[str, str]) -> None:
+    """Tell of columns that could be another pair, such as one in another language."""
+    columns_left = {plain(column): column for column in table.columns if column not in written.values()}
+    for question_names, answer_names in PAIRS:
+        question = _first_of(question_names, columns_left)
+        answer = _first_of(answer_names, columns_left)
+        if question and answer:
+            advice = f"--columns {one_line(f'{question},{answer}')} takes those instead"
+            pair = _listed([written[name] for name in PAIR])
+            logger.info("%s: %s are read; %s.", table.path, pair, advice)
+
+
+def _first_of(names: Iterable[str], columns: Mapping[str, str]) -> str:
+    """The column with the first of these names that there is; empty if there is none."""
+    for name in names:
+        if name in columns:
+            return columns[name]
+    return ""
 
 
 def _further_wordings(table: Table, written: Mapping[str, str]) -> dict[str, str]:
     """Columns of further wordings, such as "Question 2" beside "Question", with names of `WORDING_COLUMNS`."""
-    if not {*PAIR} <= written.keys():
-        return {}
     question = re.escape(plain(written["question"]))
-    others = [column for column in table.columns if column not in written.values()]
-    further = [
-        column
-        for column in others
-        if plain(column) in FURTHER_WORDINGS or re.fullmatch(rf"{question}[ _-]?\d+", plain(column))
-    ]
-    known = set(table.columns)
-    free = (name for name in (f"wording {i}" for i in itertools.count(2)) if name not in known)
-    return dict(zip(further, free, strict=False))
+    new_names: dict[str, str] = {}
+    taken = set(table.columns)
+    number = 2
+    for column in table.columns:
+        if column in written.values():
+            continue
+        is_numbered = re.fullmatch(rf"{question}[ _-]?\d+", plain(column)) is not None
+        if is_numbered or plain(column) in FURTHER_WORDINGS:
+            while f"wording {number}" in taken:
+                number += 1
+            new_names[column] = f"wording {number}"
+            number += 1
+    return new_names
 
 
 def _titles_that_ask(table: Table) -> tuple[str, str] | None:
     """The columns of titles and their texts, if most titles are questions."""
-    for title, text in itertools.product(TITLES, THEIR_TEXTS):
-        names = [table.alike.get(name, [""])[0] for name in (title, text)]
-        if all(names):
-            asked = sum(row.get(names[0]).endswith(QUESTION_MARKS) for row in table.rows)
-            if 2 * asked > len(table.rows):
-                return names[0], names[1]
+    for title_name, text_name in itertools.product(TITLES, THEIR_TEXTS):
+        if title_name in table.alike and text_name in table.alike:
+            title = table.alike[title_name][0]
+            n_asking = sum(row.get(title).endswith(QUESTION_MARKS) for row in table.rows)
+            if 2 * n_asking > len(table.rows):
+                return title, table.alike[text_name][0]
     return None
 
 
 def _finished(table: Table) -> Table:
     """The table with lists of questions as wordings, if it holds pairs, and with questions."""
-    if {*PAIR} <= {*table.columns} and any(row.lists for row in table.rows):
-        rows = with_lists(table.rows, table.written.get("answer", "answer"), str(table.path))
-        columns = dict.fromkeys((*table.columns, *(name for row in rows for name in row.fields)))
-        table = Table(table.path, tuple(columns), rows, table.written)
+    if set(PAIR).issubset(table.columns) and any(row.lists for row in table.rows):
+        rows = with_lists(table.rows, table.written.get("answer", "answer"), file=str(table.path))
+        columns = dict.fromkeys(table.columns) | _names_of_fields(rows)
+        table = Table(table.path, tuple(columns), rows=rows, written=table.written)
     return _with_questions(table)
 
 
 def _with_questions(table: Table) -> Table:
-    """The table, unless its questions are numbers or dates: then the column is another one."""
+    """The table; InputError if its questions are numbers or dates: then the column is another one."""
     if len(table.rows) > 1 and all(_NUMBERS.fullmatch(row.get("question")) for row in table.rows):
-        found = f"numbers such as {one_line(repr(table.rows[0].get('question')))}"
+        problem = f"numbers such as {one_line(repr(table.rows[0].get('question')))}"
         column = repr(table.written.get("question", "question"))
-        raise InputError(f"{table.path}: expected questions in column {column}, found {found}. Name yours: {OPTION}.")
+        raise InputError(f"{table.path}: expected questions in column {column}, found {problem}. Name yours: {OPTION}.")
     return table
 
 
@@ -342,18 +438,20 @@ def _only_two(table: Table, written: dict[str, str], *, guess: bool) -> tuple[st
     """The two columns of a table that has no others but those of a form; `None` if a name says what one holds."""
     columns = [column for column in table.columns if plain(column) not in OF_FORMS]
     is_form = len(columns) < len(table.columns)  # its columns are called as it asks
-    others = any(len(row.fields) != len(table.columns) for row in table.rows)  # later records of JSON may have more
-    if len(columns) != len(PAIR) or others or written.keys() - {"question"} or not (guess or is_form):
+    # Later records of JSON may have more.
+    has_others = any(len(row.fields) != len(table.columns) for row in table.rows)
+    if len(columns) != len(PAIR) or has_others or written.keys() - {"question"} or not (guess or is_form):
         return None
     question, answer = columns
     if written.get("question") == answer:
         question, answer = answer, question
-    marks = [mark for mark in LONGEST_NAMES if question.endswith(mark)]
-    if not is_form and any(len(question) > LONGEST_NAMES[mark] or answer.endswith(mark) for mark in marks):
-        raise InputError(
-            f"{table.path}: expected the names of the columns first, found the question {one_line(repr(question))}. "
-            "Write a line above it: question,answer"
-        )
+    for mark, longest in LONGEST_NAMES.items():
+        is_question = question.endswith(mark) and (len(question) > longest or answer.endswith(mark))
+        if is_question and not is_form:
+            raise InputError(
+                f"{table.path}: expected the names of the columns first, found the question "
+                f"{one_line(repr(question))}. Write a line above it: question,answer"
+            )
     both = _listed((question, answer))
     logger.info("%s: its only two columns, %s, are taken as question and answer.", table.path, both)
     return question, answer

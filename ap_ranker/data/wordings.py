@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain
 from operator import is_not
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from ap_ranker.data.faq import DEFAULT_MATCH, Entry, Match, log_left_out
 from ap_ranker.data.html_cells import shown_text
 from ap_ranker.data.reader import UNANSWERABLE, Layout, find_layout, find_split, read_dataset
 from ap_ranker.data.rows import LeftOut
-from ap_ranker.data.tables import read_columns
+from ap_ranker.data.tables import Table, read_columns
 from ap_ranker.errors import InputError
 from ap_ranker.files import file_version
 from ap_ranker.text.reading import normalized
@@ -40,9 +39,12 @@ class Wordings:
         """The wordings of an answer, given its id and the forms of its text, with and without the stored question."""
         wordings = self._found.get(answer)
         if wordings is None:
-            keys = dict.fromkeys(map(normalized, answer[1:] if self.by_text else ()))
-            parts = [self.by_id.get(answer[0], ()), *(self.by_text.get(key, ()) for key in keys)]
-            wordings = tuple(dict.fromkeys(chain.from_iterable(parts)))
+            answer_id, *texts = answer
+            distinct = dict.fromkeys(self.by_id.get(answer_id, ()))
+            if self.by_text:
+                for text in texts:
+                    distinct.update(dict.fromkeys(self.by_text.get(normalized(text), ())))
+            wordings = tuple(distinct)
             if len(self._found) < MOST_ANSWERS:
                 self._found[answer] = wordings
         return wordings
@@ -73,21 +75,39 @@ def read_wordings(path: str | Path) -> Wordings:
             f"{path}: expected wordings that you know to be right, found judgements (a column label), as visitors' "
             "clicks are. Accept those that are right on the owner's page, or add them to the FAQ's column wordings."
         )
-    keyed: list[tuple[str, str]] = []
-    right = "answer" if layout == Layout.pairs else "answer_ids"
-    unfinished = [row for row in table.rows if layout == Layout.pairs and not (row.get("question") and row.get(right))]
-    log_left_out(path, [LeftOut(row.place, "it has no question or no answer.") for row in unfinished])
-    places = {row.place for row in unfinished}
-    for row in (row for row in table.rows if row.place not in places):
-        question = shown_text(row.need("question"))
-        if layout == Layout.pairs:
-            for text in dict.fromkeys((question, *Entry.of(row).wordings)):
-                keyed += [(normalized(form), text) for form in {row.need("answer"), shown_text(row.need("answer"))}]
-        elif row.get("answerable").lower() not in UNANSWERABLE:
-            keyed += [(name, question) for name in row.need("answer_ids").split()]
     if layout == Layout.pairs:
-        return Wordings(by_text=_grouped(keyed))
-    return Wordings(by_id=_grouped(keyed))
+        return Wordings(by_text=_wordings_of_pairs(table))
+    return Wordings(by_id=_wordings_by_id(table))
+
+
+def _wordings_of_pairs(table: Table) -> Mapping[str, Sequence[str]]:
+    """The questions and wordings of a table of pairs, by the normalized text of their answer.
+
+    Rows without one of both are left out, and a warning names them.
+    """
+    unfinished = [row for row in table.rows if not (row.get("question") and row.get("answer"))]
+    log_left_out(table.path, [LeftOut(row.place, "it has no question or no answer.") for row in unfinished])
+    places_left_out = {row.place for row in unfinished}
+    pairs: list[tuple[str, str]] = []
+    for row in table.rows:
+        if row.place in places_left_out:
+            continue
+        question = shown_text(row.need("question"))
+        answer = row.need("answer")
+        for wording in dict.fromkeys((question, *Entry.of(row).wordings)):
+            for form in {answer, shown_text(answer)}:
+                pairs.append((normalized(form), wording))
+    return _grouped(pairs)
+
+
+def _wordings_by_id(table: Table) -> Mapping[str, Sequence[str]]:
+    """The questions of a table, by the ids of their answers."""
+    pairs: list[tuple[str, str]] = []
+    for row in table.rows:
+        question = shown_text(row.need("question"))
+        if row.get("answerable").lower() not in UNANSWERABLE:
+            pairs += [(answer_id, question) for answer_id in row.need("answer_ids").split()]
+    return _grouped(pairs)
 
 
 def _grouped(keyed: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
@@ -111,6 +131,10 @@ def _read(path: Path, version: tuple[int, ...]) -> Wordings:
     return read_wordings(path)
 
 
+def _read_now(path: Path) -> Wordings:
+    return _read(path, file_version(path))
+
+
 class WordingFiles:
     """The wordings of several files, which are followed, so that a new wording counts at once. Threads may share it.
 
@@ -123,14 +147,16 @@ class WordingFiles:
 
     def now(self, paths: Sequence[str]) -> Wordings:
         """The wordings of these files as they are now; the same object until one changes."""
-        for path in (path for path in paths if path not in self._files):
-            self._files[path] = Watched(path, lambda path: _read(path, file_version(path)))
+        for path in paths:
+            if path not in self._files:
+                self._files[path] = Watched(path, _read_now)
         files = [self._files[path].now() for path in paths]
         versions, merged = self._latest
         if len(files) != len(versions) or any(map(is_not, files, versions)):
             by_id = _merged([file.by_id for file in files])
-            merged = Wordings(by_id, _merged([file.by_text for file in files]))
-            self._latest = files, merged
+            by_text = _merged([file.by_text for file in files])
+            merged = Wordings(by_id, by_text)
+            self._latest = (files, merged)
         return merged
 
 
@@ -165,8 +191,10 @@ def wordings_of(entries: Sequence[Entry], texts: Sequence[str], files: Sequence[
     """The known wordings of each entry, its stored question first: its own and those of files, which name its text."""
     wordings: list[tuple[str, ...]] = []
     for entry, text in zip(entries, texts, strict=True):
-        further = (file.of(entry.other.get("aid", ""), text, entry.answer) for file in files)
-        wordings.append(tuple(dict.fromkeys(chain(entry.questions, *further))))
+        distinct = dict.fromkeys(entry.questions)
+        for file in files:
+            distinct.update(dict.fromkeys(file.of(entry.other.get("aid", ""), text, entry.answer)))
+        wordings.append(tuple(distinct))
     return wordings
 
 
@@ -174,7 +202,11 @@ def with_wordings_of(dataset: Dataset, path: str | Path) -> Dataset:
     """Give the answers of a data set a file's known wordings, as `read_wordings`; InputError if it is `judged`."""
     dataset.require_shared_answers("Leave out --wordings.")
     wordings = read_wordings(path)
-    return _with(dataset, lambda answer: wordings.of(answer.id, *answer.parts))
+
+    def of_file(answer: Answer) -> Iterable[str]:
+        return wordings.of(answer.id, *answer.parts)
+
+    return _with(dataset, of_file)
 
 
 def with_wordings(dataset: Dataset, training: Dataset) -> Dataset:
@@ -186,7 +218,11 @@ def with_wordings(dataset: Dataset, training: Dataset) -> Dataset:
     for question in training.questions:
         pairs += [(normalized(answers[row].text), question.text) for row in question.positives]
     wordings = Wordings(by_text=_grouped(pairs))
-    return _with(dataset, lambda answer: wordings.of("", answer.text))
+
+    def of_training(answer: Answer) -> Iterable[str]:
+        return wordings.of("", answer.text)
+
+    return _with(dataset, of_training)
 
 
 def _with(dataset: Dataset, wordings: Callable[[Answer], Iterable[str]]) -> Dataset:
@@ -206,8 +242,10 @@ class WordingRows:
         hashes = array("q")
         rows = array("q")
         for row, own, (answer_id, *texts) in read:
-            self._own += ((row, text) for text in own)
-            for name in {("id", answer_id), *(("text", normalized(text)) for text in texts)}:
+            self._own += [(row, text) for text in own]
+            names = {("id", answer_id)}
+            names.update(("text", normalized(text)) for text in texts)
+            for name in names:
                 hashes.append(hash(name))
                 rows.append(row)
         self._hashes = np.array(hashes, np.int64)
@@ -222,4 +260,5 @@ class WordingRows:
                 named[hash((kind, name))] += texts
         is_named = np.isin(self._hashes, np.array(list(named), np.int64))
         for row, name in zip(self._rows[is_named].tolist(), self._hashes[is_named].tolist(), strict=True):
-            yield from ((row, text) for text in named[name])
+            for text in named[name]:
+                yield row, text

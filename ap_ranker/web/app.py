@@ -38,7 +38,8 @@ from ap_ranker.web.workers import SearchWorkers
 THREADS = 16
 """Number of concurrent searches. More would only wait for the CPU; with fewer, fewer questions are encoded together."""
 
-SCHEMA, METRICS = "/openapi.json", "/metrics"
+SCHEMA = "/openapi.json"
+METRICS = "/metrics"
 HEALTH = ("/health", "/health/live", "/health/ready")
 
 HEADERS = {
@@ -76,7 +77,8 @@ def build_app(
 ) -> FastAPI:
     """Build the ASGI application; InputError for inputs that requests cannot have, or too small a number."""
     searching = workers or search
-    threads = WorkThreads(THREADS * (workers.count if workers else 1), "search")
+    n_processes = workers.count if workers else 1
+    threads = WorkThreads(THREADS * n_processes, "search")
     # No redirects, which would name an address behind a web server.
     app = FastAPI(
         openapi_url=None,  # what it would list are the owner's routes, too: `SCHEMA` is made before these are there
@@ -90,7 +92,18 @@ def build_app(
     registry = CollectorRegistry()
     metrics = QuestionMetrics(registry)
     # First, since requests are compared with one route after the other.
-    add_search_routes(app, search, searching, judgements, limits, page, question_log, evidence, metrics, threads)
+    add_search_routes(
+        app,
+        search,
+        search=searching,
+        judgements=judgements,
+        limits=limits,
+        page=page,
+        question_log=question_log,
+        evidence=evidence,
+        metrics=metrics,
+        threads=threads,
+    )
     files = page_files(page)
     for path, file in files.items():
         app.add_route(path, file.send, methods=["GET"])
@@ -98,10 +111,11 @@ def build_app(
     app.add_api_route(SCHEMA, lambda: schema, include_in_schema=False)
     pipeline_routes = add_pipeline(app, search, text=Text, columns=columns, failed=FAILED)
     search_metrics = SearchMetrics(searching, search)
-    public = {*files, *API, *(owner.add_to(app, search_metrics.served) if owner else ()), SCHEMA, *HEALTH}
-    readiness = Readiness(search, judgements.database, search_metrics.served)
+    owner_routes = owner.add_to(app, search_metrics.served) if owner else ()
+    public = {*files, *API, *owner_routes, SCHEMA, *HEALTH}
+    readiness = Readiness(search, judgements.database, describe=search_metrics.served)
     _add_health(app, readiness)
-    _add_metrics(app, readiness, registry, search_metrics)
+    _add_metrics(app, readiness, registry=registry, search=search_metrics)
     for route in app.routes:
         if isinstance(route, Route) and route.methods and "GET" in route.methods:
             route.methods.add("HEAD")  # by which programs that watch a server ask
@@ -127,9 +141,9 @@ def build_app(
 
 
 def _add_health(app: FastAPI, readiness: Readiness) -> None:
-    """Whether the server lives, which needs no thread and nothing else, whether it can answer questions, and with what.
+    """Add the routes that tell whether the server lives, whether it can answer questions, and with which search.
 
-    What answers is told without the checkpoint's fingerprint, as anybody may ask.
+    The first needs no thread and nothing else. The last leaves the checkpoint's fingerprint out, as anybody may ask.
     """
 
     async def live() -> dict[str, str]:
@@ -143,9 +157,9 @@ def _add_health(app: FastAPI, readiness: Readiness) -> None:
         served = await readiness.served()
         if served is None:
             return {"status": "ok"}
-        told = asdict(served)
-        del told["fingerprint"]
-        return {"status": "ok", "search": told}
+        search = asdict(served)
+        del search["fingerprint"]
+        return {"status": "ok", "search": search}
 
     app.get("/health")(health)
     app.get("/health/live")(live)
@@ -172,8 +186,12 @@ class _WithHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                has = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [*message["headers"], *(one for one in _RAW_HEADERS if one[0] not in has)]
+                headers = list(message["headers"])
+                names = {name.lower() for name, _ in headers}
+                for name, value in _RAW_HEADERS:
+                    if name not in names:
+                        headers.append((name, value))
+                message["headers"] = headers
             await send(message)
 
         await self.app(scope, receive, with_headers)

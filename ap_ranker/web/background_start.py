@@ -36,17 +36,19 @@ REPORT_SECONDS = 5.0
 
 
 class BackgroundStart:
-    """A search whose answers, the documents in its stores, are encoded in a thread of its own; threads may share it.
+    """A search whose answers, the documents in its stores, are encoded in a thread of its own. Threads may share it.
 
-    With more than one of the `workers`, processes search instead of this one. What their InputError says is raised if
-    it shows within `PATIENCE`, and logged otherwise.
+    With more than one of the `workers`, processes search instead of this one. An InputError within `PATIENCE` is
+    raised; a later one is logged.
     """
 
     def __init__(
         self, search: DeclaredPipeline, setup: SearchSetup, documents: Sequence[Document], workers: int
     ) -> None:
         self.count = workers
-        self._search, self._setup, self._documents = search, setup, documents
+        self._search = search
+        self._setup = setup
+        self._documents = documents
         self._ranks: DeclaredPipeline | SearchWorkers | None = None
         self._reported = time.monotonic()
         self._closed = False
@@ -68,11 +70,13 @@ class BackgroundStart:
         """As `DeclaredPipeline.answer`; before the answers are encoded, the best by BM25, each of them a maybe."""
         if self._ranks is not None:
             return self._ranks.answer(question, limits)
-        ranker, store = self._search.ranker(), self._store
-        assert store is not None, "the start waits for any other"
+        assert self._store is not None, "the start waits for any other"
+        ranker = self._search.ranker()
+        top_k = ranker.top_k if ranker else 5
         with report_store_errors(self._search.path, self._search.place, question):
-            found: list[Document] = store.bm25_retrieval(question, top_k=ranker.top_k if ranker else 5)
-            return found, Decision(Outcome.MAYBE if found else Outcome.NONE, None, Basis.NOTHING)
+            documents: list[Document] = self._store.bm25_retrieval(question, top_k=top_k)
+            outcome = Outcome.MAYBE if documents else Outcome.NONE
+            return documents, Decision(outcome, None, basis=Basis.NOTHING)
 
     @property
     def processes(self) -> SearchWorkers | None:
@@ -103,7 +107,8 @@ class BackgroundStart:
         return (self._ranks or self._search).cache_info
 
     def _prepare(self) -> None:
-        search, setup = self._search, self._setup
+        search = self._search
+        setup = self._setup
         logger.info("%s", search.describe_decisions(setup.limits))
         if self.count == 1 or setup.keep:  # for processes, so that each finds them in the user's cache
             with report_store_errors(search.path, search.place):
@@ -131,7 +136,8 @@ class BackgroundStart:
             logger.info("Encoded %s of %s answers.", f"{done:,}", f"{total:,}")
 
     def _tell_end(self, preparing: Future[None]) -> None:
-        if (error := preparing.exception()) is None:
+        error = preparing.exception()
+        if error is None:
             logger.info("The answers are encoded, and ranked by the model.")
         elif self._closed:
             logger.info("The server ends before all answers are encoded.")

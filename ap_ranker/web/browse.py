@@ -16,8 +16,14 @@ from ap_ranker.web.presentation import category_of
 COUNT = 6
 """Number of questions that the page opens with: more would hide its topics on a phone."""
 
-MAX_TOPICS, MAX_QUESTIONS, MAX_LENGTH = 100, 500, 300
-"""Maximum number of topics, of questions of one, and of characters of a question: beyond it nobody browses."""
+MAX_TOPICS = 100
+"""Maximum number of topics: beyond it nobody browses."""
+
+MAX_QUESTIONS = 500
+"""Maximum number of questions of a topic."""
+
+MAX_LENGTH = 300
+"""Maximum number of characters of a question."""
 
 
 class Catalogue:
@@ -27,29 +33,41 @@ class Catalogue:
     """
 
     def __init__(self, documents: Iterable[Document], category: str = "") -> None:
-        found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        questions_of: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for document in documents:
-            questions = found[category_of(document, category)]
-            if len(questions) < MAX_QUESTIONS and 0 < len(question := _question_of(document)) <= MAX_LENGTH:
-                questions[question] = None
-        topics = [topic for topic, questions in found.items() if questions][:MAX_TOPICS]
-        self.by_topic = {topic: _distinct([*found[topic]]) for topic in topics}
+            questions = questions_of[category_of(document, category)]
+            if len(questions) < MAX_QUESTIONS:
+                question = _question_of(document)
+                if 0 < len(question) <= MAX_LENGTH:
+                    questions[question] = None
+        topics = [topic for topic, questions in questions_of.items() if questions]
+        self.by_topic = {topic: _distinct(list(questions_of[topic])) for topic in topics[:MAX_TOPICS]}
 
     def beginning(self, preferred: Sequence[str] = ()) -> list[str]:
         """Those of these questions that are here, then the first of each topic, the second, and so on."""
-        others = [*filter(None, chain.from_iterable(zip_longest(*self.by_topic.values())))]
-        return [*dict.fromkeys([*(each for each in preferred if each in others), *others])][:COUNT]
+        rounds = zip_longest(*self.by_topic.values())
+        in_turn = [question for question in chain.from_iterable(rounds) if question]
+        preferred_here = [question for question in preferred if question in in_turn]
+        questions = dict.fromkeys([*preferred_here, *in_turn])
+        return list(questions)[:COUNT]
 
 
 def _question_of(document: Document) -> str:
     """Its stored question, or the titles above it, without the first one if there are others."""
-    source, question = source_of(document), document.meta.get("question")
-    titles = source.title.split(" > ") if source and source.title else []
-    return str(question or "") or " > ".join(titles[1:] or titles)
+    question = document.meta.get("question")
+    if question:
+        return str(question)
+    source = source_of(document)
+    if source is None or not source.title:
+        return ""
+    titles = source.title.split(" > ")
+    return " > ".join(titles[1:] or titles)
 
 
 def _distinct(texts: Sequence[str]) -> list[str]:
-    first: dict[tuple[int, str], str] = {}
-    for number, text in zip(near_groups(texts).tolist(), texts, strict=True):
-        first.setdefault((number, " ".join(re.findall(r"\d+", text))), text)  # zone 1 is not zone 2
-    return [*first.values()]
+    """The texts without near copies of earlier ones; with other numbers it is another text: zone 1 is not zone 2."""
+    first_texts: dict[tuple[int, str], str] = {}
+    for group_number, text in zip(near_groups(texts).tolist(), texts, strict=True):
+        numbers_in_text = " ".join(re.findall(r"\d+", text))
+        first_texts.setdefault((group_number, numbers_in_text), text)
+    return list(first_texts.values())

@@ -65,12 +65,16 @@ class Change:
     @classmethod
     def make(cls, action: Action, **fields: Any) -> Change:
         """A new change, of now."""
-        return cls(uuid4().hex[:12], now(), action, **fields)
+        return cls(id=uuid4().hex[:12], time=now(), action=action, **fields)
 
     def row(self) -> dict[str, Any]:
         """Its row in the table."""
-        texts = {name: storable(value) for name, value in vars(self).items() if isinstance(value, str)}
-        return vars(self) | texts | {"wordings": json.dumps(list(map(storable, self.wordings)), ensure_ascii=False)}
+        row: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            row[name] = storable(value) if isinstance(value, str) else value
+        wordings = [storable(wording) for wording in self.wordings]
+        row["wordings"] = json.dumps(wordings, ensure_ascii=False)
+        return row
 
 
 _CHANGE = TypeAdapter(Change)
@@ -102,8 +106,8 @@ class ChangedEntries:
     def left(self, database: Database) -> list[Entry]:
         """The entries themselves; InputError, which names the changes' database, if they delete all."""
         if not self.entries:
-            found = f"{database.place}: expected entries that are left, found that its changes delete all of them"
-            raise InputError(f"{found}. Add one to the FAQ's file; then deletions can be undone on the owner's page.")
+            problem = f"{database.place}: expected entries that are left, found that its changes delete all of them"
+            raise InputError(f"{problem}. Add one to the FAQ's file; then deletions can be undone on the owner's page.")
         return [keyed.entry for keyed in self.entries]
 
 
@@ -118,8 +122,10 @@ def _revision(place: str) -> int:
 
 def _laid_over(place: str, entries: list[Entry]) -> list[Entry]:
     database = open_database(place)
-    known = read_changes(database)
-    return apply_changes(entries, known).left(database) if known else entries
+    owner_changes = read_changes(database)
+    if not owner_changes:
+        return entries
+    return apply_changes(entries, owner_changes).left(database)
 
 
 def insert_change(connection: Connection, change: Change) -> None:
@@ -138,42 +144,47 @@ def changes_in(connection: Connection) -> list[Change]:
 
     A row that is no change, such as one of a later version of ap-ranker, is left out; a warning says so once.
     """
-    found = []
-    for row in connection.execute(select(changes).order_by(changes.c.number)).mappings():
+    owner_changes = []
+    query = select(changes).order_by(changes.c.number)
+    for row in connection.execute(query).mappings():
         try:
-            found.append(_CHANGE.validate_python({**row, "wordings": json.loads(row["wordings"])}))
+            wordings = json.loads(row["wordings"])
+            owner_changes.append(_CHANGE.validate_python({**row, "wordings": wordings}))
         except (ValueError, RecursionError):
             if row["id"] not in _warned:
                 _warned.add(row["id"])
                 logger.warning("Row %s of the owner's changes is left out: it is not known here.", row["number"])
-    return found
+    return owner_changes
 
 
 def clear_changes(database: Database, entries: Sequence[Entry]) -> int:
-    """Delete all changes, which the entries of the FAQ's own file have by now; returns how many.
+    """Delete all changes, once the FAQ's own file has them; returns how many.
 
-    If they change anything, InputError is raised, so that none is lost; also if `Database.erase` has to wait.
+    InputError if they still change one of these entries: they would be lost. Also if `Database.erase` has to wait.
     """
     with database.writing("changes") as connection:
-        known = changes_in(connection)
-        laid_over = (keyed.entry for keyed in apply_changes(entries, known).entries)
-        if {_texts(entry) for entry in laid_over} != {_texts(entry) for entry in entries}:
+        owner_changes = changes_in(connection)
+        changed_entries = apply_changes(entries, owner_changes).entries
+        texts_now = {_texts(keyed.entry) for keyed in changed_entries}
+        texts_in_file = {_texts(entry) for entry in entries}
+        if texts_now != texts_in_file:
             expected = f"{database.place}: expected changes that the FAQ's file has, found others"
             raise InputError(f"{expected}. Write them with --output, and put that file in place of the FAQ's.")
         connection.execute(delete(changes))
         database.note_deletion(connection)
     database.erase()
-    return len(known)
+    return len(owner_changes)
 
 
 def _texts(entry: Entry) -> tuple[str, ...]:
-    return tuple(map(normalized, (entry.question, entry.answer, *sorted(entry.wordings))))
+    texts = (entry.question, entry.answer, *sorted(entry.wordings))
+    return tuple(map(normalized, texts))
 
 
 class FileEntries:
-    """The entries of a FAQ's file, by what changes name them by.
+    """The entries of a FAQ's file, by the key and by the question that changes name them by.
 
-    To lay them out takes a second for 50,000 entries: whoever applies changes again and again keeps them.
+    To compute these takes a second for 50,000 entries: whoever applies changes again and again keeps them.
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
@@ -182,12 +193,12 @@ class FileEntries:
     @cached_property
     def by_key(self) -> Mapping[str, Sequence[int]]:
         """Key -> the positions of the entries that have it: the same text may be there twice."""
-        return _positions(keyed.key for keyed in self.keyed)
+        return _positions([keyed.key for keyed in self.keyed])
 
     @cached_property
     def by_question(self) -> Mapping[str, Sequence[int]]:
         """Question, normalized -> the positions of its entries."""
-        return _positions(normalized(keyed.entry.question) for keyed in self.keyed)
+        return _positions([normalized(keyed.entry.question) for keyed in self.keyed])
 
 
 def _positions(names: Iterable[str]) -> dict[str, list[int]]:
@@ -197,39 +208,81 @@ def _positions(names: Iterable[str]) -> dict[str, list[int]]:
     return dict(positions)
 
 
-def apply_changes(entries: Iterable[Entry] | FileEntries, made: Sequence[Change]) -> ChangedEntries:
+def apply_changes(entries: Iterable[Entry] | FileEntries, owner_changes: Sequence[Change]) -> ChangedEntries:
     """Lay changes, oldest first, over the entries of a FAQ's file."""
     in_file = entries if isinstance(entries, FileEntries) else FileEntries(entries)
-    current: list[KeyedEntry | None] = [*in_file.keyed]
-    added: dict[str, int] = {}  # the id of a change that adds an entry -> the entry's position
-    touched: set[int] = set()  # the positions of entries of the file that are others now
-    undone = {change.undone for change in made if change.action == Action.undo}
+    undone = {change.undone for change in owner_changes if change.action == Action.undo}
     lapsed: set[str] = set()
-    for change in (one for one in made if one.action != Action.undo and one.id not in undone):
-        if change.action == Action.add_entry:
-            added[change.id] = len(current)
-            entry = Entry(change.question, change.answer, {}, f"change {change.id}", change.wordings)
-            current.append(KeyedEntry(change.id, entry))
+    current = _CurrentEntries(in_file)
+    for change in owner_changes:
+        if change.action == Action.undo or change.id in undone:
             continue
-        named = [added[change.entry]] if change.entry in added else in_file.by_key.get(change.entry, ())
-        if not named and change.of and change.action in (Action.add_wordings, Action.remove_wordings):
-            same = in_file.by_question.get(normalized(change.of), ())
-            named = same if len(same) == 1 else ()
-        there = [(position, before) for position in named if (before := current[position])]
-        for position, before in there:
-            changed = _changed(before.entry, change)
-            current[position] = None if changed is None else replace(before, entry=changed)
-            touched.add(position)
-        if not there:
+        if change.action == Action.add_entry:
+            current.add(change)
+        elif not current.change(change):
             lapsed.add(change.id)
-    # What was added may be in the file by now, as `ap-ranker changes --output` writes it.
-    in_file_now, new = current[: len(in_file.keyed)], [one for one in current[len(in_file.keyed) :] if one is not None]
-    questions = {normalized(keyed.entry.question) for keyed in new}
-    alike = {position for question in questions for position in in_file.by_question.get(question, ())}
-    alike |= {position for position in touched if position < len(in_file_now)}
-    known = {_texts(keyed.entry) for position in alike if (keyed := in_file_now[position]) is not None}
-    kept = [keyed for keyed in in_file_now if keyed is not None]
-    return ChangedEntries([*kept, *(one for one in new if _texts(one.entry) not in known)], lapsed, undone)
+    return ChangedEntries(current.entries(), lapsed=lapsed, undone=undone)
+
+
+class _CurrentEntries:
+    """The entries of a FAQ's file and those that were added, while changes are laid over them."""
+
+    def __init__(self, in_file: FileEntries) -> None:
+        self._in_file = in_file
+        self._entries: list[KeyedEntry | None] = [*in_file.keyed]  # `None` where one was deleted
+        self._added: dict[str, int] = {}  # the id of a change that adds an entry -> the entry's position
+        self._changed_positions: set[int] = set()
+
+    def add(self, change: Change) -> None:
+        """Add the entry of a change."""
+        self._added[change.id] = len(self._entries)
+        place = f"change {change.id}"
+        entry = Entry(change.question, change.answer, other={}, place=place, wordings=change.wordings)
+        self._entries.append(KeyedEntry(change.id, entry))
+
+    def change(self, change: Change) -> bool:
+        """Change or delete the entries that a change names; `False` if none of them is there."""
+        is_there = False
+        for position in self._positions_named_by(change):
+            keyed = self._entries[position]
+            if keyed is None:
+                continue
+            changed = _changed(keyed.entry, change)
+            self._entries[position] = None if changed is None else replace(keyed, entry=changed)
+            self._changed_positions.add(position)
+            is_there = True
+        return is_there
+
+    def _positions_named_by(self, change: Change) -> Sequence[int]:
+        """The positions of the entries with the change's key; wordings also follow the only one with its question."""
+        if change.entry in self._added:
+            return [self._added[change.entry]]
+        positions = self._in_file.by_key.get(change.entry, ())
+        if positions or not change.of or change.action not in (Action.add_wordings, Action.remove_wordings):
+            return positions
+        positions = self._in_file.by_question.get(normalized(change.of), ())
+        return positions if len(positions) == 1 else ()
+
+    def entries(self) -> list[KeyedEntry]:
+        """All entries that are left, without an added one that the file has by now (`ap-ranker changes --output`)."""
+        file_length = len(self._in_file.keyed)
+        entries = [keyed for keyed in self._entries[:file_length] if keyed is not None]
+        added_entries = [keyed for keyed in self._entries[file_length:] if keyed is not None]
+        texts_in_file = self._texts_that_may_equal(added_entries)
+        entries += [keyed for keyed in added_entries if _texts(keyed.entry) not in texts_in_file]
+        return entries
+
+    def _texts_that_may_equal(self, added_entries: Iterable[KeyedEntry]) -> set[tuple[str, ...]]:
+        """The texts of those of the file's entries that may equal an added one: to compare all would take long."""
+        positions = {position for position in self._changed_positions if position < len(self._in_file.keyed)}
+        for question in {normalized(keyed.entry.question) for keyed in added_entries}:
+            positions.update(self._in_file.by_question.get(question, ()))
+        texts = set()
+        for position in positions:
+            keyed = self._entries[position]
+            if keyed is not None:
+                texts.add(_texts(keyed.entry))
+        return texts
 
 
 def _changed(entry: Entry, change: Change) -> Entry | None:
@@ -238,15 +291,15 @@ def _changed(entry: Entry, change: Change) -> Entry | None:
         return None
     if change.action == Action.change_entry:
         return replace(entry, question=change.question, answer=change.answer, wordings=change.wordings)
-    named = {question_key(wording) for wording in change.wordings}
-    others = [wording for wording in entry.wordings if question_key(wording) not in named]
+    changed_keys = {question_key(wording) for wording in change.wordings}
+    wordings = [wording for wording in entry.wordings if question_key(wording) not in changed_keys]
     if change.action == Action.add_wordings:
-        others += dict.fromkeys(change.wordings)
-    return replace(entry, wordings=tuple(others))
+        wordings += dict.fromkeys(change.wordings)
+    return replace(entry, wordings=tuple(wordings))
 
 
 def _key(entry: Entry) -> str:
-    return _hash(*map(normalized, (entry.title, entry.question, entry.answer)))
+    return _hash(normalized(entry.title), normalized(entry.question), normalized(entry.answer))
 
 
 def _hash(*texts: str) -> str:

@@ -51,15 +51,16 @@ def run(app: ASGIApp, listening: socket.socket) -> None:
     """Serve until SIGTERM or Ctrl+C, and answer what was sent before; a second signal ends the process at once."""
 
     async def run_until_signal() -> None:
-        loop, asked = asyncio.get_running_loop(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        is_told_to_end = asyncio.Event()
 
         def end(*_: object) -> None:
-            for number, handler in before.items():
+            for number, handler in earlier_handlers.items():
                 signal.signal(number, handler)
-            loop.call_soon_threadsafe(asked.set)
+            loop.call_soon_threadsafe(is_told_to_end.set)
 
-        before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-        await serve_until(asked.wait, app, listening)
+        earlier_handlers = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+        await serve_until(is_told_to_end.wait, app, listening=listening)
 
     sys.setswitchinterval(SWITCH_SECONDS)
     asyncio.run(run_until_signal())
@@ -77,7 +78,8 @@ def _to_readers(app: ASGIApp) -> ASGIApp:
     reading: set[asyncio.Task[None]] = set()
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        is_read, is_needed = scope["type"] != "http", True
+        is_read = scope["type"] != "http"
+        is_needed = True
 
         async def receive_next() -> Message:
             nonlocal is_read
@@ -93,7 +95,8 @@ def _to_readers(app: ASGIApp) -> ASGIApp:
             nonlocal is_needed
             if is_needed and not is_read:
                 is_needed = False
-                reading.add(task := asyncio.create_task(read_on()))
+                task = asyncio.create_task(read_on())
+                reading.add(task)
                 task.add_done_callback(reading.discard)
 
         async def send_in_time(message: Message) -> None:
@@ -117,8 +120,8 @@ def _to_readers(app: ASGIApp) -> ASGIApp:
 def _on_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Say what failed, but nothing of a connection: whoever breaks its protocol could fill the disk with tracebacks.
 
-    A connection that the server's own end cuts off is none to tell of either: Python before 3.12 reports its task's
-    cancellation as an error, one traceback each.
+    Neither does it say anything of a connection that the server's own end cuts off: Python before 3.12 reports the
+    cancellation of its task as an error, one traceback each.
     """
     exception = context.get("exception")
     if "transport" in context or isinstance(exception, asyncio.CancelledError):
@@ -128,7 +131,7 @@ def _on_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 
 def _is_no_lost_connection(record: logging.LogRecord) -> bool:
-    """Whether it is not that an answer found its client gone: one may send thousands of requests, and go."""
+    """Whether a record tells of anything but a client that is gone: one may send thousands of requests, and go."""
     return not str(record.msg).startswith("socket.send() raised")
 
 
@@ -146,10 +149,12 @@ async def serve_until(end: Callable[[], Awaitable[object]], app: ASGIApp, listen
     config.backlog = 2048
     config.errorlog = logging.getLogger("hypercorn.error")
     config.include_server_header = False
-    config.h11_max_incomplete_size = config.h2_max_header_list_size = MAX_HEAD
+    config.h11_max_incomplete_size = MAX_HEAD
+    config.h2_max_header_list_size = MAX_HEAD
     # No HTTP/2: a web server in front that lets a visitor upgrade would not see, nor mark, the requests that follow.
     config.h2_max_concurrent_streams = 0
-    config.keep_alive_timeout, config.read_timeout = IDLE_SECONDS, SILENT_SECONDS
+    config.keep_alive_timeout = IDLE_SECONDS
+    config.read_timeout = SILENT_SECONDS
     config.graceful_timeout = ARRIVAL_SECONDS + ANSWER_SECONDS + 1
     asyncio.get_running_loop().set_exception_handler(_on_error)
     logging.getLogger("asyncio").addFilter(_is_no_lost_connection)

@@ -74,8 +74,13 @@ NOT_ERASED = "not erased"
 """The name of the fact that is there from a deletion until `Database.erase`; its value differs after each deletion."""
 
 PROBE = "probe"
-PROBE_ROWS, PROBE_BYTES = 60, 1000
-"""Rows of facts that are written and deleted to see if PostgreSQL can forget deleted rows: more than a page of it."""
+"""The beginning of the names of facts that are written and deleted to see if PostgreSQL can forget deleted rows."""
+
+PROBE_ROWS = 60
+"""Number of these facts: all together, they are more than a page of PostgreSQL."""
+
+PROBE_BYTES = 1000
+"""Size of the value of each."""
 
 revisions = sa.Table("ap_ranker_revisions", metadata, *_key(sa.String(40), "name"), *_columns(sa.BigInteger, "value"))
 """How often each part was changed."""
@@ -170,7 +175,8 @@ class Database:
     """A database of a website, whose tables are there. Threads and processes may share it."""
 
     def __init__(self, engine: sa.Engine, place: str) -> None:
-        self.engine, self.place = engine, place
+        self.engine = engine
+        self.place = place
         self._file = file_version(Path(place))[:1]  # none of PostgreSQL
 
     @contextmanager
@@ -184,8 +190,8 @@ class Database:
         """A transaction that changes parts, alone: at its end all of it is kept, or nothing with an InputError."""
         with self._explained("can be written"), self.engine.begin() as connection:
             for part in sorted(parts):  # in one order, so that no two transactions wait for each other for ever
-                this = sa.update(revisions).where(revisions.c.name == part)
-                connection.execute(this.values(value=revisions.c.value + 1))
+                of_part = sa.update(revisions).where(revisions.c.name == part)
+                connection.execute(of_part.values(value=revisions.c.value + 1))
             yield connection
 
     def revision(self, part: str) -> int:
@@ -196,21 +202,25 @@ class Database:
     def upsert(
         self, connection: sa.Connection, table: sa.Table, row: Mapping[str, Any], keys: Sequence[str], **changed: Any
     ) -> None:
-        """Insert a row, or change these columns of the one with the same keys; without any, that one stays."""
+        """Insert a row. If there is one with the same keys, change these columns of it instead, if any."""
         dialect = postgresql if self.engine.dialect.name == "postgresql" else sqlite
         insert = dialect.insert(table).values(**row)
-        update = insert.on_conflict_do_update(index_elements=list(keys), set_=changed) if changed else None
-        connection.execute(insert.on_conflict_do_nothing() if update is None else update)
+        if changed:
+            connection.execute(insert.on_conflict_do_update(index_elements=list(keys), set_=changed))
+        else:
+            connection.execute(insert.on_conflict_do_nothing())
 
     def secret(self) -> bytes:
         """What signs answers and hashes addresses; all servers of this database share it."""
         with self.reading() as connection:
-            return bytes.fromhex(connection.scalar(sa.select(facts.c.value).where(facts.c.name == "secret")) or "")
+            secret = connection.scalar(sa.select(facts.c.value).where(facts.c.name == "secret"))
+        return bytes.fromhex(secret or "")
 
     def note_deletion(self, connection: sa.Connection) -> None:
         """Note that what visitors said was deleted, as the last step of the transaction that has done so."""
         value = secrets.token_hex(8)
-        self.upsert(connection, facts, {"name": NOT_ERASED, "value": value}, ["name"], value=value)
+        row = {"name": NOT_ERASED, "value": value}
+        self.upsert(connection, facts, row=row, keys=["name"], value=value)
 
     @property
     def is_erased(self) -> bool:
@@ -220,8 +230,8 @@ class Database:
     def erase(self) -> None:
         """Write the files anew, so that nothing of what was deleted is left in them.
 
-        InputError if that is impossible now, as while somebody reads: it stays noted, and a server tries again. The log
-        of writes of PostgreSQL, and copies of its files, are its administrator's.
+        InputError if that is impossible now, as while somebody reads: the deletion stays noted, and a server tries
+        again. PostgreSQL's log of writes, and copies of its files, are left to its administrator.
         """
         noted = self._noted()
         write_anew = self._vacuum_sqlite if self.engine.dialect.name == "sqlite" else self._vacuum_postgresql
@@ -229,8 +239,8 @@ class Database:
             write_anew(connection.execution_options(isolation_level="AUTOCOMMIT"))
         if noted is not None:
             with self.writing() as connection:
-                this = facts.c.name == NOT_ERASED, facts.c.value == noted  # not what was deleted since
-                connection.execute(sa.delete(facts).where(*this))
+                is_same_note = facts.c.value == noted  # not that of what was deleted since
+                connection.execute(sa.delete(facts).where(facts.c.name == NOT_ERASED, is_same_note))
 
     def _noted(self) -> str | None:
         with self.reading() as connection:
@@ -263,8 +273,8 @@ class Database:
             # Deleted rows stay as long as any transaction of this database may see them, whatever it reads.
             size = connection.scalar(sa.select(sa.func.pg_relation_size(facts.name)))
             if size is None or size >= PROBE_ROWS * PROBE_BYTES:
-                found = "expected no transaction that began before what was deleted, found one"
-                raise InputError(f"{self.place}: {found}. {UNTIL_THEN}")
+                problem = "expected no transaction that began before what was deleted, found one"
+                raise InputError(f"{self.place}: {problem}. {UNTIL_THEN}")
             connection.exec_driver_sql(f"VACUUM (FULL, ANALYZE) {', '.join(metadata.tables)}")
         finally:
             connection.exec_driver_sql(f"SET lock_timeout = '{WAIT_SECONDS}s'")
@@ -296,14 +306,15 @@ class Database:
                 if not attempts_left:
                     raise
                 time.sleep(0.2)
-        first: list[tuple[sa.Table, str, str | int]] = [(revisions, part, 0) for part in PARTS]
-        first += [(facts, "version", str(VERSION)), (facts, "secret", secrets.token_hex(32))]
+        first_facts = {"version": str(VERSION), "secret": secrets.token_hex(32)}
         with self.engine.begin() as connection:
-            for table, name, value in first:
-                self.upsert(connection, table, {"name": name, "value": value}, ["name"])
-            found = connection.scalar(sa.select(facts.c.value).where(facts.c.name == "version"))
-        if found != str(VERSION):
-            expected = f"{self.place}: expected a database of version {VERSION}, found version {found}"
+            for part in PARTS:
+                self.upsert(connection, revisions, row={"name": part, "value": 0}, keys=["name"])
+            for name, value in first_facts.items():
+                self.upsert(connection, facts, row={"name": name, "value": value}, keys=["name"])
+            version = connection.scalar(sa.select(facts.c.value).where(facts.c.name == "version"))
+        if version != str(VERSION):
+            expected = f"{self.place}: expected a database of version {VERSION}, found version {version}"
             raise InputError(f"{expected}. Update ap-ranker, or name another one with --database.")
 
 
@@ -325,8 +336,9 @@ def _take_no_samples(connection: sa.Connection) -> None:
         "AND NOT attisdropped AND attstattarget IS DISTINCT FROM 0"
     )
     for table in metadata.sorted_tables:
-        of_texts = {column.name for column in table.columns if isinstance(column.type, sa.Text)}
-        for name in sorted(of_texts.intersection(connection.scalars(sampled, {"name": table.name}))):
+        text_columns = {column.name for column in table.columns if isinstance(column.type, sa.Text)}
+        sampled_columns = connection.scalars(sampled, {"name": table.name})
+        for name in sorted(text_columns.intersection(sampled_columns)):
             column = f'ALTER TABLE {table.name} ALTER COLUMN "{name}"'
             connection.exec_driver_sql(f"{column} TYPE text")
             connection.exec_driver_sql(f"{column} SET STATISTICS 0")
@@ -345,19 +357,22 @@ class Dispensable:
         self._overdue: Future[Any] | None = None
         self._warned = False
 
-    def ask(self, work: Callable[..., T], *given: Any) -> T | None:
+    def ask(self, work: Callable[..., T], *arguments: Any) -> T | None:
         """What `work` returns; `None` if it raises InputError or is overdue."""
         if self._overdue is not None and not self._overdue.done():
             return None
-        asked = self._threads.submit(work, *given)
+        future = self._threads.submit(work, *arguments)
         try:
-            found, self._warned = asked.result(BRIEF_SECONDS), False
-            return found
+            result = future.result(BRIEF_SECONDS)
         except TimeoutError:
-            self._overdue = self._overdue if asked.cancel() else asked
+            if not future.cancel():
+                self._overdue = future
             reason: object = f"The database has not answered within {BRIEF_SECONDS:g} seconds."
         except InputError as error:
             reason = error
+        else:
+            self._warned = False
+            return result
         if not self._warned:
             self._warned = True
             logger.warning("%s %s This warning is not repeated.", self._consequence, reason)
@@ -376,7 +391,8 @@ def place_of(database: str | None, documents: Path | None = None) -> str:
     if database or documents is None:
         return str(Path(database or "ap-ranker.db").absolute())
     place = documents.resolve() if documents.name in ("", "..") else documents.absolute()
-    return str(place.parent / f"{place.name if what_is_at(place) == 'a folder' else place.stem}.db")
+    name = place.name if what_is_at(place) == "a folder" else place.stem
+    return str(place.parent / f"{name}.db")
 
 
 def open_existing(database: str | None, documents: Path | None = None) -> Database:
@@ -393,7 +409,7 @@ def open_database(place: str | Path) -> Database:
 
     A process that opens it again gets the same one. InputError says why it cannot be used.
     """
-    database = Database(*(_postgresql(str(place)) if "://" in str(place) else _sqlite(Path(place))))
+    database = _postgresql(str(place)) if "://" in str(place) else _sqlite(Path(place))
     with database._explained("can be opened and written"):
         database._prepare()
     return database
@@ -410,12 +426,13 @@ def now() -> int:
 
 
 def in_utc(seconds: int) -> datetime:
-    """A time of the tables; one that a clock or a hand wrote before 1970, or beyond the calendar, is the nearest."""
+    """A time of the tables. What a clock or a hand wrote before 1970, or beyond the calendar, is the nearest to it."""
     last = datetime.max.replace(tzinfo=UTC, microsecond=0)
-    return datetime.fromtimestamp(min(max(0, seconds), int(last.timestamp())), UTC)
+    within_calendar = min(max(0, seconds), int(last.timestamp()))
+    return datetime.fromtimestamp(within_calendar, UTC)
 
 
-def _sqlite(path: Path) -> tuple[sa.Engine, str]:
+def _sqlite(path: Path) -> Database:
     try:
         # Readable by its user only, before anything is in it; SQLite gives the files beside it the same mode.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -430,16 +447,17 @@ def _sqlite(path: Path) -> tuple[sa.Engine, str]:
     # No error, and so no log, quotes what was to be written.
     engine = sa.create_engine(url, connect_args={"timeout": WAIT_SECONDS}, hide_parameters=True)
     # Readers never wait; a commit is on disk; what is deleted is overwritten.
-    return _with(engine, "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA secure_delete=ON"), str(path)
+    _begin_with(engine, "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA secure_delete=ON")
+    return Database(engine, str(path))
 
 
-def _postgresql(text: str) -> tuple[sa.Engine, str]:
+def _postgresql(text: str) -> Database:
     try:
         url = sa.make_url(text)
-        known = url.get_backend_name() == "postgresql"
+        is_postgresql = url.get_backend_name() == "postgresql"
     except (ArgumentError, NoSuchModuleError):
-        known = False
-    if not known:
+        is_postgresql = False
+    if not is_postgresql:
         raise InputError(
             "Expected --database with a path or a URL postgresql://USER:PASSWORD@HOST/NAME, found another."
         )
@@ -450,16 +468,15 @@ def _postgresql(text: str) -> tuple[sa.Engine, str]:
             hide_parameters=True,
             connect_args={"connect_timeout": WAIT_SECONDS, "tcp_user_timeout": 1000 * WAIT_SECONDS},
         )
-    return _with(engine, f"SET lock_timeout = '{WAIT_SECONDS}s'"), url.render_as_string(hide_password=True)
+    _begin_with(engine, f"SET lock_timeout = '{WAIT_SECONDS}s'")
+    return Database(engine, url.render_as_string(hide_password=True))
 
 
-def _with(engine: sa.Engine, *settings: str) -> sa.Engine:
-    """The engine, each of whose connections begins with these statements."""
+def _begin_with(engine: sa.Engine, *settings: str) -> None:
+    """Let each connection of an engine begin with these statements."""
 
     @sa.event.listens_for(engine, "connect")
     def set_up(connection: Any, _: Any) -> None:
         for setting in settings:
             connection.execute(setting)
         connection.commit()
-
-    return engine

@@ -36,9 +36,12 @@ RISE = 3.0
 SPREAD = 0.5
 """Maximum rise if scores are no probabilities, as a share of the difference between the highest and the lowest one."""
 
-FEW, SHARE = 3, 1 / 6
-"""So many networks that contradict are too many, however many agree, unless they are less than this share of them: else
-many hostile networks would outweigh the few honest ones that most questions have."""
+FEW = 3
+"""So many networks that contradict are too many, unless they are less than `SHARE` of those that agree: else many
+hostile networks would outweigh the few honest ones that most questions have."""
+
+SHARE = 1 / 6
+"""Of many networks that agree, so large a share must contradict to be too many."""
 
 MOST_VOTES = 200
 """Number of votes on a question, the latest ones, that are looked at."""
@@ -83,7 +86,8 @@ class Evidence:
     def __init__(self, database: Database, quorum: int) -> None:
         if quorum < LEAST_QUORUM:
             raise InputError(f"Expected --learn-from-clicks with 0 or at least {LEAST_QUORUM}, found {quorum}.")
-        self._database, self._quorum = database, quorum
+        self._database = database
+        self._quorum = quorum
         self._clicks = Dispensable("Answers are not ordered by clicks.")
 
     def ordered(self, question: str, documents: list[Document], *, calibrated: bool) -> list[Document]:
@@ -94,21 +98,29 @@ class Evidence:
         scores = [document.score for document in documents if document.score is not None]
         if not parts or len(scores) < len(documents):
             return documents
-        each = [parts.get(key_of_answer(document.content or ""), 0.0) for document in documents]
-        return [documents[row] for row in risen_order(scores, each, calibrated=calibrated)]
+        answer_keys = [key_of_answer(document.content or "") for document in documents]
+        document_parts = [parts.get(answer_key, 0.0) for answer_key in answer_keys]
+        order = risen_order(scores, document_parts, calibrated=calibrated)
+        return [documents[row] for row in order]
 
     def _agreement(self, question: str) -> Mapping[str, float]:
         """As `agreement`, of the answers' keys, without those that the owner has rejected."""
-        same = [judgements.c[name] == wordings.c[name] for name in ("question_key", "answer_key")]
-        found = (
+        is_decided = and_(
+            judgements.c.question_key == wordings.c.question_key, judgements.c.answer_key == wordings.c.answer_key
+        )
+        query = (
             select(judgements.c.answer_key, judgements.c.helped, wordings.c.state)
-            .select_from(judgements.outerjoin(wordings, and_(*same)))
+            .select_from(judgements.outerjoin(wordings, is_decided))
             .where(judgements.c.question_key == key_of_question(question), judgements.c.counts)
             .order_by(judgements.c.id.desc())
             .limit(MOST_VOTES)
         )
+        votes = []
+        rejected = set()
         with self._database.reading() as connection:
-            rows = connection.execute(found).all()
-        rejected = {answer for answer, _, state in rows if state == "rejected"}
-        parts = agreement([Vote(answer, helped) for answer, helped, _ in rows], self._quorum)
-        return {answer: part for answer, part in parts.items() if answer not in rejected}
+            for answer_key, helped, state in connection.execute(query):
+                votes.append(Vote(answer_key, helped))
+                if state == "rejected":
+                    rejected.add(answer_key)
+        parts = agreement(votes, self._quorum)
+        return {answer_key: part for answer_key, part in parts.items() if answer_key not in rejected}

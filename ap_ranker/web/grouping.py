@@ -15,14 +15,14 @@ question moves to the group that it is most like, as linkage never takes a step 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
 import numpy as np
 
 from ap_ranker.text.near_copies import near_groups
-from ap_ranker.text.reading import read_words
+from ap_ranker.text.reading import Form, read_words
 
 BOUND = -0.2
 """Minimum similarity of every two questions of a group; chosen on the dev planting of examples/gaps."""
@@ -34,16 +34,24 @@ planting, 16 of 17 are right, and 14 of 18 of a real search; of all questions of
 WORDS = 0.1
 """Weight of the words that two questions share."""
 
-SAMPLE, NEAREST = 2000, 20
-"""Maximum number of known questions that are looked at, and of those that are near a question: one of a hundred."""
+SAMPLE = 2000
+"""Maximum number of known questions that are looked at."""
 
-FEW, USUAL = 100, 0.8
-"""Number of known questions below which they do not show where it is crowded; known(a) is then this high number: many
-small groups cost an owner less than one that joins "i lost my card" with "forgot my pin" (a cosine of 0.56)."""
+NEAREST = 20
+"""Maximum number of known questions that count as near a question: one of a hundred."""
 
-MOST, SWEEPS = 2000, 3
-"""Maximum number of different questions that are grouped, those asked most often and latest, since each pair takes
-time; and of times that all of them may move."""
+FEW = 100
+"""Number of known questions below which they do not show where it is crowded."""
+
+USUAL = 0.8
+"""known(a) of so few known questions. It is high: many small groups cost an owner less than one that joins "i lost my
+card" with "forgot my pin" (a cosine of 0.56)."""
+
+MOST = 2000
+"""Maximum number of different questions that are grouped, those asked most often and latest: each pair takes time."""
+
+SWEEPS = 3
+"""Maximum number of times that all of them may move."""
 
 NEAR = 0.75
 """Minimum probability of the nearest entry to offer it before a new one. On the dev planting the search that was
@@ -78,6 +86,11 @@ class GroupedQuestion:
     score: float | None = None  # the entry's score for the question
     probability: float | None = None  # the same if it is one, as of a calibrated search
 
+    @property
+    def is_likely(self) -> bool:
+        """Whether the question may be about this entry; also where nobody knows the probability."""
+        return self.probability is None or self.probability >= LIKELY
+
 
 @dataclass(frozen=True)
 class Gap:
@@ -93,73 +106,104 @@ class Gap:
     @property
     def asked(self) -> int:
         """How often the questions were asked, or an answer to them did not help."""
-        return sum(each.asked for each in self.questions)
+        return sum(question.asked for question in self.questions)
 
     @property
     def is_near(self) -> bool:
         """Whether the entry nearest to the most typical question is likely enough to be offered first."""
         return (self.first.probability or 0.0) >= NEAR
 
-    def is_elsewhere(self, one: GroupedQuestion) -> bool:
-        """Whether a question is more like another entry than the most typical one is, as far as that means anything."""
-        likely = [each.probability is None or each.probability >= LIKELY for each in (one, self.first)]
-        return bool(one.entry) and one.entry != self.first.entry and any(likely)
+    def is_elsewhere(self, question: GroupedQuestion) -> bool:
+        """Whether a question's nearest entry is another than that of the most typical question.
 
-    def takes(self, one: GroupedQuestion) -> bool:
+        It counts only if one of the two entries is likely enough.
+        """
+        if not question.entry or question.entry == self.first.entry:
+            return False
+        return question.is_likely or self.first.is_likely
+
+    def takes(self, question: GroupedQuestion) -> bool:
         """Whether a question goes with the most typical one unless somebody objects."""
-        return one is self.first or (one.is_sure and not self.is_elsewhere(one))
+        return question is self.first or (question.is_sure and not self.is_elsewhere(question))
 
 
 def count(questions: Sequence[Unanswered]) -> dict[str, int]:
-    """How often each question was asked, of questions oldest first; at most `MOST`, most often and latest first."""
-    asked: Counter[str] = Counter()
-    for one in reversed(questions):
-        asked[one.text] += one.asked
-    return dict(sorted(asked.items(), key=lambda item: -item[1])[:MOST])
+    """Question -> how often it was asked: the `MOST` asked most often, of equals the latest first.
+
+    The questions come oldest first.
+    """
+    times: Counter[str] = Counter()
+    for question in reversed(questions):
+        times[question.text] += question.asked
+    return dict(times.most_common(MOST))
 
 
 def group(
     questions: Sequence[Unanswered],
     embed: Embed | None,
-    known: Sequence[str] = (),
+    faq_questions: Sequence[str] = (),
     bound: float = BOUND,
     *,
     language: str | None = None,
 ) -> list[Gap]:
     """Group questions, oldest first, by meaning: the group that was asked most often first.
 
-    Of questions that are nearly equal, one stands for all; without `embed`, nothing else is grouped. `known` are those
-    that the FAQ knows; `language` is that of a stemmer, as for `read_words`.
+    Of questions that are nearly equal, one stands for all; without `embed`, nothing else is grouped. `faq_questions`
+    are those that the FAQ knows; `language` is that of a stemmer, as for `read_words`.
     """
-    asked = count(questions)
-    copies: defaultdict[int, list[str]] = defaultdict(list)
-    for text, number in zip(asked, near_groups(list(asked)).tolist() if asked else (), strict=True):
-        copies[number].append(text)
-    texts = [max(same, key=lambda text: asked[text]) for same in copies.values()]
-    counts = np.array([sum(asked[text] for text in same) for same in copies.values()])
-    groups: Iterable[list[tuple[int, bool]]] = ([(row, True)] for row in range(len(texts)))
+    distinct = _count_copies_together(count(questions))
+    texts = list(distinct)
+    counts = np.array(list(distinct.values()))
+    groups: Iterable[list[tuple[int, bool]]] = [[(row, True)] for row in range(len(texts))]
     if embed is not None and len(texts) > 1:
-        groups = _groups(*similarities(texts, embed, known, language), counts, bound)
-    gaps = [Gap(tuple(GroupedQuestion(texts[row], int(counts[row]), sure) for row, sure in one)) for one in groups]
+        similar, cosines = similarities(texts, embed, faq_questions=faq_questions, language=language)
+        groups = _groups(similar, cosines, counts=counts, bound=bound)
+    gaps = []
+    for members in groups:
+        grouped = [GroupedQuestion(texts[row], int(counts[row]), is_sure=is_sure) for row, is_sure in members]
+        gaps.append(Gap(tuple(grouped)))
     return sorted(gaps, key=lambda gap: (-gap.asked, -len(gap.questions)))
 
 
+def _count_copies_together(times: Mapping[str, int]) -> dict[str, int]:
+    """Question -> how often it and its near copies were asked; of near copies the one asked most often stands for all.
+
+    `times` has how often each question was asked.
+    """
+    if not times:
+        return {}
+    copies: defaultdict[int, list[str]] = defaultdict(list)
+    for text, group_number in zip(times, near_groups(list(times)).tolist(), strict=True):
+        copies[group_number].append(text)
+    together = {}
+    for texts in copies.values():
+        most_frequent = max(texts, key=lambda text: times[text])
+        together[most_frequent] = sum(times[text] for text in texts)
+    return together
+
+
 def similarities(
-    texts: Sequence[str], embed: Embed, known: Sequence[str], language: str | None = None
+    texts: Sequence[str], embed: Embed, faq_questions: Sequence[str], language: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """(N, N) how similar each two of N texts are, as the module's equation says, and (N, N) the cosines in it."""
-    known = sorted(known, key=lambda text: crc32(text.encode()))[:SAMPLE]  # which hardly changes when the FAQ does
-    vectors, nearest = np.array(embed(texts), dtype=np.float32), np.full(len(texts), USUAL, dtype=np.float32)
-    if known:
-        others = np.array(embed(known), dtype=np.float32)
-        middle = others.mean(axis=0)
-        vectors, others = _unit(vectors - middle), _unit(others - middle)
-        if len(known) >= FEW:
-            kept = min(NEAREST, len(known) // 100)
-            nearest = np.partition(vectors @ others.T, -kept, axis=1)[:, -kept:].mean(axis=1)
+    by_hash = sorted(faq_questions, key=lambda text: crc32(text.encode()))
+    sample = by_hash[:SAMPLE]  # the order by hashes: so the sample hardly changes when the FAQ does
+    vectors = np.array(embed(texts), dtype=np.float32)
+    crowding = np.full(len(texts), USUAL, dtype=np.float32)  # known(a) of the equation
+    if sample:
+        faq_vectors = np.array(embed(sample), dtype=np.float32)
+        mean = faq_vectors.mean(axis=0)
+        vectors = _unit(vectors - mean)
+        faq_vectors = _unit(faq_vectors - mean)
+        if len(sample) >= FEW:
+            n_nearest = min(NEAREST, len(sample) // 100)
+            nearest = np.partition(vectors @ faq_vectors.T, -n_nearest, axis=1)[:, -n_nearest:]
+            crowding = nearest.mean(axis=1)
     cosines = vectors @ vectors.T
     cosines = (cosines + cosines.T) / 2
-    return cosines - (nearest[:, None] + nearest) / 2 + WORDS * _shared_words(texts, known, language), cosines
+    mean_crowding = (crowding[:, None] + crowding) / 2
+    words = _shared_words(texts, sample, language=language)
+    return cosines - mean_crowding + WORDS * words, cosines
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
@@ -167,19 +211,30 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
     return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
 
 
-def _shared_words(texts: Sequence[str], known: Sequence[str], language: str | None) -> np.ndarray:
-    """(N, N) cosines of the words of N texts, weighted by how rare they are in these and the known ones."""
+def _shared_words(texts: Sequence[str], faq_questions: Sequence[str], language: str | None) -> np.ndarray:
+    """(N, N) cosines of the words of N texts, weighted by how rare they are in these and the FAQ's questions."""
     from scipy.sparse import csr_array
 
-    bags = [{word[-1] for word in read_words(text, language)} for text in (*texts, *known)]
-    frequency = Counter(word for bag in bags for word in bag)
-    column = {word: number for number, word in enumerate(frequency)}
-    rarity = np.log((len(bags) + 1) / (np.array(list(frequency.values())) + 0.5), dtype=np.float32)
-    rows = [number for number, bag in enumerate(bags[: len(texts)]) for _ in bag]
-    columns = [column[word] for bag in bags[: len(texts)] for word in bag]
-    weights = csr_array((rarity[columns], (rows, columns)), shape=(len(texts), len(column)))
-    unit = weights.multiply(1 / np.maximum(np.sqrt(weights.power(2).sum(axis=1)), 1e-9)[:, None]).tocsr()
+    bags = [_bag_of_words(text, language) for text in (*texts, *faq_questions)]
+    frequency: Counter[Form] = Counter()
+    for bag in bags:
+        frequency.update(bag)
+    column_of = {word: column for column, word in enumerate(frequency)}
+    frequencies = np.array(list(frequency.values()))
+    rarity = np.log((len(bags) + 1) / (frequencies + 0.5), dtype=np.float32)
+    rows: list[int] = []
+    columns: list[int] = []
+    for row, bag in enumerate(bags[: len(texts)]):
+        rows += [row] * len(bag)
+        columns += [column_of[word] for word in bag]
+    weights = csr_array((rarity[columns], (rows, columns)), shape=(len(texts), len(column_of)))
+    lengths = np.sqrt(weights.power(2).sum(axis=1))
+    unit = weights.multiply(1 / np.maximum(lengths, 1e-9)[:, None]).tocsr()
     return np.asarray((unit @ unit.T).toarray())
+
+
+def _bag_of_words(text: str, language: str | None) -> set[Form]:
+    return {word[-1] for word in read_words(text, language)}
 
 
 def _groups(
@@ -193,30 +248,36 @@ def _groups(
     distances = top - similar
     np.fill_diagonal(distances, 0)
     tree = linkage(squareform(distances, checks=False), "complete")
-    numbers = _moved(similar, fcluster(tree, top - bound, "distance"), bound)
-    for number in np.unique(numbers):
-        rows = np.flatnonzero(numbers == number)
-        typical = rows[np.argsort(-(similar[np.ix_(rows, rows)] @ counts[rows]), kind="stable")]
-        sure = cosines[typical[0], typical] >= SURE
-        sure[0] = True
-        yield list(zip(typical.tolist(), sure.tolist(), strict=True))
+    linked = fcluster(tree, top - bound, "distance")
+    group_numbers = _moved(similar, linked, bound=bound)
+    for group_number in np.unique(group_numbers):
+        rows = np.flatnonzero(group_numbers == group_number)
+        typicality = similar[np.ix_(rows, rows)] @ counts[rows]
+        typical_first = rows[np.argsort(-typicality, kind="stable")]
+        is_sure = cosines[typical_first[0], typical_first] >= SURE
+        is_sure[0] = True
+        yield list(zip(typical_first.tolist(), is_sure.tolist(), strict=True))
 
 
-def _moved(similar: np.ndarray, numbers: np.ndarray, bound: float) -> np.ndarray:
+def _moved(similar: np.ndarray, group_numbers: np.ndarray, bound: float) -> np.ndarray:
     """(N,) group numbers after each question went where it fits best, of the groups whose members are all like it."""
     from scipy.sparse import csr_array
 
-    rows, unlike, similar = np.arange(len(numbers)), similar < bound, similar.copy()
+    rows = np.arange(len(group_numbers))
+    unlike = similar < bound
     np.fill_diagonal(unlike, False)
+    similar = similar.copy()
     np.fill_diagonal(similar, 0)  # nobody is compared with itself
     for _ in range(SWEEPS):
-        members = csr_array((np.ones(len(rows), dtype=np.float32), (rows, numbers)))  # (N, groups), of zeros and ones
-        others = members.sum(axis=0) - members.toarray()
-        fits = (others > 0) & (unlike @ members == 0)
-        means = np.divide(similar @ members, others, out=np.full(others.shape, -np.inf), where=fits)
+        ones = np.ones(len(rows), dtype=np.float32)
+        members = csr_array((ones, (rows, group_numbers)))  # (N, groups), of zeros and ones
+        n_others = members.sum(axis=0) - members.toarray()
+        fits = (n_others > 0) & (unlike @ members == 0)
+        means = np.divide(similar @ members, n_others, out=np.full(n_others.shape, -np.inf), where=fits)
         best = means.argmax(axis=1)
-        for row in np.flatnonzero(means[rows, best] > means[rows, numbers]):
-            there = numbers == best[row]  # after the moves before
-            if there.any() and not unlike[row, there].any():
-                numbers[row] = best[row]
-    return numbers
+        is_better = means[rows, best] > means[rows, group_numbers]
+        for row in np.flatnonzero(is_better):
+            is_member = group_numbers == best[row]  # the moves before may have changed it
+            if is_member.any() and not unlike[row, is_member].any():
+                group_numbers[row] = best[row]
+    return group_numbers

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, case, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, case, delete, func, select, update
 
 from ap_ranker.text.reading import normalized, question_key
 from ap_ranker.web.database import Database, in_utc, judgements, now, storable, wordings
@@ -66,7 +66,8 @@ class Judgements:
     """The judgements in a database. Threads may share it."""
 
     def __init__(self, database: Database) -> None:
-        self.database, self.visitors = database, Visitors(database)
+        self.database = database
+        self.visitors = Visitors(database)
 
     def keep(
         self,
@@ -84,53 +85,71 @@ class Judgements:
         Without the random id of a visit, that of its network counts. QuotaError is raised if the network has used its
         quota of today; a comment beyond it is left out.
         """
-        key = _key(question, answer, visit or network)
-        judged = {"time": now(), "network": network, "helped": helped, "counts": True}
-        texts = {"question": question, "answer": answer, "stored_question": stored_question}
-        row = key | judged | {name: storable(text) for name, text in texts.items()}
+        key = _key(question, answer, visit=visit or network)
+        # What a later judgement changes of the row; what else is in it stays.
+        judged: dict[str, Any] = {"time": now(), "network": network, "helped": helped, "counts": True}
+        row = key | {
+            "question": storable(question),
+            "answer": storable(answer),
+            "stored_question": storable(stored_question),
+            "comment": "",
+        }
         with self.database.writing("judgements") as connection:
-            if not self.visitors.takes(connection, network, "judgement"):
+            if not self.visitors.takes(connection, network, kind="judgement"):
                 raise QuotaError
-            earlier = connection.scalar(select(judgements.c.comment).filter_by(**key))
-            if comment and self.visitors.takes(connection, network, "comment"):
+            earlier_comment = connection.scalar(select(judgements.c.comment).filter_by(**key))
+            if comment and self.visitors.takes(connection, network, kind="comment"):
                 judged["comment"] = storable(comment)
-            counting = [judgements.c.network == network, judgements.c.counts]
-            no_longer = update(judgements).values(counts=False).where(*counting)
-            connection.execute(no_longer.where(judgements.c.question_key == key["question_key"]))
-            self.database.upsert(connection, judgements, {"comment": ""} | row | judged, list(key), **judged)
-            too_many = select(judgements.c.id).where(*counting).order_by(judgements.c.id.desc()).offset(MOST_OF_NETWORK)
-            connection.execute(no_longer.where(judgements.c.id <= too_many.limit(1).scalar_subquery()))
+            self._count_no_longer(connection, network, condition=judgements.c.question_key == key["question_key"])
+            self.database.upsert(connection, judgements, row=row | judged, keys=list(key), **judged)
+            latest = select(judgements.c.id).where(*_is_counting(network)).order_by(judgements.c.id.desc())
+            first_too_many = latest.offset(MOST_OF_NETWORK).limit(1).scalar_subquery()
+            self._count_no_longer(connection, network, condition=judgements.c.id <= first_too_many)
             newest = select(func.max(judgements.c.id)).scalar_subquery()
-            too_old = connection.execute(delete(judgements).where(judgements.c.id <= newest - MOST)).rowcount
-            is_replaced = bool(earlier) and judged.get("comment", earlier) != earlier
-            if too_old or is_replaced:
+            n_too_old = connection.execute(delete(judgements).where(judgements.c.id <= newest - MOST)).rowcount
+            is_replaced = bool(earlier_comment) and judged.get("comment", earlier_comment) != earlier_comment
+            if n_too_old or is_replaced:
                 self.database.note_deletion(connection)
+
+    def _count_no_longer(self, connection: Connection, network: str, condition: ColumnElement[bool]) -> None:
+        """Let judgements of a network count as evidence no longer."""
+        connection.execute(update(judgements).values(counts=False).where(*_is_counting(network), condition))
 
     def take_back(self, *, question: str, answer: str, network: str, visit: str) -> None:
         """Delete a visit's judgement of an answer; QuotaError as `keep`."""
-        key = _key(question, answer, visit or network)
+        key = _key(question, answer, visit=visit or network)
         with self.database.writing("judgements") as connection:
-            if not self.visitors.takes(connection, network, "judgement"):
+            if not self.visitors.takes(connection, network, kind="judgement"):
                 raise QuotaError
             if connection.execute(delete(judgements).filter_by(**key)).rowcount:
                 self.database.note_deletion(connection)
 
     def most_helpful(self, most: int) -> list[str]:
         """The stored questions of the answers that helped most networks, at least `LEAST_NETWORKS`, by what counts."""
-        networks, stored = func.count(judgements.c.network.distinct()), judgements.c.stored_question
-        helped = select(stored).where(judgements.c.helped, judgements.c.counts, stored != "").group_by(stored)
-        query = helped.having(networks >= LEAST_NETWORKS).order_by(networks.desc(), stored).limit(most)
+        n_networks = func.count(judgements.c.network.distinct())
+        stored_question = judgements.c.stored_question
+        query = (
+            select(stored_question)
+            .where(judgements.c.helped, judgements.c.counts, stored_question != "")
+            .group_by(stored_question)
+            .having(n_networks >= LEAST_NETWORKS)
+            .order_by(n_networks.desc(), stored_question)
+            .limit(most)
+        )
         with self.database.reading() as connection:
-            return [*connection.scalars(query)]
+            return list(connection.scalars(query))
 
     def votes(self, most: int | None = None, *, undecided: bool = False) -> list[Votes]:
         """The questions and answers that were judged, those of most networks first, then the latest.
 
         `undecided` leaves out those that the owner has accepted or rejected.
         """
-        same = (wordings.c[name] == judgements.c[name] for name in ("question_key", "answer_key"))
-        decided = select(wordings.c.state).where(*same).exists()
-        return self._votes([~decided] if undecided else [], most)
+        if not undecided:
+            return self._votes([], most)
+        same_question = wordings.c.question_key == judgements.c.question_key
+        same_answer = wordings.c.answer_key == judgements.c.answer_key
+        is_decided = select(wordings.c.state).where(same_question, same_answer).exists()
+        return self._votes([~is_decided], most)
 
     def unhelpful(self, most: int | None = None) -> list[Votes]:
         """The judgements of answers that did not help, to questions for which that was said more often than not."""
@@ -140,13 +159,20 @@ class Judgements:
 
     def _votes(self, conditions: Sequence[ColumnElement[bool]], most: int | None) -> list[Votes]:
         helped = func.sum(case((judgements.c.helped, 1), else_=0))
-        texts = [func.max(judgements.c[name]).label(name) for name in ("question", "stored_question", "answer")]
         networks = func.count(judgements.c.network.distinct()).label("networks")
-        counts = [helped.label("helped"), (func.count() - helped).label("did_not_help"), networks]
         latest = func.max(judgements.c.time).label("time")
         keys = [judgements.c.question_key, judgements.c.answer_key]
+        columns = [
+            func.max(judgements.c.question).label("question"),
+            func.max(judgements.c.stored_question).label("stored_question"),
+            func.max(judgements.c.answer).label("answer"),
+            helped.label("helped"),
+            (func.count() - helped).label("did_not_help"),
+            networks,
+            latest,
+        ]
         query = (
-            select(*texts, *counts, latest, *keys)
+            select(*columns, *keys)
             .where(*conditions)
             .group_by(*keys)
             .order_by(networks.desc(), latest.desc(), func.max(judgements.c.id).desc())
@@ -157,11 +183,17 @@ class Judgements:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The judgements, oldest first, with the columns that `ap-ranker train --feedback` reads."""
+        query = select(judgements).order_by(judgements.c.id)
         with self.database.reading() as connection:
-            for row in connection.execute(select(judgements).order_by(judgements.c.id)).mappings():
+            for row in connection.execute(query).mappings():
                 time = in_utc(row["time"]).isoformat()
-                said = {**row, "label": int(row["helped"]), "time": time}
-                yield {name: said[name] for name in COLUMNS}
+                record = {**row, "label": int(row["helped"]), "time": time}
+                yield {name: record[name] for name in COLUMNS}
+
+
+def _is_counting(network: str) -> tuple[ColumnElement[bool], ...]:
+    """The conditions that a judgement is one of a network, and counts as evidence."""
+    return judgements.c.network == network, judgements.c.counts
 
 
 def _key(question: str, answer: str, visit: str) -> dict[str, Any]:

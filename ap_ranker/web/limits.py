@@ -40,11 +40,17 @@ ANSWER_SECONDS = 20.0
 MAX_IN_PROGRESS = 1000
 """Maximum number of requests in progress or queued, including those that their client has abandoned."""
 
-KEY_VARIABLE, OWNER_VARIABLE = "AP_RANKER_API_KEY", "AP_RANKER_OWNER_KEY"
-"""Environment variables that hold the key of the API, and that of the owner's page."""
+KEY_VARIABLE = "AP_RANKER_API_KEY"
+"""The environment variable that holds the key of the API."""
 
-MIN_KEY, MIN_GUESSES = 16, 1e18
-"""Minimum length of a key in characters, and minimum number of guesses that find it."""
+OWNER_VARIABLE = "AP_RANKER_OWNER_KEY"
+"""The environment variable that holds the key of the owner's page."""
+
+MIN_KEY = 16
+"""Minimum length of a key in characters."""
+
+MIN_GUESSES = 1e18
+"""Minimum number of guesses that find a key."""
 
 MAX_CLIENTS = 10_000
 """Maximum number of clients whose requests are counted; the longest idle one is forgotten first."""
@@ -65,17 +71,19 @@ def check_key(key: str | None, name: str) -> None:
     from zxcvbn import zxcvbn  # its dictionaries are for servers with keys
 
     fits = len(key) >= MIN_KEY and key.isascii() and key.isprintable() and " " not in key
-    if not fits or zxcvbn(key[:72])["guesses"] < MIN_GUESSES:  # of more characters it estimates nothing
-        expected = f"Expected {name} to hold a key of at least {MIN_KEY} random ASCII characters without spaces"
-        found = f"found {len(key)} characters" if not fits else "found one that is easily guessed"
-        raise InputError(f"{expected}, {found}. Make one: openssl rand -hex 32. Without a key, unset the variable.")
+    if fits and zxcvbn(key[:72])["guesses"] >= MIN_GUESSES:  # of more characters it estimates nothing
+        return
+    expected = f"Expected {name} to hold a key of at least {MIN_KEY} random ASCII characters without spaces"
+    problem = "found one that is easily guessed" if fits else f"found {len(key)} characters"
+    raise InputError(f"{expected}, {problem}. Make one: openssl rand -hex 32. Without a key, unset the variable.")
 
 
 class Rate:
     """A token bucket for each client, which holds two seconds' worth of requests."""
 
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self.per_second, self._clock = per_second, clock
+        self.per_second = per_second
+        self._clock = clock
         self._size = max(1.0, 2 * per_second)
         self._clients: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
@@ -94,7 +102,11 @@ class Rate:
 _NAME = re.compile(r"[\w.-]+|[0-9a-f:.]*(%\w+)?")
 """A host name or an address, or none: what a request's Host holds without its port."""
 
-AGAIN, CLOSED = {"Retry-After": "1"}, {"Connection": "close"}
+AGAIN = {"Retry-After": "1"}
+"""The headers of a refusal after which a client may try again soon."""
+
+CLOSED = {"Connection": "close"}
+"""The headers of a refusal whose request has not been read to its end."""
 
 TOO_MANY = "Too many requests are being answered. Wait a moment."
 
@@ -124,11 +136,14 @@ def note_failure(scope: Scope, error: HTTPException) -> None:
 
 
 class Guard:
-    """ASGI middleware that refuses requests of another host's name, without the key, or too many, and POST requests
-    that are too large or too slow; requests that take too long to answer it ends.
+    """ASGI middleware that refuses requests, and ends those whose answer takes too long.
 
-    A site whose name resolves to this machine (DNS rebinding) could otherwise read, in a visitor's browser, what only
-    this machine may read. IP addresses are always accepted: requests of such a site carry its name.
+    It refuses a request that names another host, that lacks the key, or that is one of too many; and a POST request
+    that is too large or arrives too slowly.
+
+    Names of hosts are checked because of DNS rebinding: a site whose name resolves to this machine could otherwise
+    read, in a visitor's browser, what only this machine may read. IP addresses are always accepted: requests of such a
+    site carry its name.
     """
 
     def __init__(
@@ -144,39 +159,51 @@ class Guard:
         forms: Collection[str] = (),  # paths that take a form, not JSON, and check themselves which site sends it
         local: Collection[str] = (),  # paths that without a key only this machine itself may read
     ) -> None:
-        self.app, self.rate, self.apart, self.larger = app, rate, apart, larger
-        self.local = frozenset(local)
-        self.names = {"localhost", *(name.lower() for name in names)}
-        if wrong := [name for name in self.names if not _NAME.fullmatch(name)]:  # it would be no request's
-            raise InputError(f"Expected --allowed-host as a name alone, such as faq.example.com, found {wrong[0]!r}.")
+        self.app = app
         self.key = None if key is None else key.encode()
-        self.public, self.forms, self.uncounted = frozenset(public), frozenset(forms), frozenset(uncounted)
+        self.public = frozenset(public)
+        self.rate = rate
+        self.uncounted = frozenset(uncounted)
+        self.apart = apart
+        self.larger = larger
+        self.forms = frozenset(forms)
+        self.local = frozenset(local)
         self.in_progress = 0
+        self.names = {"localhost", *map(str.lower, names)}
+        for name in self.names:
+            if not _NAME.fullmatch(name):  # it would be no request's
+                raise InputError(f"Expected --allowed-host as a name alone, such as faq.example.com, found {name!r}.")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        request, posts = Request(scope, receive), scope["method"] == "POST"
+        request = Request(scope, receive)
         try:
-            if {"content-length", "transfer-encoding"}.issubset(request.headers):
-                # A web server in front may have believed the other one, and what follows is no request of its client.
-                raise HTTPException(400, "Expected a length or an encoding of the transfer, found both.", CLOSED)
-            self._check_host(request.headers.get("host", ""))
-            has_key = self._has_key(request)
-            if posts or not (has_key or request.scope["path"] in self.uncounted):
-                self._check_rate(request)
-            if not has_key and self.key is not None and request.scope["path"] not in self.public:
-                sentence = "Expected the server's key in the header 'Authorization: Bearer KEY', found none or another."
-                raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
-            if self.key is None and request.scope["path"] in self.local and not _is_local(request):
-                advice = f"Whoever runs the server can set a key in {KEY_VARIABLE}, with which others may read it."
-                raise HTTPException(403, f"Expected a request from the server's own machine, found another. {advice}")
-            await self._answer(scope, await self._body(request) if posts else None, receive, send)
+            self._check_head(request)
+            body = await self._body(request) if request.method == "POST" else None
+            await self._answer(scope, body, receive=receive, send=send)
         except HTTPException as refusal:
             note_failure(scope, refusal)
             answer = JSONResponse({"error": refusal.detail}, refusal.status_code, refusal.headers)
             await answer(scope, receive, send)
+
+    def _check_head(self, request: Request) -> None:
+        """HTTPException if a request is refused whatever its body is."""
+        if {"content-length", "transfer-encoding"}.issubset(request.headers):
+            # A web server in front may have believed the other one, and what follows is no request of its client.
+            raise HTTPException(400, "Expected a length or an encoding of the transfer, found both.", CLOSED)
+        self._check_host(request.headers.get("host", ""))
+        path = request.scope["path"]
+        has_key = self._has_key(request)
+        if request.method == "POST" or not (has_key or path in self.uncounted):
+            self._check_rate(request)
+        if not has_key and self.key is not None and path not in self.public:
+            sentence = "Expected the server's key in the header 'Authorization: Bearer KEY', found none or another."
+            raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
+        if self.key is None and path in self.local and not _is_local(request):
+            advice = f"Whoever runs the server can set a key in {KEY_VARIABLE}, with which others may read it."
+            raise HTTPException(403, f"Expected a request from the server's own machine, found another. {advice}")
 
     def _check_host(self, host: str) -> None:
         try:
@@ -190,7 +217,8 @@ class Guard:
 
     def _check_rate(self, request: Request) -> None:
         path = request.scope["path"]
-        client = (_client(request), path if path in self.apart else "")
+        counted_apart = path if path in self.apart else ""
+        client = (_client(request), counted_apart)
         if self.rate is not None and not self.rate.allows(client):
             sentence = f"Too many requests: expected at most {self.rate.per_second:g} per second. Wait a moment."
             raise HTTPException(429, sentence, AGAIN)
@@ -203,17 +231,20 @@ class Guard:
 
     async def _body(self, request: Request) -> bytes:
         # Another site's page can send a form without a preflight request, but not JSON.
-        path, kind = request.scope["path"], request.headers.get("content-type", "").split(";")[0].strip().lower()
+        path = request.scope["path"]
+        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
         expected = "application/x-www-form-urlencoded" if path in self.forms else "application/json"
         if kind != expected:
             raise HTTPException(415, f"Expected the content type {expected}, found {kind or 'none'}.", CLOSED)
-        most, size = self.larger.get(path, MAX_BYTES), 0
+        most = self.larger.get(path, MAX_BYTES)
+        size = 0
         parts: list[bytes] = []
         try:
             async with asyncio.timeout(ARRIVAL_SECONDS):
                 async for part in request.stream():
                     parts.append(part)
-                    if (size := size + len(part)) > most or len(parts) > MAX_PARTS:
+                    size += len(part)
+                    if size > most or len(parts) > MAX_PARTS:
                         expected = f"Expected a request of at most {most:,} bytes in {MAX_PARTS:,} parts"
                         raise HTTPException(413, f"{expected}, found a larger one.", CLOSED)
         except (TimeoutError, ClientDisconnect) as error:
@@ -251,7 +282,7 @@ class Guard:
 
 @contextmanager
 def failing_as(sentence: str, kind: Failure) -> Iterator[None]:
-    """Status 503 with this sentence in place of an InputError, which is logged: what it says is no client's fault."""
+    """FailureError with this sentence in place of an InputError, which is logged: the client is not at fault."""
     try:
         yield
     except InputError as error:
@@ -266,8 +297,11 @@ def bearer_key(headers: Headers) -> str | None:
 
 
 def _is_local(request: Request) -> bool:
-    """Whether a request comes from this machine, not through a web server on it (`visitors.BehindProxies`), and for it:
-    a web server that tells nothing of its clients at least sends on the name that they asked for."""
+    """Whether a request comes from this machine, not through a web server on it (`visitors.BehindProxies`).
+
+    It must also name this machine as its host: a web server that tells nothing of its clients at least sends on the
+    name that they asked for.
+    """
     name = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
     return is_loopback(name) and getattr(request.state, "is_local", False)
 

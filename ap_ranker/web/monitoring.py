@@ -50,7 +50,8 @@ class SearchMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics; none of a cache without one, nor of entries that nobody could count."""
-        if (cache := self._search.cache_info) is not None:
+        cache = self._search.cache_info
+        if cache is not None:
             yield CounterMetricFamily("ap_ranker_cache_hits", "Texts found in the cache.", cache.hits)
             yield CounterMetricFamily("ap_ranker_cache_misses", "Texts that had to be encoded.", cache.misses)
             yield GaugeMetricFamily("ap_ranker_cache_entries", "Texts in the cache.", cache.entries)
@@ -70,7 +71,8 @@ class Measure:
     """ASGI middleware that measures requests, by route and by status, those that are refused or fail too."""
 
     def __init__(self, app: ASGIApp, registry: CollectorRegistry, routes: Collection[str]) -> None:
-        self.app, self.routes = app, frozenset(routes)
+        self.app = app
+        self.routes = frozenset(routes)
         self.seconds = Histogram(
             "ap_ranker_request_seconds",
             "Seconds from a request's head to the end of its answer.",
@@ -92,7 +94,8 @@ class Measure:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started, status = time.perf_counter(), 500
+        started = time.perf_counter()
+        status = 500
 
         async def note_status(message: Message) -> None:
             nonlocal status
@@ -106,4 +109,5 @@ class Measure:
             route = scope["path"] if scope["path"] in self.routes else "other"
             self.seconds.labels(route, str(status)).observe(time.perf_counter() - started)
             if status >= 500:
-                self.errors.labels(scope.get("state", {}).get("failure", Failure.bug)).inc()
+                kind = scope.get("state", {}).get("failure", Failure.bug)
+                self.errors.labels(kind).inc()

@@ -42,10 +42,10 @@ def add_pipeline(app: FastAPI, search: DeclaredPipeline, *, text: Any, columns: 
     Inputs that no JSON can hold raise InputError.
     """
     declared = parse_yaml(read_yaml_text(search.path), search.path)
-    outputs = {str(target).partition(".")[0] for target in (declared.get("outputs") or {}).values()}
-    inputs, model = _inputs(search, declared["inputs"], text)
-    shown = {*COLUMNS, *columns}
-
+    targets = (declared.get("outputs") or {}).values()
+    output_components = {str(target).partition(".")[0] for target in targets}
+    inputs, model = _inputs(search, declared["inputs"], text=text)
+    public_columns = {*COLUMNS, *columns}
     threads = WorkThreads(THREADS, "pipeline")
 
     def answer_to(request: BaseModel) -> JSONResponse:
@@ -53,18 +53,21 @@ def add_pipeline(app: FastAPI, search: DeclaredPipeline, *, text: Any, columns: 
         for name in request.model_fields_set:
             for component, socket in inputs[name]:
                 data[component][socket] = getattr(request, name)
-        texts = [value for value in request.model_dump(exclude_unset=True).values() if isinstance(value, str)]
+        values = request.model_dump(exclude_unset=True).values()
+        texts = [value for value in values if isinstance(value, str)]
         question = max(texts, key=len, default="")
         with failing_as(failed, Failure.search), report_store_errors(search.path, search.place, question):
-            found = search.pipeline.run(dict(data), include_outputs_from=outputs)
-        return JSONResponse(jsonable_encoder({"result": _public(found, shown)}))
+            result = search.pipeline.run(dict(data), include_outputs_from=output_components)
+        return JSONResponse(jsonable_encoder({"result": _public(result, public_columns)}))
 
     async def run(request: BaseModel) -> JSONResponse:
         return await threads.run(answer_to, request)
 
     run.__annotations__["request"] = model  # FastAPI reads it
-    default = [BY_WORDS] if search.path == BY_MEANING else []  # one address, whatever the checkpoint can do
-    paths = {f"/{path.stem}/run" for path in (search.path, *default)}
+    files = [search.path]
+    if search.path == BY_MEANING:
+        files.append(BY_WORDS)  # the same addresses, whatever the checkpoint can do
+    paths = {f"/{file.stem}/run" for file in files}
     for path in paths:
         app.post(path)(run)
     return paths
@@ -72,27 +75,39 @@ def add_pipeline(app: FastAPI, search: DeclaredPipeline, *, text: Any, columns: 
 
 def _inputs(search: DeclaredPipeline, declared: Mapping[str, Any], text: Any) -> tuple[Sockets, type[BaseModel]]:
     """Where each declared input goes, and the model of a request."""
-    sockets, inputs, types = search.pipeline.inputs(True), {}, {}
+    sockets = search.pipeline.inputs(True)
+    inputs = {}
+    types = {}
     try:
         for name, targets in declared.items():
             paths = targets if isinstance(targets, list) else [targets]
-            inputs[name] = [(component, socket) for component, _, socket in (path.partition(".") for path in paths)]
-            found = [sockets[component][socket] for component, socket in inputs[name]]
-            kind = text if found[0]["type"] in (str, str | None) else found[0]["type"]
-            types[name] = (kind, ...) if any(one["is_mandatory"] for one in found) else (kind | None, None)
+            inputs[name] = [_component_and_socket(path) for path in paths]
+            descriptions = [sockets[component][socket] for component, socket in inputs[name]]
+            kind = descriptions[0]["type"]
+            if kind in (str, str | None):
+                kind = text
+            is_mandatory = any(description["is_mandatory"] for description in descriptions)
+            types[name] = (kind, ...) if is_mandatory else (kind | None, None)
         return inputs, create_model("PipelineRequest", **types)  # type: ignore[call-overload]
     except Exception as error:  # pydantic raises any type
         expected = "expected inputs of the pipeline, of types that JSON can hold"
         raise InputError(f"{search.path}: {expected} ({safe_line(repr(error))}).") from error
 
 
+def _component_and_socket(path: str) -> tuple[str, str]:
+    component, _, socket = path.partition(".")
+    return component, socket
+
+
 def _public(value: Any, columns: Collection[str]) -> Any:
     """Reduce each document in a value to its public fields: no vectors, no blobs, no other columns of the FAQ."""
     if isinstance(value, Document):
-        meta = {name: value.meta[name] for name in value.meta if name in columns}
+        meta = {name: content for name, content in value.meta.items() if name in columns}
         public = {"id": value.id, "content": value.content, "score": value.score, "meta": meta}
         source = source_of(value)
-        return public if source is None else public | {"source": asdict(source)}
+        if source is not None:
+            public["source"] = asdict(source)
+        return public
     if isinstance(value, Mapping):
         return {key: _public(part, columns) for key, part in value.items()}
     if is_dataclass(value) and not isinstance(value, type):  # a generated answer also has documents

@@ -18,8 +18,11 @@ from ap_ranker.web.page.markdown import to_html
 from haystack_integrations.common.ap_ranker.entries import own_wordings
 from haystack_integrations.common.ap_ranker.query_data import query_data, query_key
 
-WELL, PARTLY = 0.75, 0.4
-"""Minimum probabilities of a right answer: three of four such answers are right, and two of five."""
+WELL = 0.75
+"""Minimum probability of an answer that matches well: three of four such answers are right."""
+
+PARTLY = 0.4
+"""Minimum probability of an answer that matches partly: two of five such answers are right."""
 
 
 class PresentedAnswer(BaseModel):
@@ -43,22 +46,25 @@ def presented(
     question: str, documents: Sequence[Document], *, calibrated: bool, category: str = ""
 ) -> list[dict[str, Any]]:
     """Answers as the page shows them; arguments as for `matches_of` and `category_of`."""
-    key, answers = query_key(question), []
+    key = query_key(question)
+    answers = []
     for document, match in zip(documents, matches_of(question, documents, calibrated=calibrated), strict=True):
-        source, found = source_of(document), query_data(document, key)
-        stored = str(document.meta.get("question") or "")
+        source = source_of(document)
+        search_data = query_data(document, key)
+        stored_question = str(document.meta.get("question") or "")
         answer = str(document.meta.get("answer") or "")
         answer = answer or document.content or ""
+        texts = f"{stored_question} {answer}"
         answers.append(
             {
                 "id": document.id,
                 "score": document.score,
-                "question": stored,
+                "question": stored_question,
                 "answer": answer,
                 "html": to_html(answer),
-                "words": shared_words(question, f"{stored} {answer}", found.get(BM25_LANGUAGE)),
-                "bm25_rank": found.get(BM25_RANK),
-                MATCHED: found.get(MATCHED),
+                "words": shared_words(question, texts, language=search_data.get(BM25_LANGUAGE)),
+                "bm25_rank": search_data.get(BM25_RANK),
+                MATCHED: search_data.get(MATCHED),
                 "source": None if source is None else asdict(source),
                 "category": category_of(document, category),
                 "match": match,
@@ -83,30 +89,42 @@ def matches_of(question: str, documents: Sequence[Document], *, calibrated: bool
     def in_words(score: float | None) -> str | None:
         if not calibrated or score is None:
             return None
-        return "well" if score >= WELL else "partly" if score >= PARTLY else "weakly"
+        if score >= WELL:
+            return "well"
+        return "partly" if score >= PARTLY else "weakly"
 
-    known = zip(documents, are_known(question, documents), strict=True)
-    return ["well" if is_known else in_words(document.score) for document, is_known in known]
+    matches = []
+    for document, is_known in zip(documents, are_known(question, documents), strict=True):
+        matches.append("well" if is_known else in_words(document.score))
+    return matches
 
 
 def are_known(question: str, documents: Sequence[Document]) -> list[bool]:
     """Whether a question is one that is known to ask for each of these answers, word for word."""
     key = query_key(question)
-    found = ([*own_wordings(each), *filter(None, [query_data(each, key).get(MATCHED)])] for each in documents)
-    return is_exact_match(question, list(found))
+    wordings_of_documents = []
+    for document in documents:
+        wordings = own_wordings(document)
+        matched = query_data(document, key).get(MATCHED)
+        if matched:
+            wordings.append(matched)
+        wordings_of_documents.append(wordings)
+    return is_exact_match(question, wordings_of_documents)
 
 
 def category_of(document: Document, column: str = "") -> str:
     """The category of an answer, in a column of the FAQ; empty if it has none.
 
-    The column is by default one whose name says so; without one it is the first title of the document that the answer
-    is from, or the name of its file.
+    The column is by default one whose name says that it holds categories. Without such a column, the category is the
+    first title of the document that the answer is from, or the name of its file.
     """
     if column:
         return _line(document.meta.get(column))
-    named = (value for name, value in document.meta.items() if plain(str(name)) in CATEGORIES)
-    if category := next(filter(None, map(_line, named)), ""):
-        return category
+    for name, value in document.meta.items():
+        if plain(str(name)) in CATEGORIES:
+            category = _line(value)
+            if category:
+                return category
     source = source_of(document)
     if source is None:
         return ""

@@ -22,17 +22,18 @@ _MOST_SHOWN = {Outcome.MAYBE: MAX_MAYBES, Outcome.NONE: 0}
 
 
 class PresentedSearch(NamedTuple):
-    """What is found for a question, best first, and the decision; what visitors see of it, and how."""
+    """The candidates for a question, best first, and the decision; what visitors see of them, and how."""
 
-    found: list[Document]
+    candidates: list[Document]
     decision: Decision
-    shown: list[Document]
+    visible: list[Document]  # those of the candidates that visitors see
     answers: list[dict[str, Any]]  # these, as `presentation.PresentedAnswer` without a receipt
 
-    def in_order_of(self, shown: list[Document]) -> PresentedSearch:
+    def in_order_of(self, visible: list[Document]) -> PresentedSearch:
         """The same with what visitors see in another order."""
-        answers = {id(document): answer for document, answer in zip(self.shown, self.answers, strict=True)}
-        return self._replace(shown=shown, answers=[answers[id(document)] for document in shown])
+        answer_of = {id(document): answer for document, answer in zip(self.visible, self.answers, strict=True)}
+        answers = [answer_of[id(document)] for document in visible]
+        return self._replace(visible=visible, answers=answers)
 
 
 @dataclass(frozen=True)
@@ -47,16 +48,17 @@ class Presentation:
         return self.scales and decision.probability is not None
 
     def of(
-        self, question: str, found: list[Document], decision: Decision, shown: list[Document] | None = None
+        self, question: str, candidates: list[Document], decision: Decision, visible: list[Document] | None = None
     ) -> PresentedSearch:
-        """What visitors see of what is found, as they see it; `shown` may have it in another order."""
-        seen = shown_of(found, decision) if shown is None else shown
+        """What visitors see of the candidates, as they see it; `visible` may have it in another order."""
+        if visible is None:
+            visible = shown_of(candidates, decision)
         # Of a maybe, the heading says how well it matches.
         is_rated = self.is_calibrated(decision) and decision.outcome is Outcome.ANSWER
-        answers = presented(question, seen, calibrated=is_rated, category=self.category)
-        return PresentedSearch(found, decision, seen, answers)
+        answers = presented(question, visible, calibrated=is_rated, category=self.category)
+        return PresentedSearch(candidates, decision, visible=visible, answers=answers)
 
 
-def shown_of(found: list[Document], decision: Decision) -> list[Document]:
+def shown_of(candidates: list[Document], decision: Decision) -> list[Document]:
     """The documents that visitors see."""
-    return found[: _MOST_SHOWN.get(decision.outcome)]
+    return candidates[: _MOST_SHOWN.get(decision.outcome)]

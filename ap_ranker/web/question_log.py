@@ -27,9 +27,11 @@ logger = logging.getLogger(__name__)
 LONGEST = 500
 """Maximum number of characters of a logged question."""
 
-MOST, MOST_WAITING = 100_000, 1000
-"""Maximum number of questions that are kept, beyond which the oldest ones go; and of those that wait to be written,
-beyond which further ones are left out."""
+MOST = 100_000
+"""Maximum number of questions that are kept; beyond it, the oldest ones go."""
+
+MOST_WAITING = 1000
+"""Maximum number of questions that wait to be written; beyond it, further ones are left out."""
 
 
 def clean_question(text: str) -> str:
@@ -65,20 +67,27 @@ class QuestionLog:
     """
 
     def __init__(self, database: Database) -> None:
-        self._database, self._visitors = database, Visitors(database)
+        self._database = database
+        self._visitors = Visitors(database)
         self._waiting: deque[tuple[dict[str, Any], str]] = deque()
         self._warned: set[str] = set()
         self._thread = ThreadPoolExecutor(1, "question log")
 
-    def add(self, question: str, network: str, outcome: Outcome, found: Sequence[Document]) -> None:
-        """Log a question without waiting, with what was found for it, best first, whether it was shown or not."""
-        asked = storable(clean_question(question))
-        row = {"time": now(), "question": asked, "question_key": key_of_question(asked), "outcome": outcome}
-        score, entry = (found[0].score, found[0].id) if found else (None, "")
+    def add(self, question: str, network: str, outcome: Outcome, candidates: Sequence[Document]) -> None:
+        """Log a question without waiting, with its best candidate, whether it was shown or not; that is the first."""
         if len(self._waiting) >= MOST_WAITING:
             self._warn("Questions come faster than they can be logged; some are left out.")
             return
-        self._waiting.append((row | {"score": score, "entry": storable(entry)}, network))
+        text = storable(clean_question(question))
+        row = {
+            "time": now(),
+            "question": text,
+            "question_key": key_of_question(text),
+            "outcome": outcome,
+            "score": candidates[0].score if candidates else None,
+            "entry": storable(candidates[0].id) if candidates else "",
+        }
+        self._waiting.append((row, network))
         self._thread.submit(self._write)
 
     def close(self) -> None:
@@ -92,11 +101,15 @@ class QuestionLog:
             return
         try:
             with self._database.writing("questions") as connection:
-                rows = [row for row, network in batch if self._visitors.takes(connection, network, "question")]
+                rows = []
+                for row, network in batch:
+                    if self._visitors.takes(connection, network, kind="question"):
+                        rows.append(row)
                 if rows:
                     connection.execute(insert(questions), rows)
                     newest = select(func.max(questions.c.id)).scalar_subquery()
-                    if connection.execute(delete(questions).where(questions.c.id <= newest - MOST)).rowcount:
+                    too_old = delete(questions).where(questions.c.id <= newest - MOST)
+                    if connection.execute(too_old).rowcount:
                         self._database.note_deletion(connection)
         except InputError as error:
             self._warn(f"Questions cannot be logged. {error}")

@@ -33,20 +33,21 @@ class Watch(Generic[T]):
         self.name = name
         self._ask = ask
         self._thread = ThreadPoolExecutor(1, f"watch of {name}")
-        self._asked: Future[T] | None = None
+        self._pending: Future[T] | None = None
         self._asked_at = 0.0
         self._answers = True
 
     async def now(self) -> T | None:
         """What it answered, at most `KEPT_SECONDS` ago; `None` if it failed, or does not answer in time."""
-        asked = self._asked
-        if asked is None or (asked.done() and time.monotonic() >= self._asked_at + KEPT_SECONDS):
+        pending = self._pending
+        if pending is None or (pending.done() and time.monotonic() >= self._asked_at + KEPT_SECONDS):
             self._asked_at = time.monotonic()
-            asked = self._asked = self._thread.submit(self._ask)
+            pending = self._thread.submit(self._ask)
+            self._pending = pending
         remaining = self._asked_at + PATIENCE_SECONDS - time.monotonic()
         try:
-            async with asyncio.timeout(max(0.0, remaining) if not asked.done() else None):
-                answer = await asyncio.shield(asyncio.wrap_future(asked))
+            async with asyncio.timeout(None if pending.done() else max(0.0, remaining)):
+                answer = await asyncio.shield(asyncio.wrap_future(pending))
         except Exception as error:  # stores raise any type
             if self._answers:
                 self._answers = False

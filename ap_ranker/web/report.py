@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from importlib.resources import files
 from typing import Any
 
@@ -18,16 +19,24 @@ class Report:
 
     def __init__(self, usage: Mapping[str, Any], language: str = "en") -> None:
         check_known("the report's language", language, TEXTS)
-        self._usage, self.language, self.texts = usage, language, TEXTS[language]
+        self._usage = usage
+        self.language = language
+        self.texts = TEXTS[language]
         self.days = self.texts["period"].format(days=self._range("period"), before=self._range("period_before"))
 
     def summary(self) -> list[list[str]]:
         """The lines of a table: what, and how often in the period and in the one before."""
-        both = self._usage["current"], self._usage["before"]
-        counts = {name: [self.number(counted[name]) for counted in both] for name in ("questions", "judged")}
-        shares = {name: [self._share(counted["shares"][name]) for counted in both] for name in SHARES}
-        lines = {"questions": counts["questions"], **shares, "judged": counts["judged"]}
-        return [[self.texts["names"][name], *values] for name, values in lines.items()]
+        return [self._count_line("questions"), *map(self._share_line, SHARES), self._count_line("judged")]
+
+    def _count_line(self, name: str) -> list[str]:
+        current = self.number(self._usage["current"][name])
+        before = self.number(self._usage["before"][name])
+        return [self.texts["names"][name], current, before]
+
+    def _share_line(self, name: str) -> list[str]:
+        current = self._share(self._usage["current"]["shares"][name])
+        before = self._share(self._usage["before"]["shares"][name])
+        return [self.texts["names"][name], current, before]
 
     def page(self) -> str:
         """The page; all that users and owners say is text in it."""
@@ -42,8 +51,11 @@ class Report:
         return "–" if value is None else self.texts["writing"]["share"].format(percent=f"{100 * value:.0f}")
 
     def _range(self, period: str) -> str:
-        rules, ends = self.texts["writing"], (self._usage[period]["first"], self._usage[period]["last"])
-        months = rules["months"]
-        return " – ".join(
-            rules["day"].format(day=each.day, month=months[each.month - 1], year=each.year) for each in ends
-        )
+        first = self._day(self._usage[period]["first"])
+        last = self._day(self._usage[period]["last"])
+        return f"{first} – {last}"
+
+    def _day(self, day: date) -> str:
+        writing = self.texts["writing"]
+        month = writing["months"][day.month - 1]
+        return writing["day"].format(day=day.day, month=month, year=day.year)

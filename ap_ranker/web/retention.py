@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 
-from sqlalchemy import ColumnElement, Table, delete, exists, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, delete, exists, or_, select, update
 
 from ap_ranker.errors import InputError
 from ap_ranker.web.database import Database, changes, judgements, now, questions, quotas, sessions, wordings
@@ -38,22 +38,29 @@ def delete_older(database: Database, days: int) -> int:
     undone = select(changes.c.undone).where(changes.c.undone != "", changes.c.time < limit).scalar_subquery()
     old[changes] = or_(changes.c.id.in_(undone), changes.c.undone.in_(undone))
     ended = {quotas: quotas.c.day < now() // DAY, sessions: sessions.c.ends <= now()}
-    early = {table: table.c.time > now() + HOUR for table in PARTS.values()}
+    of_the_future = {table: table.c.time > now() + HOUR for table in PARTS.values()}
     with database.reading() as connection:  # a transaction that changes nothing would still tell readers of a change
-        conditions = [*old.items(), *ended.items(), *early.items()]
-        if not any(connection.scalar(select(exists().where(condition))) for _, condition in conditions):
+        conditions = [*old.values(), *ended.values(), *of_the_future.values()]
+        if not any(_holds_anywhere(connection, condition) for condition in conditions):
             return 0
-        is_undone_old = connection.scalar(select(exists().where(old[changes])))
-    parts = [*PARTS, "changes"] if is_undone_old else [*PARTS]
+        has_old_changes = _holds_anywhere(connection, old[changes])
+    parts = [*PARTS, "changes"] if has_old_changes else [*PARTS]
     with database.writing(*parts) as connection:
-        for table, condition in early.items():
+        for table, condition in of_the_future.items():
             connection.execute(update(table).where(condition).values(time=now()))
-        deleted = sum(connection.execute(delete(table).where(condition)).rowcount for table, condition in old.items())
+        n_deleted = 0
+        for table, condition in old.items():
+            n_deleted += connection.execute(delete(table).where(condition)).rowcount
         for table, condition in ended.items():
             connection.execute(delete(table).where(condition))
-        if deleted:
+        if n_deleted:
             database.note_deletion(connection)
-    return deleted
+    return n_deleted
+
+
+def _holds_anywhere(connection: Connection, condition: ColumnElement[bool]) -> bool:
+    """Whether a condition holds for any row of its table."""
+    return bool(connection.scalar(select(exists().where(condition))))
 
 
 class Retention:
@@ -63,7 +70,8 @@ class Retention:
     """
 
     def __init__(self, database: Database, days: int) -> None:
-        self._database, self._days = database, days
+        self._database = database
+        self._days = days
         self._erased_at: float | None = None
         self._warned = ""
 

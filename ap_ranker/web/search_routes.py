@@ -122,81 +122,69 @@ def add_search_routes(
     place = declared.place  # describing the stores takes a moment
     signer = AnswerSigner(judgements.database.secret())
     suggestions = LiveSuggestions(declared, page.categories)
-    scales = (ranker := declared.ranker()) is not None and ranker.scale_score
-    presentation = Presentation(scales, page.categories)
+    ranker = declared.ranker()
+    presentation = Presentation(ranker is not None and ranker.scale_score, page.categories)
     presenting = WorkThreads(PRESENTING_THREADS, "presenting")
 
-    def found_for(question: str) -> tuple[list[Document], Decision]:
+    def candidates_for(question: str) -> tuple[list[Document], Decision]:
         with failing_as(FAILED, Failure.search), report_store_errors(declared.path, place, question):
             return search.answer(question, limits)
 
-    def ordered(question: str, shown: list[Document], decision: Decision) -> list[Document]:
+    def ordered(question: str, visible: list[Document], decision: Decision) -> list[Document]:
         """What visitors see, in the order of the evidence, which has no part in the decision."""
         if evidence is None:
-            return shown
-        return evidence.ordered(question, shown, calibrated=presentation.is_calibrated(decision))
+            return visible
+        return evidence.ordered(question, visible, calibrated=presentation.is_calibrated(decision))
 
     def ask(question: str) -> Callable[[], PresentedSearch]:
         """Search, and return what presents the answers: nothing is left to do if a search process has done it."""
-        if (processes := _processes_of(search)) is not None:
+        processes = _processes_of(search)
+        if processes is not None:
             with failing_as(FAILED, Failure.search):
-                result = processes.answer_presented(question, limits, presentation)
-            result = result.in_order_of(ordered(question, result.shown, result.decision))
+                result = processes.answer_presented(question, limits, presentation=presentation)
+            result = result.in_order_of(ordered(question, result.visible, decision=result.decision))
             return lambda: result
-        found, decision = found_for(question)
-        shown = ordered(question, shown_of(found, decision), decision)
-        return partial(presentation.of, question, found, decision, shown)
+        candidates, decision = candidates_for(question)
+        visible = ordered(question, shown_of(candidates, decision), decision=decision)
+        return partial(presentation.of, question, candidates, decision=decision, visible=visible)
 
     def answer_to(question: str, network: str, present: Callable[[], PresentedSearch]) -> JSONResponse:
-        found, decision, shown, answers = present()
+        result = present()
+        decision = result.decision
         metrics.outcomes.labels(decision.outcome).inc()
         if question_log is not None:
-            question_log.add(question, network, decision.outcome, shown or found)
-        for answer, document in zip(answers, shown, strict=True):
-            answer["receipt"] = signer.sign(question, document.id, ShownAnswer.of(document))
+            candidates = result.visible or result.candidates
+            question_log.add(question, network, outcome=decision.outcome, candidates=candidates)
+        for answer, document in zip(result.answers, result.visible, strict=True):
+            answer["receipt"] = signer.sign(question, document.id, answer=ShownAnswer.of(document))
         # Not a dictionary, which FastAPI would walk through first: its values are basic types already.
-        return JSONResponse({"question": question, **decision.as_json(), "answers": answers})
+        return JSONResponse({"question": question, **decision.as_json(), "answers": result.answers})
 
     def find_answer(question: str, key: str) -> Document:
         """Search again: the server keeps no state, and only answers that were shown can be asked about."""
-        for document in shown_of(*found_for(question)):
+        candidates, decision = candidates_for(question)
+        for document in shown_of(candidates, decision):
             if document.id == key:
                 return document
         raise HTTPException(404, "Expected the id of an answer to this question, found another. Ask again.")
 
-    def explain(question: str, key: str) -> JSONResponse:
-        document = find_answer(question, key)
-        try:
-            asked, answer, explanation = search.explain(question, document)
-        except InputError as error:
-            raise HTTPException(409, str(error)) from error
-        return JSONResponse(
-            {
-                "score": explanation.score,
-                "question": {"text": asked, "tokens": weighed(explanation.question)},
-                "answer": {"text": answer, "tokens": weighed(explanation.answer)},
-            }
-        )
-
     @app.post("/api/search", response_model=SearchResponse)
-    async def api_search(asked: SearchRequest, request: Request) -> JSONResponse:
+    async def api_search(search_request: SearchRequest, request: Request) -> JSONResponse:
         """The decision, and the answers or maybes, best first."""
+        question = search_request.question
         with metrics.seconds.time():
-            present = await threads.run(ask, asked.question)
-            return await presenting.run(answer_to, asked.question, judgements.visitors.network_of(request), present)
+            present = await threads.run(ask, question)
+            network = judgements.visitors.network_of(request)
+            return await presenting.run(answer_to, question, network, present)
 
     @app.post("/api/suggest")
     async def api_suggest(request: SuggestRequest) -> dict[str, list[str]]:
         """Stored questions and known wordings that begin like a text."""
         return {"suggestions": await suggestions.find(request.text)}
 
-    @app.post("/api/explain")
-    async def api_explain(request: ExplainRequest) -> JSONResponse:
-        """The weight of each word; `start` and `end` are positions of characters (code points) in `text`."""
-        return await threads.run(explain, request.question, request.id)
-
-    _add_browsing(app, suggestions, judgements, page)
-    _add_feedback(app, judgements, signer, find_answer, threads)
+    _add_explaining(app, search, find_answer=find_answer, threads=threads)
+    _add_browsing(app, suggestions, judgements=judgements, page=page)
+    _add_feedback(app, judgements, signer=signer, find_answer=find_answer, search_threads=threads)
 
 
 def _processes_of(search: Search) -> SearchWorkers | None:
@@ -206,18 +194,46 @@ def _processes_of(search: Search) -> SearchWorkers | None:
     return search if isinstance(search, SearchWorkers) else None
 
 
+def _add_explaining(
+    app: FastAPI, search: Search, find_answer: Callable[[str, str], Document], threads: WorkThreads
+) -> None:
+    def explain(question: str, key: str) -> JSONResponse:
+        document = find_answer(question, key)
+        try:
+            question_text, answer_text, explanation = search.explain(question, document)
+        except InputError as error:
+            raise HTTPException(409, str(error)) from error
+        return JSONResponse(
+            {
+                "score": explanation.score,
+                "question": {"text": question_text, "tokens": weighed(explanation.question)},
+                "answer": {"text": answer_text, "tokens": weighed(explanation.answer)},
+            }
+        )
+
+    @app.post("/api/explain")
+    async def api_explain(request: ExplainRequest) -> JSONResponse:
+        """The weight of each word; `start` and `end` are positions of characters (code points) in `text`."""
+        return await threads.run(explain, request.question, request.id)
+
+
 def _add_browsing(app: FastAPI, suggestions: LiveSuggestions, judgements: Judgements, page: PageSettings) -> None:
-    order, threads = Dispensable("The page opens in the FAQ's order."), WorkThreads(1, "opening")
+    clicks = Dispensable("The page opens in the FAQ's order.")
+    threads = WorkThreads(1, "opening")
 
     def beginning() -> dict[str, list[str] | dict[str, int]]:
         catalogue = suggestions.catalogue
-        popular = order.ask(judgements.most_helpful, COUNT)
-        topics = {topic: len(questions) for topic, questions in catalogue.by_topic.items() if topic}
-        return {"questions": page.questions or catalogue.beginning(popular or []), "topics": topics}
+        popular = clicks.ask(judgements.most_helpful, COUNT)
+        questions = page.questions or catalogue.beginning(popular or [])
+        topics = {topic: len(of_topic) for topic, of_topic in catalogue.by_topic.items() if topic}
+        return {"questions": questions, "topics": topics}
 
     @app.post("/api/browse")
     async def api_browse(request: BrowseRequest) -> dict[str, list[str] | dict[str, int]]:
-        """The `questions` of a topic; without one, those to begin with, and the `topics` with their numbers of them."""
+        """The `questions` of a topic.
+
+        Without one, the questions to begin with, and the `topics`, each with its number of questions.
+        """
         await suggestions.look()
         if request.topic is None:
             return await threads.run(beginning)
@@ -236,23 +252,34 @@ def _add_feedback(
 ) -> None:
     threads = WorkThreads(1, "feedback")  # a separate one: feedback does not wait for searches
 
-    def keep(said: FeedbackRequest, shown: ShownAnswer, network: str) -> None:
-        given = {"question": said.question, "answer": shown.answer, "network": network, "visit": said.visit}
+    def keep(feedback: FeedbackRequest, answer: ShownAnswer, network: str) -> None:
+        common = {
+            "question": feedback.question,
+            "answer": answer.answer,
+            "network": network,
+            "visit": feedback.visit,
+        }
         try:
             with failing_as(NOT_KEPT, Failure.database):
-                if said.helped is None:
-                    judgements.take_back(**given)
-                    return
-                more = {"stored_question": shown.stored_question, "comment": said.comment}
-                judgements.keep(**given, **more, helped=said.helped)
+                if feedback.helped is None:
+                    judgements.take_back(**common)
+                else:
+                    judgements.keep(
+                        **common,
+                        stored_question=answer.stored_question,
+                        comment=feedback.comment,
+                        helped=feedback.helped,
+                    )
         except QuotaError as error:
             raise HTTPException(429, ENOUGH) from error
 
     @app.post("/api/feedback")
-    async def api_feedback(said: FeedbackRequest, request: Request) -> dict[str, str]:
+    async def api_feedback(feedback: FeedbackRequest, request: Request) -> dict[str, str]:
         """Store whether an answer helped, or take it back; without a valid receipt, search for the answer first."""
-        shown = await threads.run(signer.read, said.question, said.id, said.receipt or "")
-        if shown is None:
-            shown = ShownAnswer.of(await search_threads.run(find_answer, said.question, said.id))
-        await threads.run(keep, said, shown, judgements.visitors.network_of(request))
-        return {"status": "taken back" if said.helped is None else "kept"}
+        answer = await threads.run(signer.read, feedback.question, feedback.id, feedback.receipt or "")
+        if answer is None:
+            document = await search_threads.run(find_answer, feedback.question, feedback.id)
+            answer = ShownAnswer.of(document)
+        network = judgements.visitors.network_of(request)
+        await threads.run(keep, feedback, answer, network)
+        return {"status": "taken back" if feedback.helped is None else "kept"}

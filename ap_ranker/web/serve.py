@@ -57,7 +57,8 @@ def serve(
     """
     for name in (KEY_VARIABLE, OWNER_VARIABLE):
         check_key(os.environ.get(name), name)
-    api_key, owner_key = os.environ.get(KEY_VARIABLE), os.environ.get(OWNER_VARIABLE)
+    api_key = os.environ.get(KEY_VARIABLE)
+    owner_key = os.environ.get(OWNER_VARIABLE)
     settings = PageSettings() if page is None else read_page_settings(page)
     with ExitStack() as stack:
         listening = stack.enter_context(_listen(host, port))  # a port in use is told before anything is read
@@ -70,12 +71,13 @@ def serve(
         Thread(target=retention.run, args=(closed,), name="retention", daemon=True).start()
         search, filled = ready.load()
         with status("Reading the answers ..."):
-            started = stack.enter_context(closing(BackgroundStart(search, ready, filled, workers)))
+            start = BackgroundStart(search, ready, documents=filled, workers=workers)
+            stack.enter_context(closing(start))
         watcher = stack.enter_context(closing(SearchWatcher(search, ready, encode=workers == 1)))
         owner = OwnerService(
             search,
-            ready.documents if watcher.documents else None,  # else the owner's page cannot change them
-            ready.match,
+            documents=ready.documents if watcher.documents else None,  # else the owner's page cannot change them
+            match=ready.match,
             database=website,
             logged=log_questions,
             keep_days=keep_days,
@@ -90,7 +92,7 @@ def serve(
             hosts=[host, *(allowed_host or ())],
             api_key=api_key,
             columns=column or (),
-            workers=started,
+            workers=start,
             page=settings,
             question_log=stack.enter_context(closing(QuestionLog(website))) if log_questions else None,
             learn_from_clicks=learn_from_clicks,
@@ -99,7 +101,8 @@ def serve(
         )
         on_listening(listening.getsockname()[1], website.place, owned)
         connections.run(app, listening)
-    if unfinished := unfinished_works():
+    unfinished = unfinished_works()
+    if unfinished:
         _end_now(unfinished)
 
 

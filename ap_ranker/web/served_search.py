@@ -17,8 +17,11 @@ logger = logging.getLogger(__name__)
 SHORT = 12
 """Digits of a fingerprint that are told: enough to tell two checkpoints apart."""
 
-BY_WORDS, BY_MODEL = "words", "model"
-"""What a search ranks by: BM25 alone, or a model."""
+BY_WORDS = "words"
+"""What a search ranks by: BM25 alone."""
+
+BY_MODEL = "model"
+"""What a search ranks by: a model."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class ServedNow:
     def __call__(self) -> ServedSearch:
         """The search that answers questions now, which is ready to."""
         with self._lock:
-            version = self._search.version, self._search.since
+            version = (self._search.version, self._search.since)
             if self._served is None or version != self._version:
                 self._served = _describe(self._search, max(self._search.since, self._started))
                 self._version = version
@@ -57,7 +60,8 @@ class ServedNow:
 
 
 def _describe(search: DeclaredPipeline, since: float) -> ServedSearch:
-    pipeline, ranker = search.path.stem, search.ranker()
+    pipeline = search.path.stem
+    ranker = search.ranker()
     if ranker is None:
         return ServedSearch(pipeline, since)
     checkpoint = Path(str(ranker.model)).name
@@ -73,7 +77,7 @@ def _describe(search: DeclaredPipeline, since: float) -> ServedSearch:
         fingerprint = loaded.fingerprint[:SHORT]
     except (InputError, OSError) as error:  # another checkpoint takes its place at this moment
         logger.debug("The checkpoint cannot be described.", exc_info=error)
-        return ServedSearch(pipeline, since, BY_MODEL, checkpoint)
+        return ServedSearch(pipeline, since, ranks_by=BY_MODEL, checkpoint=checkpoint)
     return ServedSearch(
         pipeline,
         since,

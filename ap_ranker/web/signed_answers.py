@@ -41,17 +41,18 @@ class AnswerSigner:
         signer = {"key_derivation": "hmac", "digest_method": hashlib.sha256}
         self._serializer = _AsItIs(secret, signer_kwargs=signer)
 
-    def sign(self, question: str, key: str, shown: ShownAnswer) -> str | None:
+    def sign(self, question: str, key: str, answer: ShownAnswer) -> str | None:
         """Sign the answer with the id `key` to a question; `None` if the receipt would be too long."""
-        receipt = str(self._serializer.dumps(shown, salt=_salt(question, key)))
+        receipt = str(self._serializer.dumps(answer, salt=_salt(question, key)))
         return receipt if len(receipt) <= MAX_CHARACTERS else None
 
     def read(self, question: str, key: str, receipt: str) -> ShownAnswer | None:
         """Read what was shown; `None` if the receipt is not valid for this question and answer, or too old."""
         try:
-            return ShownAnswer(*self._serializer.loads(receipt, max_age=MAX_AGE, salt=_salt(question, key)))
+            signed = self._serializer.loads(receipt, max_age=MAX_AGE, salt=_salt(question, key))
         except BadData:
             return None
+        return ShownAnswer(*signed)
 
 
 def _salt(question: str, key: str) -> bytes:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, pairwise
 
+from haystack import Document
+
 from ap_ranker.data.wordings import WordingFiles, Wordings
 from ap_ranker.search.declared_pipeline import DeclaredPipeline
 from ap_ranker.search.load_pipeline import find_stores
@@ -49,40 +51,64 @@ class Suggestions:
                 by_key.setdefault(fold(bare(line)), line)
             if len(by_key) >= MAX_TEXTS:
                 break
-        self._keys, self._texts = list(by_key), list(by_key.values())
-        self._words_of = [sorted(set(key.split())) for key in self._keys]
+        self._keys = list(by_key)
+        self._texts = list(by_key.values())
         self._longest = max(map(len, self._keys), default=0)
-        self._words = sorted((word, row) for row, words in enumerate(self._words_of) for word in words)
+        self._words_of = [sorted(set(key.split())) for key in self._keys]
+        self._words: list[tuple[str, int]] = []  # each word with the row of a text that has it
+        for row, words in enumerate(self._words_of):
+            self._words += [(word, row) for word in words]
+        self._words.sort()
 
     def find(self, typed: str, count: int = COUNT) -> list[str]:
         """The texts that begin with what was typed, then those with words that begin with its words."""
         words = fold(bare(typed)).split()
         if not words:
             return []
-        # Repeated words, and beginnings of others, say nothing more: 500 of them would take seconds.
-        needed = [one for one, following in pairwise([*sorted(set(words)), ""]) if not following.startswith(one)]
-        if sum(map(len, needed)) > self._longest:  # each must begin another word
+        beginnings = _without_beginnings_of_others(words)
+        if sum(map(len, beginnings)) > self._longest:  # each must begin another word
             return []
-        spans = [(self._first(word), self._first(word + chr(0x10FFFF))) for word in needed]
-        start, end = min(spans, key=lambda span: span[1] - span[0])
-        candidates = {row for _, row in self._words[start : min(end, start + MAX_ROWS)]}
-        begun = " ".join(words)
-        found = [
-            (not key.startswith(begun), row)
-            for row in candidates
-            for key in [self._keys[row]]
-            if all(_has_beginning(self._words_of[row], word) for word in needed)
-        ]
-        return [self._texts[row] for _, row in sorted(found)[:count]]
+        line = " ".join(words)
+        begin_like_line: list[int] = []
+        have_words: list[int] = []
+        for row in sorted(self._candidates(beginnings)):
+            if not all(_has_beginning(self._words_of[row], beginning) for beginning in beginnings):
+                continue
+            rows = begin_like_line if self._keys[row].startswith(line) else have_words
+            rows.append(row)
+        best = [*begin_like_line, *have_words][:count]
+        return [self._texts[row] for row in best]
 
-    def _first(self, word: str) -> int:
-        return bisect_left(self._words, (word,))
+    def _candidates(self, beginnings: Iterable[str]) -> set[int]:
+        """The rows of texts, at most `MAX_ROWS`, with a word that begins as the rarest of the beginnings does."""
+        spans = [self._span(beginning) for beginning in beginnings]
+        rarest = min(spans, key=len)
+        return {self._words[position][1] for position in rarest[:MAX_ROWS]}
+
+    def _span(self, beginning: str) -> range:
+        """The positions of the sorted words that begin so."""
+        first = bisect_left(self._words, (beginning,))
+        end = bisect_left(self._words, (beginning + chr(0x10FFFF),))
+        return range(first, end)
+
+
+def _without_beginnings_of_others(words: Iterable[str]) -> list[str]:
+    """The words, each once and sorted, without those that begin another one.
+
+    These say nothing more, and 500 of them would take seconds.
+    """
+    distinct = sorted(set(words))
+    needed = []
+    for word, following in pairwise([*distinct, ""]):
+        if not following.startswith(word):
+            needed.append(word)
+    return needed
 
 
 def _has_beginning(words: Sequence[str], beginning: str) -> bool:
     """Whether one of sorted words begins so: it would be the first that is not before it."""
-    at = bisect_left(words, beginning)
-    return at < len(words) and words[at].startswith(beginning)
+    first = bisect_left(words, beginning)
+    return first < len(words) and words[first].startswith(beginning)
 
 
 class LiveSuggestions:
@@ -90,19 +116,23 @@ class LiveSuggestions:
 
     def __init__(self, search: DeclaredPipeline, category: str = "") -> None:
         self.current: Suggestions | None = None  # until the texts have been read once
-        self.catalogue, self._category = Catalogue(()), category
+        self.catalogue = Catalogue(())
+        self._category = category
         self._search = search
         self._files = WordingFiles()
         self._version: object = None
         self._next_look = 0.0
-        # Neither waits for searches, nor what is found for what is read.
-        self._reading, self._finding = ThreadPoolExecutor(1, "reading suggestions"), WorkThreads(1, "suggestions")
+        # Suggestions wait neither for searches nor for what is being read.
+        self._reading = ThreadPoolExecutor(1, "reading suggestions")
+        self._finding = WorkThreads(1, "suggestions")
         self._read: Future[None] | None = None
 
     async def find(self, typed: str) -> list[str]:
         """As `Suggestions.find`, in the texts of some seconds ago; none if they cannot be read."""
         await self.look()
-        return await self._finding.run(self.current.find, typed) if self.current else []
+        if self.current is None:
+            return []
+        return await self._finding.run(self.current.find, typed)
 
     async def look(self) -> None:
         """Let what has changed be read; only the first reading is waited for."""
@@ -117,18 +147,27 @@ class LiveSuggestions:
         """Read the texts again if they have changed; one thread at a time."""
         stores = [store for store in find_stores(self._search.pipeline) if isinstance(store, BM25SDocumentStore)]
         ranker = self._search.ranker()
-        wordings = self._files.now([*map(str, ranker.wordings or ())] if ranker else [])
-        version = [store.revision() for store in stores], wordings
-        if version != self._version:
-            small = [store for store in stores if store.count_documents() <= MAX_TEXTS]
-            if len(small) < len(stores):
-                logger.info("No suggestions from a store of more than %s documents.", MAX_TEXTS)
-            documents = [document for store in small for document in store.filter_documents()]
-            known = [own_wordings(document) for document in documents]
-            stored, further = [each[:1] for each in known], [each[1:] for each in known]
-            self.catalogue = Catalogue(documents, self._category)
-            self.current = Suggestions(chain(*stored, *further, texts_of(wordings)))
-            self._version = version
+        paths = [] if ranker is None else [str(path) for path in ranker.wordings or ()]
+        file_wordings = self._files.now(paths)
+        revisions = [store.revision() for store in stores]
+        version = (revisions, file_wordings)
+        if version == self._version:
+            return
+        small_stores = [store for store in stores if store.count_documents() <= MAX_TEXTS]
+        if len(small_stores) < len(stores):
+            logger.info("No suggestions from a store of more than %s documents.", MAX_TEXTS)
+        documents: list[Document] = []
+        for store in small_stores:
+            documents += store.filter_documents()
+        stored_questions: list[str] = []
+        further_wordings: list[str] = []
+        for document in documents:
+            document_wordings = own_wordings(document)
+            stored_questions += document_wordings[:1]
+            further_wordings += document_wordings[1:]
+        self.catalogue = Catalogue(documents, self._category)
+        self.current = Suggestions(chain(stored_questions, further_wordings, texts_of(file_wordings)))
+        self._version = version
 
     def _try_to_refresh(self) -> None:
         try:

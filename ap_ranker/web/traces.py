@@ -5,11 +5,11 @@ from __future__ import annotations
 import ipaddress
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, not_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Table, delete, not_, select, update
 
 from ap_ranker.data.html_cells import as_cell
 from ap_ranker.errors import InputError
@@ -33,9 +33,10 @@ def export_judgements(database: Database, path: Path) -> int:
             if COLUMNS[3] not in earlier.readline():
                 raise InputError(f"{path}: expected a new file, or an earlier export, found another. Name a new one.")
     records = [_as_cells(record) for record in Judgements(database).records()]
-    text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     if path.suffix.lower() == ".csv":
         text = csv_text(COLUMNS, [list(record.values()) for record in records])
+    else:
+        text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     write_text_atomically(path, text, private=True)
     return len(records)
 
@@ -65,29 +66,32 @@ def delete_traces(
     exactly one of the four is given, the database cannot be written, or (what is deleted stays so) `Database.erase`
     has to wait.
     """
-    given = {"visit": visit, "address": address, "identity": identity, "sentence": sentence}
-    if len([value for value in given.values() if value]) != 1:
-        raise InputError(f"Expected one of {', '.join(f'--{name}' for name in given)}, found none or several.")
+    if [bool(visit), bool(address), bool(identity), bool(sentence)].count(True) != 1:
+        options = "--visit, --address, --identity, --sentence"
+        raise InputError(f"Expected one of {options}, found none or several.")
     theirs = judgements.c.visit == storable(visit or "")
     if address or identity:
-        theirs = judgements.c.network == _network(Visitors(database), address or "", identity or "")
+        theirs = judgements.c.network == _network(Visitors(database), address or "", identity=identity or "")
     deleted: Counter[str] = Counter()
     with database.writing(*PARTS, "changes") as connection:
-        keys = of_owner = _keys(sentence or "")
-        if not sentence:
-            others = set(connection.scalars(select(judgements.c.question_key).where(not_(theirs))))
-            said = connection.execute(select(judgements.c.question, judgements.c.question_key).where(theirs)).all()
-            keys = {key for text, own_key in said if own_key not in others for key in _keys(text)}
-            of_owner = keys.intersection(connection.scalars(select(wordings.c.question_key)))
+        if sentence:
+            keys = _keys(sentence)
+            keys_of_changes = keys
+            texts = _exact(sentence)
+        else:
+            keys = _keys_of_nobody_else(connection, theirs)
+            keys_of_changes = keys.intersection(connection.scalars(select(wordings.c.question_key)))
+            texts = None
             deleted["judgements"] = connection.execute(delete(judgements).where(theirs)).rowcount
-        texts = _exact(sentence) if sentence else None
         for part, table in PARTS.items():
             deleted[part] += _delete_from(table, connection, keys=keys, texts=texts)
-        if comments := _delete_comments(connection, keys=keys, texts=texts):
-            deleted["comments"] = comments
-        for number, change in _changes_without(connection, of_owner) if of_owner and texts is None else ():
-            connection.execute(update(changes).where(changes.c.number == number).values(**change))
-            deleted["changes"] += 1
+        n_comments = _delete_comments(connection, keys=keys, texts=texts)
+        if n_comments:
+            deleted["comments"] = n_comments
+        if keys_of_changes and texts is None:
+            n_changes = _delete_from_changes(connection, keys_of_changes)
+            if n_changes:
+                deleted["changes"] = n_changes
         if deleted.total():
             database.note_deletion(connection)
     database.erase()  # also what an earlier deletion could not
@@ -99,32 +103,48 @@ def delete_sentence(database: Database, sentence: str) -> Counter[str]:
 
     Returned is as of `delete_traces`. The files hold it until `Database.erase`.
     """
-    keys, texts = _keys(sentence), _exact(sentence)
+    keys = _keys(sentence)
+    texts = _exact(sentence)
+    is_not_accepted = wordings.c.state != "accepted"  # what undoes a change looks for what this had accepted
     deleted: Counter[str] = Counter()
     with database.writing(*PARTS) as connection:
         for part, table in PARTS.items():
-            accepted = wordings.c.state == "accepted"  # its undoing looks for it
-            where = [~accepted] if table is wordings else []
-            deleted[part] += _delete_from(table, connection, *where, keys=keys, texts=texts)
-        if comments := _delete_comments(connection, keys=keys, texts=texts):
-            deleted["comments"] = comments
+            conditions = [is_not_accepted] if table is wordings else []
+            deleted[part] += _delete_from(table, connection, *conditions, keys=keys, texts=texts)
+        n_comments = _delete_comments(connection, keys=keys, texts=texts)
+        if n_comments:
+            deleted["comments"] = n_comments
         if deleted.total():
             database.note_deletion(connection)
     return deleted
 
 
+def _keys_of_nobody_else(connection: Connection, theirs: ColumnElement[bool]) -> set[str]:
+    """The keys of the questions whose judgements are all theirs."""
+    keys_of_others = set(connection.scalars(select(judgements.c.question_key).where(not_(theirs))))
+    keys: set[str] = set()
+    query = select(judgements.c.question, judgements.c.question_key).where(theirs)
+    for question, key in connection.execute(query).all():
+        if key not in keys_of_others:
+            keys |= _keys(question)
+    return keys
+
+
 def _delete_from(
     table: Table,
     connection: Connection,
-    *where: ColumnElement[bool],
+    *conditions: ColumnElement[bool],
     keys: Collection[str],
     texts: Collection[str] | None,
 ) -> int:
     """Delete the rows whose question has one of these keys, and is one of `texts` unless that is `None`."""
-    conditions = [*where] if texts is None else [*where, table.c.question.in_(texts)]
-    return sum(
-        connection.execute(delete(table).where(table.c.question_key == key, *conditions)).rowcount for key in keys
-    )
+    deletion = delete(table).where(*conditions)
+    if texts is not None:
+        deletion = deletion.where(table.c.question.in_(texts))
+    n_deleted = 0
+    for key in keys:
+        n_deleted += connection.execute(deletion.where(table.c.question_key == key)).rowcount
+    return n_deleted
 
 
 def _delete_comments(connection: Connection, *, keys: Collection[str], texts: Collection[str] | None) -> int:
@@ -139,21 +159,35 @@ def _delete_comments(connection: Connection, *, keys: Collection[str], texts: Co
 
 
 def _exact(sentence: str) -> set[str] | None:
-    """A sentence without words, such as one of emojis, as it may be stored; others are known by their words: `None`.
+    """The texts that a sentence without words, such as one of emojis, is stored as; `None` of any other sentence.
 
-    The keys of all sentences without words are equal.
+    The keys of all sentences without words are equal, so these are known by their texts.
     """
-    return None if question_key(storable(sentence)) else {storable(sentence), storable(clean_question(sentence))}
+    if question_key(storable(sentence)):
+        return None
+    return {storable(sentence), storable(clean_question(sentence))}
 
 
-def _changes_without(connection: Connection, keys: Collection[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """The numbers of the owner's changes that hold one of these sentences, and their columns without."""
+def _delete_from_changes(connection: Connection, keys: Collection[str]) -> int:
+    """Delete the sentences with these keys from the owner's changes; returns how many changes had one."""
+    n_changed = 0
     for change in connection.execute(select(changes)).mappings().all():
-        kept = {name: "" if key_of_question(change[name]) in keys else change[name] for name in ("of", "question")}
-        left = [one for one in _wordings(change["wordings"]) if key_of_question(one) not in keys]
-        kept["wordings"] = json.dumps(left, ensure_ascii=False)
-        if any(change[name] != value for name, value in kept.items()):
-            yield change["number"], kept
+        remaining = _columns_without(change, keys)
+        if any(change[column] != text for column, text in remaining.items()):
+            connection.execute(update(changes).where(changes.c.number == change["number"]).values(**remaining))
+            n_changed += 1
+    return n_changed
+
+
+def _columns_without(change: RowMapping, keys: Collection[str]) -> dict[str, str]:
+    """The columns of a change that visitors' sentences get into, without the sentences with these keys."""
+    columns = {}
+    for name in ("of", "question"):
+        text = change[name]
+        columns[name] = "" if key_of_question(text) in keys else text
+    wordings_left = [wording for wording in _wordings(change["wordings"]) if key_of_question(wording) not in keys]
+    columns["wordings"] = json.dumps(wordings_left, ensure_ascii=False)
+    return columns
 
 
 def _network(visitors: Visitors, address: str, identity: str) -> str:
@@ -161,18 +195,21 @@ def _network(visitors: Visitors, address: str, identity: str) -> str:
         checked = str(ipaddress.ip_address(address)) if address else ""
     except ValueError as error:
         raise InputError(f"Expected --address to be an IP address, found {address!r}.") from error
-    return visitors.network(checked, identity.encode("utf-8", "surrogateescape").decode("latin-1"))  # as of a header
+    identity_of_header = identity.encode("utf-8", "surrogateescape").decode("latin-1")
+    return visitors.network(checked, identity_of_header)
 
 
 def _keys(sentence: str) -> set[str]:
-    """Those of a sentence as it was asked, and as the log of questions has it."""
+    """The keys of a sentence as it was asked, and as the log of questions has it."""
     return {key_of_question(sentence), key_of_question(clean_question(sentence))}
 
 
 def _wordings(text: str) -> list[str]:
-    """Those that a change has; none if nobody can read them, so that such a text goes with the sentence it may hold."""
+    """The wordings of a change; none if nobody can read them: such a text goes with the sentence that it may hold."""
     try:
-        found = json.loads(text)
+        wordings_of_change = json.loads(text)
     except (ValueError, RecursionError):
         return []
-    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+    if not isinstance(wordings_of_change, list):
+        return []
+    return [wording for wording in wordings_of_change if isinstance(wording, str)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Integer, Select, and_, case, func, literal_column, or_, select
 
@@ -19,8 +19,11 @@ from ap_ranker.web.database import Database, changes, in_utc, judgements, now, q
 from ap_ranker.web.question_log import clean_question
 from ap_ranker.web.visitors import DAY
 
-WEEK, MOST_DAYS = 7, 366
-"""Number of days of a period without a first or a last one, and of the longest period."""
+WEEK = 7
+"""Number of days of a period without a first or a last one."""
+
+MOST_DAYS = 366
+"""Number of days of the longest period."""
 
 MOST_ROWS = 10_000
 """Maximum number of questions in a table of all of them."""
@@ -30,13 +33,38 @@ COLUMNS = ("question", "asked", "before", *OUTCOMES, "helped", "judged")
 """Of a question, word for word: how often it was asked in a period and the one `before`; in the period alone, how often
 with each outcome, how many judgements of its answers there were, and how many of these said that one helped."""
 
-LISTS: dict[str, tuple[Callable[[Any], ColumnElement[int]], int, int]] = {
-    "top": (lambda asked: asked.asked, 1, 10),
-    "unanswered": (lambda asked: asked.none, 1, 10),
-    "risen": (lambda asked: asked.asked - asked.before, 2, 5),
-    "fallen": (lambda asked: asked.before - asked.asked, 2, 5),
+
+class ListRule(NamedTuple):
+    """How a list of questions is made."""
+
+    ordered_by: Callable[[Any], ColumnElement[int]]  # takes the columns of a question
+    least: int  # minimum of that: once more or less often is chance
+    most: int  # maximum number of questions
+
+
+def _asked(columns: Any) -> ColumnElement[int]:
+    return columns.asked
+
+
+def _unanswered(columns: Any) -> ColumnElement[int]:
+    return columns.none
+
+
+def _rise(columns: Any) -> ColumnElement[int]:
+    return columns.asked - columns.before
+
+
+def _fall(columns: Any) -> ColumnElement[int]:
+    return columns.before - columns.asked
+
+
+LISTS = {
+    "top": ListRule(_asked, least=1, most=10),
+    "unanswered": ListRule(_unanswered, least=1, most=10),
+    "risen": ListRule(_rise, least=2, most=5),
+    "fallen": ListRule(_fall, least=2, most=5),
 }
-"""List of questions -> what it is ordered by, the minimum of that (once more or less often is chance), its length."""
+"""The lists of questions, by their name."""
 
 EPOCH = date(1970, 1, 1)
 
@@ -69,7 +97,9 @@ class Period:
 
     def has(self, time: ColumnElement[int]) -> ColumnElement[bool]:
         """The condition that a time of the tables is within."""
-        return time.between((self.first - EPOCH).days * DAY, (self.last - EPOCH).days * DAY + DAY - 1)
+        begin = (self.first - EPOCH).days * DAY
+        end = (self.last - EPOCH).days * DAY + DAY - 1
+        return time.between(begin, end)
 
 
 def usage_of(database: Database, period: Period) -> dict[str, Any]:
@@ -81,28 +111,22 @@ def usage_of(database: Database, period: Period) -> dict[str, Any]:
         `None` of nothing; `days`, day -> outcome -> number of questions; each of `LISTS`, questions with `COLUMNS`;
         `changes`, the ten most frequent ones as owner, action and how often.
     """
-    day: Any = questions.c.time // literal_column(str(DAY), Integer)  # the same text wherever a statement has it
-    by_day = select(day, questions.c.outcome, func.count()).group_by(day, questions.c.outcome)
-    of_owner = changes.c.owner, changes.c.action
-    by_owner = select(*of_owner, func.count()).where(period.has(changes.c.time)).group_by(*of_owner)
-    length = (period.last - period.first).days + 1
-    days = {str(period.first + timedelta(number)): dict.fromkeys(OUTCOMES, 0) for number in range(length)}
-    periods = {"period": asdict(period), "period_before": asdict(period.before)}
+    usage: dict[str, Any] = {"period": asdict(period), "period_before": asdict(period.before)}
     with database.reading() as connection:
-        for number, outcome, count in connection.execute(by_day.where(_asked_in(period))):
-            days[str(EPOCH + timedelta(number))][outcome] = count
-        made = connection.execute(by_owner.order_by(func.count().desc(), *of_owner).limit(10))
-        named = [(clean_question(owner), action, count) for owner, action, count in made]
-        counted = {name: _counts(connection, each) for name, each in (("current", period), ("before", period.before))}
-        lists = {name: _rows(connection, _list(name, period)) for name in LISTS}
-    return periods | counted | lists | {"days": days, "changes": named}
+        usage["current"] = _counts(connection, period)
+        usage["before"] = _counts(connection, period.before)
+        for name in LISTS:
+            usage[name] = _rows(connection, _list(name, period))
+        usage["days"] = _days(connection, period)
+        usage["changes"] = _frequent_changes(connection, period)
+    return usage
 
 
 def usage_table(database: Database, period: Period, delimiter: str = ",") -> str:
     """The `MOST_ROWS` questions asked most often in a period as a CSV file, which no spreadsheet takes for formulas."""
     with database.reading() as connection:
         rows = _rows(connection, _list("top", period).limit(MOST_ROWS))
-    return csv_text(COLUMNS, [list(row.values()) for row in rows], delimiter)
+    return csv_text(COLUMNS, [list(row.values()) for row in rows], delimiter=delimiter)
 
 
 def _asked_in(period: Period) -> ColumnElement[bool]:
@@ -110,17 +134,54 @@ def _asked_in(period: Period) -> ColumnElement[bool]:
     return and_(period.has(questions.c.time), questions.c.outcome.in_(OUTCOMES))
 
 
+def _days(connection: Connection, period: Period) -> dict[str, dict[str, int]]:
+    """Day of a period -> outcome -> number of questions."""
+    days = {}
+    for number in range((period.last - period.first).days + 1):
+        days[str(period.first + timedelta(number))] = dict.fromkeys(OUTCOMES, 0)
+    day: Any = questions.c.time // literal_column(str(DAY), Integer)  # the same text wherever a statement has it
+    by_day = select(day, questions.c.outcome, func.count()).group_by(day, questions.c.outcome)
+    for number, outcome, count in connection.execute(by_day.where(_asked_in(period))):
+        days[str(EPOCH + timedelta(number))][outcome] = count
+    return days
+
+
+def _frequent_changes(connection: Connection, period: Period) -> list[tuple[str, str, int]]:
+    """The ten most frequent changes of a period: owner, action and how often."""
+    columns = (changes.c.owner, changes.c.action)
+    query = (
+        select(*columns, func.count())
+        .where(period.has(changes.c.time))
+        .group_by(*columns)
+        .order_by(func.count().desc(), *columns)
+        .limit(10)
+    )
+    return [(clean_question(owner), action, count) for owner, action, count in connection.execute(query)]
+
+
 def _counts(connection: Connection, period: Period) -> dict[str, Any]:
     by_outcome = select(questions.c.outcome, func.count()).where(_asked_in(period)).group_by(questions.c.outcome)
     helped = judgements.c.helped
     by_vote = select(helped, func.count()).where(period.has(judgements.c.time)).group_by(helped)
-    outcomes: dict[str, int] = dict(connection.execute(by_outcome).tuples().all())
-    votes: dict[bool, int] = dict(connection.execute(by_vote).tuples().all())
-    counts = {kind: outcomes.get(kind, 0) for kind in OUTCOMES} | {"helped": votes.get(True, 0)}
-    totals = {"questions": sum(outcomes.values()), "judged": sum(votes.values())}
-    wholes = {name: totals["judged" if name == "helped" else "questions"] for name in counts}
-    shares = {name: counts[name] / whole if whole else None for name, whole in wholes.items()}
-    return totals | counts | {"shares": shares}
+    outcome_rows = connection.execute(by_outcome).tuples().all()
+    vote_rows = connection.execute(by_vote).tuples().all()
+    outcomes: dict[str, int] = dict(outcome_rows)
+    votes: dict[bool, int] = dict(vote_rows)
+    n_questions = sum(outcomes.values())
+    n_judged = sum(votes.values())
+    counts: dict[str, Any] = {"questions": n_questions, "judged": n_judged}
+    shares = {}
+    for outcome in OUTCOMES:
+        counts[outcome] = outcomes.get(outcome, 0)
+        shares[outcome] = _share(counts[outcome], n_questions)
+    counts["helped"] = votes.get(True, 0)
+    shares["helped"] = _share(counts["helped"], n_judged)
+    counts["shares"] = shares
+    return counts
+
+
+def _share(count: int, total: int) -> float | None:
+    return count / total if total else None
 
 
 def _list(name: str, period: Period) -> Select[Any]:
@@ -129,33 +190,44 @@ def _list(name: str, period: Period) -> Select[Any]:
     def times(*conditions: ColumnElement[bool]) -> ColumnElement[int]:
         return func.sum(case((and_(*conditions), 1), else_=0))
 
-    current, before = period.has(questions.c.time), period.before.has(questions.c.time)
-    asked = (
+    current = period.has(questions.c.time)
+    before = period.before.has(questions.c.time)
+    by_outcome = [times(current, questions.c.outcome == outcome).label(outcome) for outcome in OUTCOMES]
+    counts = (
         select(
             questions.c.question_key,
             func.max(questions.c.question).label("question"),
             func.max(questions.c.id).label("latest"),
             times(current).label("asked"),
             times(before).label("before"),
-            *(times(current, questions.c.outcome == kind).label(kind) for kind in OUTCOMES),
+            *by_outcome,
         )
         .where(or_(_asked_in(period), _asked_in(period.before)))
         .group_by(questions.c.question_key)
         .subquery()
     )
     key = judgements.c.question_key
-    helped, judged = times(judgements.c.helped).label("helped"), func.count().label("judged")
-    said = select(key, helped, judged).where(period.has(judgements.c.time)).group_by(key).subquery()
-    columns = [func.coalesce(said.c[name], 0).label(name) if name in said.c else asked.c[name] for name in COLUMNS]
-    count, least, most = LISTS[name]
+    helped = times(judgements.c.helped).label("helped")
+    judged = func.count().label("judged")
+    votes = select(key, helped, judged).where(period.has(judgements.c.time)).group_by(key).subquery()
+    columns = []
+    for column in COLUMNS:
+        is_of_votes = column in votes.c
+        columns.append(func.coalesce(votes.c[column], 0).label(column) if is_of_votes else counts.c[column])
+    rule = LISTS[name]
+    rank = rule.ordered_by(counts.c)
+    is_same_question = counts.c.question_key == votes.c.question_key
     return (
         select(*columns)
-        .outerjoin_from(asked, said, asked.c.question_key == said.c.question_key)
-        .where(count(asked.c) >= least)
-        .order_by(count(asked.c).desc(), asked.c.latest.desc())
-        .limit(most)
+        .outerjoin_from(counts, votes, is_same_question)
+        .where(rank >= rule.least)
+        .order_by(rank.desc(), counts.c.latest.desc())
+        .limit(rule.most)
     )
 
 
 def _rows(connection: Connection, query: Select[Any]) -> list[dict[str, Any]]:
-    return [{**row, "question": clean_question(row["question"])} for row in connection.execute(query).mappings()]
+    rows = []
+    for row in connection.execute(query).mappings():
+        rows.append({**row, "question": clean_question(row["question"])})
+    return rows

@@ -32,12 +32,18 @@ _PORT = re.compile(r"^\[([^\]]*)\](?::\d+)?$|^([\d.]+):\d+$")
 FORWARDING = ("forwarded", "via", "x-real-ip", "true-client-ip", "cf-connecting-ip", "x-client-ip")
 """Headers by which a web server tells that it is one, beside those that begin with `x-forwarded`."""
 
-MOST_TOLD, LONGEST_TOLD = 32, 64
-"""Addresses of X-Forwarded-For that are looked at, from the last one on, and characters of each. A client may send what
-it likes before these: 40,000 addresses in one request held the server for two seconds."""
+MOST_TOLD = 32
+"""Maximum number of addresses of X-Forwarded-For that are looked at, from the last one on. A client may send what it
+likes before these: 40,000 addresses in one request held the server for two seconds."""
 
-PROXIES, LOOPBACK = "FORWARDED_ALLOW_IPS", "127.0.0.1,::1"
-"""The environment variable that names web servers in front of this one, and where they are by default."""
+LONGEST_TOLD = 64
+"""Maximum number of characters of each that are looked at."""
+
+PROXIES = "FORWARDED_ALLOW_IPS"
+"""The environment variable that names web servers in front of this one."""
+
+LOOPBACK = "127.0.0.1,::1"
+"""Where these are by default."""
 
 
 class Visitors:
@@ -57,7 +63,8 @@ class Visitors:
         else:
             try:
                 ip = ipaddress.ip_address(_plain(address))
-                name = str(ipaddress.ip_network((ip, 24 if ip.version == 4 else 48), strict=False))
+                n_bits = 24 if ip.version == 4 else 48
+                name = str(ipaddress.ip_network((ip, n_bits), strict=False))
             except ValueError:  # of a socket of this machine
                 name = address
         return hmac.digest(self._secret, name.encode("utf-8", "surrogateescape"), "sha256").hex()[:32]
@@ -72,7 +79,8 @@ class Visitors:
         today = now() // DAY
         key = {"day": today, "network": network, "kind": kind}
         connection.execute(delete(quotas).where(quotas.c.day < today))
-        self._database.upsert(connection, quotas, key | {"used": 1}, list(key), used=quotas.c.used + 1)
+        row = key | {"used": 1}
+        self._database.upsert(connection, quotas, row=row, keys=list(key), used=quotas.c.used + 1)
         used: int = connection.scalar(select(quotas.c.used).filter_by(**key)) or 0
         return used <= QUOTAS[kind]
 
@@ -86,30 +94,33 @@ def _plain(address: str) -> str:
         return address
 
 
-def _last_addresses(told: str) -> Iterator[str]:
+def _last_addresses(header: str) -> Iterator[str]:
     """The addresses of a list, the last one first; only so many, and so much of each, as web servers tell."""
-    parts = told[-MOST_TOLD * LONGEST_TOLD :].rsplit(",", MOST_TOLD)[-MOST_TOLD:]
+    end_of_header = header[-MOST_TOLD * LONGEST_TOLD :]
+    parts = end_of_header.rsplit(",", MOST_TOLD)[-MOST_TOLD:]
     for part in reversed(parts):
-        if address := _plain(part.strip()[:LONGEST_TOLD]):
+        address = _plain(part.strip()[:LONGEST_TOLD])
+        if address:
             yield address
 
 
 class BehindProxies:
     """ASGI middleware: a request from a trusted web server is its client's, as that server's headers tell.
 
-    X-Forwarded-For and X-Forwarded-Proto have the client's address and scheme; of several addresses, the last one
-    counts that is no web server's, since a client can send any before it. What others send is ignored. The identity is
-    in the request's state, empty without one that can be believed. `header` has it, such as `X-Remote-User`.
+    X-Forwarded-For and X-Forwarded-Proto have the client's address and scheme. Of several addresses, the last one
+    counts that is no web server's: a client can send any before it. What others send is ignored.
 
-    Also in the state, `is_local` tells whether a program of this machine sends the request for itself: it connects
-    from here, and no header tells of a client behind it.
+    Two things get into the request's state. `identity` is what `header` has, such as `X-Remote-User`; it is empty
+    without one that can be believed. `is_local` tells whether a program of this machine sends the request for itself:
+    it connects from here, and no header tells of a client behind it.
 
     The environment variable FORWARDED_ALLOW_IPS has the trusted addresses or networks, separated by commas, or `*` for
     whoever connects (InputError: anything else); without it, this machine is trusted.
     """
 
     def __init__(self, app: ASGIApp, header: str = "") -> None:
-        self._app, self._header = app, header
+        self._app = app
+        self._header = header
         if not re.fullmatch(r"[\w-]*", header):
             raise InputError(f"Expected --identity-header as a name such as X-Forwarded-User, found {header!r}.")
         proxies = os.environ.get(PROXIES, LOOPBACK)
@@ -123,18 +134,30 @@ class BehindProxies:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request as its client's."""
         if scope["type"] == "http":
-            headers, client, identity = Headers(scope=scope), scope.get("client"), ""
+            headers = Headers(scope=scope)
+            client = scope.get("client")
             is_local = client is not None and is_loopback(_plain(client[0])) and not self._is_forwarded(headers)
+            identity = ""
             if self._anybody or (client and self._trusts(_plain(client[0]))):
-                told = _last_addresses(",".join(headers.getlist("x-forwarded-for")))
-                if found := next((each for each in told if not self._trusts(each)), ""):
-                    scope["client"] = (found, 0)
-                if (scheme := headers.get("x-forwarded-proto", "")) in ("http", "https"):
-                    scope["scheme"] = scheme
-                identities = headers.getlist(self._header) if self._header else []
-                identity = identities[0] if len(identities) == 1 else ""  # of two, one may have come from the visitor
+                self._believe(headers, scope)
+                identity = self._identity(headers)
             scope["state"] = {**scope.get("state", {}), "identity": identity, "is_local": is_local}
         await self._app(scope, receive, send)
+
+    def _believe(self, headers: Headers, scope: Scope) -> None:
+        """Let a request be its client's, as the headers of a trusted web server tell."""
+        forwarded_for = ",".join(headers.getlist("x-forwarded-for"))
+        for address in _last_addresses(forwarded_for):
+            if not self._trusts(address):
+                scope["client"] = (address, 0)
+                break
+        scheme = headers.get("x-forwarded-proto", "")
+        if scheme in ("http", "https"):
+            scope["scheme"] = scheme
+
+    def _identity(self, headers: Headers) -> str:
+        identities = headers.getlist(self._header) if self._header else []
+        return identities[0] if len(identities) == 1 else ""  # of two, one may have come from the visitor
 
     def _is_forwarded(self, headers: Headers) -> bool:
         """Whether any header tells of a web server, be it trusted or not."""

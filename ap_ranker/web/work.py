@@ -40,7 +40,7 @@ class WorkThreads:
         self.unfinished = 0
 
     async def run(
-        self, work: Callable[Parameters, Result], *given: Parameters.args, **named: Parameters.kwargs
+        self, work: Callable[Parameters, Result], *arguments: Parameters.args, **named: Parameters.kwargs
     ) -> Result:
         """What `work` returns or raises; FailureError if too much is unfinished.
 
@@ -52,7 +52,7 @@ class WorkThreads:
             try:
                 if abandoned.is_set():
                     raise RuntimeError("nobody waits for this")
-                return work(*given, **named)
+                return work(*arguments, **named)
             finally:
                 with self._lock:
                     self.unfinished -= 1

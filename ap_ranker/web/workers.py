@@ -16,12 +16,13 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import astuple, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from haystack import Document
@@ -51,9 +52,10 @@ RETRY_SECONDS = 5.0
 """Between two attempts to start a process in place of one that has ended."""
 
 OVERDUE_SECONDS = 60.0
-"""Seconds after which a process is ended that has not answered: longer than anybody waits, but not so soon that one
-which encodes many answers for the first time never gets to the end."""
+"""Seconds after which a process that has not answered is ended.
 
+Nobody waits longer. Less time would not do: a process that encodes many answers at first would never get to the end.
+"""
 
 HEARTBEAT_SECONDS = 15.0
 """Seconds after which a process without questions is asked what it searches with, and whether it is there."""
@@ -93,14 +95,19 @@ class SearchWorkers:
         self._closed = False
         self._processes: dict[int, BaseProcess] = {}
         self._replies: dict[int, _Reply] = {}  # the last of each process
-        begun: list[Future[None]] = [Future() for _ in range(count)]  # they load at the same time
-        self._threads = [threading.Thread(target=self._hand_out, args=each, daemon=True) for each in enumerate(begun)]
+        self._threads: list[threading.Thread] = []
+        starts: list[Future[None]] = []
+        for number in range(count):  # they load at the same time
+            start: Future[None] = Future()
+            thread = threading.Thread(target=self._hand_out, args=(number, start), daemon=True)
+            starts.append(start)
+            self._threads.append(thread)
         for thread in self._threads:
             thread.start()
         atexit.register(self.close)  # before multiprocessing waits for the processes
         try:
-            for one in begun:
-                one.result()
+            for start in starts:
+                start.result()
         except BaseException:
             self.close()
             raise
@@ -133,13 +140,19 @@ class SearchWorkers:
     @property
     def cache_info(self) -> CacheInfo | None:
         """The sums over all processes; `None` without a cache."""
-        counts = [astuple(reply.cache) for reply in list(self._replies.values()) if reply.cache]
-        return CacheInfo(*map(sum, zip(*counts, strict=True))) if counts else None
+        replies = list(self._replies.values())
+        counts = [astuple(reply.cache) for reply in replies if reply.cache]
+        if not counts:
+            return None
+        sums = [sum(column) for column in zip(*counts, strict=True)]
+        return CacheInfo(*sums)
 
     @property
     def served(self) -> ServedSearch | None:
         """The search of the process that has the latest one; the others follow within seconds."""
-        return max((reply.served for reply in list(self._replies.values())), key=lambda one: one.since, default=None)
+        replies = list(self._replies.values())
+        searches = [reply.served for reply in replies]
+        return max(searches, key=attrgetter("since"), default=None)
 
     def _ask(self, request: Request) -> Any:
         job = _Job(request, Future())
@@ -154,43 +167,51 @@ class SearchWorkers:
             job.answer.cancel()  # nobody waits for it: if no process has it yet, none will
             raise InputError(f"{self._setup.pipeline}: {NOT_SEARCHED}.") from None
 
-    def _hand_out(self, number: int, begun: Future[None]) -> None:
-        """Let a process answer, and another one in its place if it ends, until all end."""
+    def _hand_out(self, number: int, start: Future[None]) -> None:
+        """Let a process answer, and another one in its place if it ends, until all end.
+
+        `start` tells whether the first one can search.
+        """
         while not self._closed:
             jobs: list[_Job] = []
             try:
                 with self._process(number) as pipe:
                     self._replies[number] = _receive(pipe)
-                    if not begun.done():
-                        begun.set_result(None)
+                    if not start.done():
+                        start.set_result(None)
                     while not self._closed:
                         jobs = self._next()
                         if not self._processes[number].is_alive():  # it ended before: the next one searches
-                            with self._changed:
-                                self._jobs.extendleft(reversed(jobs))
-                                self._changed.notify()
+                            self._put_back(jobs)
                             jobs = []
                             raise EOFError
                         jobs = [job for job in jobs if job.answer.set_running_or_notify_cancel()]
-                        pipe.send([job.request for job in jobs])
-                        if not pipe.poll(OVERDUE_SECONDS):
-                            raise InputError(f"{self._setup.pipeline}: {OVERDUE}.")
-                        self._replies[number] = reply = _receive(pipe)
-                        for job, answer in zip(jobs, reply.answers, strict=True):
-                            if isinstance(answer, InputError):
-                                job.answer.set_exception(answer)
-                            else:
-                                job.answer.set_result(answer)
+                        reply = self._exchange(pipe, jobs)
+                        self._replies[number] = reply
+                        _set_answers(jobs, reply.answers)
             except (OSError, EOFError, InputError) as error:
                 self._fail(jobs)
                 reason = error if isinstance(error, InputError) else self._ended()
-                if not begun.done():
-                    begun.set_exception(reason)
+                if not start.done():
+                    start.set_exception(reason)
                     return
                 if not self._closed:
                     logger.error("%s", reason)
                     could_not_start = reason is error and not jobs
                     time.sleep(RETRY_SECONDS if could_not_start else 0)
+
+    def _put_back(self, jobs: Sequence[_Job]) -> None:
+        """Let another process have jobs, before all that came after them."""
+        with self._changed:
+            self._jobs.extendleft(reversed(jobs))
+            self._changed.notify()
+
+    def _exchange(self, pipe: Connection, jobs: Iterable[_Job]) -> _Reply:
+        """Send the requests of jobs to a process; InputError if it has no reply in time."""
+        pipe.send([job.request for job in jobs])
+        if not pipe.poll(OVERDUE_SECONDS):
+            raise InputError(f"{self._setup.pipeline}: {OVERDUE}.")
+        return _receive(pipe)
 
     @contextmanager
     def _process(self, number: int) -> Iterator[Connection]:
@@ -200,10 +221,11 @@ class SearchWorkers:
             context.set_forkserver_preload([__name__])  # what takes seconds to import is imported once
         else:  # on macOS, the system's own libraries must not be forked
             context = multiprocessing.get_context("spawn")
-        pipe, theirs = context.Pipe()
-        process = self._processes[number] = context.Process(target=_search, args=(self._setup, theirs), daemon=True)
+        pipe, pipe_of_process = context.Pipe()
+        process = context.Process(target=_search, args=(self._setup, pipe_of_process), daemon=True)
+        self._processes[number] = process
         process.start()
-        theirs.close()
+        pipe_of_process.close()
         try:
             yield pipe
         finally:
@@ -227,6 +249,14 @@ class SearchWorkers:
                 job.answer.set_exception(self._ended())
 
 
+def _set_answers(jobs: Sequence[_Job], answers: Sequence[Any]) -> None:
+    for job, answer in zip(jobs, answers, strict=True):
+        if isinstance(answer, InputError):
+            job.answer.set_exception(answer)
+        else:
+            job.answer.set_result(answer)
+
+
 def _receive(pipe: Connection) -> _Reply:
     """InputError if the process cannot search, OSError or EOFError if it has ended."""
     reply: _Reply | InputError = pipe.recv()
@@ -240,16 +270,17 @@ def _receive(pipe: Connection) -> _Reply:
 
 def _search(setup: SearchSetup, pipe: Connection) -> None:
     """Answer the requests that come through a pipe until it is closed."""
-    for each in (signal.SIGINT, signal.SIGTERM):  # may be sent to all; the server first answers what was asked
-        signal.signal(each, signal.SIG_IGN)
+    # A terminal sends these to all processes; the server ends this one, once what was asked is answered.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     # Else it would make a semaphore of the system, which a process that is killed leaves behind, as a warning says.
     tqdm.set_lock(threading.RLock())
     try:
         search, documents = setup.load()
         setup.warm_up(search, documents)
         leave_what_lives()
-        for name in ("search.watch_search", "data"):  # the server's process says it
-            logging.getLogger(f"ap_ranker.{name}").setLevel(logging.CRITICAL)
+        for name in ("ap_ranker.search.watch_search", "ap_ranker.data"):  # what these log, the server's process does
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         SearchWatcher(search, setup)
         served = ServedNow(search)
         served()
@@ -259,25 +290,28 @@ def _search(setup: SearchSetup, pipe: Connection) -> None:
     answers: list[Any] = []
     while True:
         try:
-            pipe.send(_Reply(answers, search.cache_info, served()))
+            pipe.send(_Reply(answers=answers, cache=search.cache_info, served=served()))
             requests = pipe.recv()
         except (OSError, EOFError):  # the server has ended
             return
         if requests:
             search.encode_ahead([question for question, _ in requests])
-        answers = [_answer(search, *request) for request in requests]
+        answers = [_answer(search, request) for request in requests]
 
 
-def _answer(search: DeclaredPipeline, question: str, more: Any) -> Any:
+def _answer(search: DeclaredPipeline, request: Request) -> Any:
+    question, task = request
     try:
         with report_store_errors(search.path, search.place, question):
-            if not isinstance(more, _Search):
-                return search.explain(question, more)
-            documents, decision = search.answer(question, more.limits)
-            found = [replace(one, blob=None, embedding=None, sparse_embedding=None) for one in documents]
-            if more.presentation is None:
-                return found, decision
-            return more.presentation.of(question, found, decision)
+            if not isinstance(task, _Search):
+                return search.explain(question, task)
+            documents, decision = search.answer(question, task.limits)
+            small_documents = []
+            for document in documents:
+                small_documents.append(replace(document, blob=None, embedding=None, sparse_embedding=None))
+            if task.presentation is None:
+                return small_documents, decision
+            return task.presentation.of(question, small_documents, decision=decision)
     except InputError as error:
         return InputError(str(error))
     except Exception:

@@ -442,7 +442,7 @@ def test_what_is_deleted_is_not_shown_while_questions_are_grouped_again(
     assert sorted(text for gap in gaps_of(owner) for text in texts_of(gap)) == ["qwerty", "xyzzy of Erika Mustermann"]
     begun, end = threading.Event(), threading.Event()
 
-    def slowly(*_: Any) -> Iterator[list[Any]]:
+    def slowly(*_: Any, **__: Any) -> Iterator[list[Any]]:
         begun.set()
         end.wait(PATIENCE)
         return iter(())

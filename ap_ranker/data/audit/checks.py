@@ -7,9 +7,10 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from operator import methodcaller
 from pathlib import Path
 
-from ap_ranker.data.audit.audited_files import Asked, Data, T, firsts, right_ids
+from ap_ranker.data.audit.audited_files import Asked, Data, QuestionFile, T, Text, firsts, right_ids
 from ap_ranker.data.audit.repairs import repaired
 from ap_ranker.data.audit.report import Finding, Severity
 from ap_ranker.data.reader import SPLITS, UNANSWERABLE, Layout
@@ -42,7 +43,8 @@ Fault = tuple[str, str, str]
 def find_faults(data: Data, on_progress: Callable[[str, int, int], None], *, near_answers: bool) -> Iterator[Fault]:
     """All faults of data, those of a kind in the order of the files; nearly equal answers only if asked for."""
     finders = [_texts, _rows, _ids, _answers_by_id, _labels, _copies, _near_questions, _leaks]
-    finders += [_near_answers] if near_answers else []
+    if near_answers:
+        finders.append(_near_answers)
     for done, find in enumerate(finders):
         on_progress(f"looking for faults in {len(data.questions):,} questions", done, len(finders))
         yield from find(data)
@@ -67,17 +69,33 @@ def repeats(items: Iterable[T], key: Callable[[T], str]) -> Iterator[tuple[T, T]
     first_of: dict[str, T] = {}
     for item in items:
         name = key(item)
-        if name and (first := first_of.setdefault(name, item)) is not item:
+        if not name:
+            continue
+        first = first_of.setdefault(name, item)
+        if first is not item:
             yield first, item
 
 
 def nearly_equal_rows(rows: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
     """Each different row whose answer is nearly equal to an earlier one, once: the first of those, and the row."""
-    distinct = firsts(rows, lambda row: normalized(row.get("answer")))
+    distinct = firsts(rows, _normalized_answer)
     earlier_of: dict[int, int] = {}
     for earlier, later in nearly_equal_pairs([row.get("answer") for row in distinct]).tolist():
         earlier_of.setdefault(later, earlier)
-    return ((distinct[earlier], distinct[later]) for later, earlier in earlier_of.items())
+    for later, earlier in earlier_of.items():
+        yield distinct[earlier], distinct[later]
+
+
+_qid = methodcaller("get", "qid")
+"""The question id of a row."""
+
+
+def _normalized_question(row: Row) -> str:
+    return normalized(row.get("question"))
+
+
+def _normalized_answer(row: Row) -> str:
+    return normalized(row.get("answer"))
 
 
 def _texts(data: Data) -> Iterator[Fault]:
@@ -91,14 +109,22 @@ def _texts(data: Data) -> Iterator[Fault]:
             kinds.append("lost-character")
         elif _NOTHING.fullmatch(text.text):
             kinds.append("placeholder")
-        yield from ((kind, text.place, quote(text.text)) for kind in kinds)
+        for kind in kinds:
+            yield kind, text.place, quote(text.text)
         if code and code != main:
             yield "other-language", text.place, f"{LANGUAGES[code]}, most are {LANGUAGES[main]}: {quote(text.text)}"
-    most = data.max_tokens
-    for kind, some in (("long-question", data.questions), ("long-answer", data.answers)):
-        for text in some:
-            if len(text.matched) > most and (words := len(split_words(text.matched))) > most:
-                yield kind, text.place, f"{words:,} words, of which the first {most} are read"
+    yield from _long_texts("long-question", data.questions, most=data.max_tokens)
+    yield from _long_texts("long-answer", data.answers, most=data.max_tokens)
+
+
+def _long_texts(kind: str, texts: Iterable[Text], most: int) -> Iterator[Fault]:
+    """Texts of more words than are read."""
+    for text in texts:
+        if len(text.matched) <= most:  # a word has a character
+            continue
+        n_words = len(split_words(text.matched))
+        if n_words > most:
+            yield kind, text.place, f"{n_words:,} words, of which the first {most} are read"
 
 
 def _rows(data: Data) -> Iterator[Fault]:
@@ -126,12 +152,13 @@ def _ids(data: Data) -> Iterator[Fault]:
         own = {Layout.by_id: "qid", Layout.pairs: "aid"}.get(file.layout, "")
         tables += [(file.table, own, False), (file.table, "id", judged), (file.pools, "qid", False)]
     for table, column, judged in tables:
-        yield from _repeated_ids(table, column, judged=judged) if table else ()
+        if table:
+            yield from _repeated_ids(table, column, judged=judged)
     for file in data.files:
-        rows = []
-        if file.layout != Layout.by_id:
-            rows = [row for row in file.table.rows if row.get("question")]
-        for first, row in repeats(rows, lambda row: row.get("qid")):
+        if file.layout == Layout.by_id:
+            continue
+        rows = [row for row in file.table.rows if row.get("question")]
+        for first, row in repeats(rows, _qid):
             other = first.get("question")
             text = row.get("question")
             if normalized(other) != normalized(text):
@@ -140,14 +167,14 @@ def _ids(data: Data) -> Iterator[Fault]:
 
 def _repeated_ids(table: Table, name: str, *, judged: bool) -> Iterator[Fault]:
     """Repeated ids of the column of this name, in any case; judged candidates may share the id of their question."""
-
-    def question(row: Row) -> str:
-        return normalized(row.get("question"))
-
-    column = next((header for header in table.columns if header.strip().casefold() == name), "")
-    shared = judged and all(first.get(column) == row.get(column) for first, row in repeats(table.rows, question))
-    for first, row in repeats(table.rows, lambda row: row.get(column)):
-        if not shared or question(first) != question(row):
+    columns = [column for column in table.columns if column.strip().casefold() == name]
+    column = columns[0] if columns else ""
+    is_of_question = judged
+    if judged:
+        repeated_questions = repeats(table.rows, _normalized_question)
+        is_of_question = all(first.get(column) == row.get(column) for first, row in repeated_questions)
+    for first, row in repeats(table.rows, methodcaller("get", column)):
+        if not is_of_question or _normalized_question(first) != _normalized_question(row):
             details = f"{column.strip()} {row.get(column)!r}, first at {where(first.place, row.place)}"
             yield "repeated-id", row.place, details
 
@@ -156,49 +183,51 @@ def _answers_by_id(data: Data) -> Iterator[Fault]:
     """Missing and unknown ids, pools without a right answer, and answers that are superfluous."""
     answer_ids = {row.get("aid") for row in data.stored_rows}
     for file in data.files:
-        if file.layout != Layout.by_id:
-            continue
-        pools = {}
-        if file.pools:
-            pools = {row.get("qid"): row.get("candidate_ids").split() for row in file.pools.rows}
-        for row in file.table.rows:
-            qid = row.get("qid")
-            right = list(dict.fromkeys(right_ids(row)))
-            yield from (("unknown-id", row.place, f"answer_ids: {name!r}") for name in right if name not in answer_ids)
-            if not row.get("answer_ids") and row.get("answerable").lower() not in UNANSWERABLE:
-                yield "missing-answer-ids", row.place, quote(row.get("question"))
-            if file.pools and qid not in pools:
-                yield "missing-pool", row.place, f"qid {qid!r} is not in {file.pools.path}"
-            outside = [name for name in right if name in answer_ids and name not in pools.get(qid, answer_ids)]
-            if outside:
-                yield "right-answer-outside-pool", row.place, f"{outside[0]!r} is not in the pool of {qid!r}"
-        for row in file.pools.rows if file.pools else ():
-            unknown = sorted(set(row.get("candidate_ids").split()) - answer_ids)
-            yield from (("unknown-id", row.place, f"candidate_ids: {name!r}") for name in unknown)
-    for first, row in repeats(data.stored_rows, lambda row: normalized(row.get("answer"))):
+        if file.layout == Layout.by_id:
+            yield from _answers_of_questions(file, answer_ids)
+    for first, row in repeats(data.stored_rows, _normalized_answer):
         if first.get("aid") != row.get("aid"):
             yield "repeated-answer", row.place, f"as {first.get('aid')}, {where(first.place, row.place)}"
-    named = set(chain.from_iterable(asked.right for asked in data.asked))
+    ever_right: set[str] = set()
+    for asked in data.asked:
+        ever_right |= asked.right
     for row in data.stored_rows:
-        if row.get("aid") not in named and row.get("answer"):
+        if row.get("aid") not in ever_right and row.get("answer"):
             yield "answer-never-right", row.place, f"{row.get('aid')}: {quote(row.get('answer'))}"
+
+
+def _answers_of_questions(file: QuestionFile, answer_ids: set[str]) -> Iterator[Fault]:
+    """What is wrong with the ids of a file of questions, and of its pools."""
+    pool_rows = file.pools.rows if file.pools else []
+    pools = {row.get("qid"): row.get("candidate_ids").split() for row in pool_rows}
+    for row in file.table.rows:
+        qid = row.get("qid")
+        right_answers = list(dict.fromkeys(right_ids(row)))
+        for answer_id in right_answers:
+            if answer_id not in answer_ids:
+                yield "unknown-id", row.place, f"answer_ids: {answer_id!r}"
+        if not row.get("answer_ids") and row.get("answerable").lower() not in UNANSWERABLE:
+            yield "missing-answer-ids", row.place, quote(row.get("question"))
+        if file.pools and qid not in pools:
+            yield "missing-pool", row.place, f"qid {qid!r} is not in {file.pools.path}"
+        pool = pools.get(qid, answer_ids)
+        outside = [answer_id for answer_id in right_answers if answer_id in answer_ids and answer_id not in pool]
+        if outside:
+            yield "right-answer-outside-pool", row.place, f"{outside[0]!r} is not in the pool of {qid!r}"
+    for row in pool_rows:
+        for answer_id in sorted(set(row.get("candidate_ids").split()) - answer_ids):
+            yield "unknown-id", row.place, f"candidate_ids: {answer_id!r}"
 
 
 def _labels(data: Data) -> Iterator[Fault]:
     """Unknown and contradictory labels, and questions of no use for training."""
     for file in data.files:
         judged_places = {row.place for row, _, _ in file.judgements}
-        for row in file.table.rows if file.layout == Layout.judged else ():
-            if row.place not in judged_places:
-                yield "bad-label", row.place, quote(row.get("label"))
-        keyed = [
-            (f"{normalized(row.get('question'))}\n{normalized(row.get('answer'))}", row, label)
-            for row, label, _ in file.judgements
-            if row.get("question") and row.get("answer")
-        ]
-        repeated = repeats(keyed, lambda judgement: judgement[0])
-        differing = [(before, after) for before, after in repeated if before[2] != after[2]]
-        for (_, first, _), (_, row, _) in firsts(differing, lambda pair: pair[0][0]):
+        if file.layout == Layout.judged:
+            for row in file.table.rows:
+                if row.place not in judged_places:
+                    yield "bad-label", row.place, quote(row.get("label"))
+        for first, row in _judged_both_ways(file):
             details = f"otherwise at {where(first.place, row.place)}: {quote(row.get('answer'))}"
             yield "judged-both-ways", row.place, details
     for asked in data.asked:
@@ -206,6 +235,20 @@ def _labels(data: Data) -> Iterator[Fault]:
             yield "no-right-answer", asked.place, quote(asked.text)
         elif asked.layout == Layout.judged and asked.right >= asked.wrong:
             yield "only-right-answers", asked.place, quote(asked.text)
+
+
+def _judged_both_ways(file: QuestionFile) -> Iterator[tuple[Row, Row]]:
+    """Of each candidate with different labels: its first row, and the first row that has another label than this."""
+    first_of: dict[tuple[str, str], tuple[Row, int]] = {}
+    contradicted: set[tuple[str, str]] = set()
+    for row, label, _ in file.judgements:
+        if not (row.get("question") and row.get("answer")):
+            continue
+        key = (_normalized_question(row), _normalized_answer(row))
+        first, first_label = first_of.setdefault(key, (row, label))
+        if label != first_label and key not in contradicted:
+            contradicted.add(key)
+            yield first, row
 
 
 def row_key(row: Row) -> str:
@@ -216,38 +259,49 @@ def row_key(row: Row) -> str:
 def _copies(data: Data) -> Iterator[Fault]:
     """Equal rows and questions; a repeated pair is a row, unless its texts differ in case."""
     for file in data.files:
+        if file.layout == Layout.by_id:
+            continue
         rows = [row for row in file.table.rows if row.get("question") and row.get("answer")]
-        for first, row in repeats(rows, row_key) if file.layout != Layout.by_id else ():
+        for first, row in repeats(rows, row_key):
             yield "repeated-row", row.place, f"as {where(first.place, row.place)}: {quote(row.get('question'))}"
     pairs = [asked for asked in data.asked if asked.layout == Layout.pairs]
-    repeated_pairs = repeats(pairs, lambda asked: f"{asked.split} {asked.text}\0{asked.right}")
-    copies = {id(copy) for _, copy in repeated_pairs}
-    for before, asked in repeats(data.asked, lambda asked: f"{asked.split} {normalized(asked.text)}"):
+    copies = {id(copy) for _, copy in repeats(pairs, _exact_pair)}
+    for before, asked in repeats(data.asked, _question_of_split):
         differ = before.right != asked.right
         if differ or id(asked) not in copies:
             kind = "several-answers" if differ and before.right and asked.right else "repeated-question"
             yield kind, asked.place, f"as {where(before.place, asked.place)}: {quote(asked.text)}"
 
 
+def _exact_pair(asked: Asked) -> str:
+    return f"{asked.split} {asked.text}\0{asked.right}"
+
+
+def _question_of_split(asked: Asked) -> str:
+    return f"{asked.split} {normalized(asked.text)}"
+
+
 def _near_answers(data: Data) -> Iterator[Fault]:
     """Only candidates of the same question are compared: all of data by id, all of a file of pairs."""
-    kind = "near-answer"
-    for rows in [*(file.table.rows for file in data.files if file.layout == Layout.pairs), data.stored_rows]:
+    tables = [file.table.rows for file in data.files if file.layout == Layout.pairs]
+    for rows in [*tables, data.stored_rows]:
         for first, row in nearly_equal_rows(rows):
-            yield kind, row.place, f"{quote(row.get('answer'))}, as {where(first.place, row.place)}"
+            yield "near-answer", row.place, f"{quote(row.get('answer'))}, as {where(first.place, row.place)}"
     for file in data.files:
         candidates: defaultdict[str, dict[str, tuple[Row, int]]] = defaultdict(dict)
         for row, label, _ in file.judgements:
             if row.get("question") and row.get("answer"):
-                candidates[normalized(row.get("question"))].setdefault(normalized(row.get("answer")), (row, label))
+                of_question = candidates[_normalized_question(row)]
+                of_question.setdefault(_normalized_answer(row), (row, label))
         texts = list(dict.fromkeys(chain.from_iterable(candidates.values())))
         near: defaultdict[str, set[str]] = defaultdict(set)
         for i, j in nearly_equal_pairs(texts):
             near[texts[i]].add(texts[j])
-        for judged in candidates.values():
-            for text, (first, label) in judged.items():
-                for row, other in (judged[near_text] for near_text in sorted(near[text] & judged.keys())):
-                    kind = "near-answer" if label == other else "near-answer-judged-differently"
+        for of_question in candidates.values():
+            for text, (first, label) in of_question.items():
+                for near_text in sorted(near[text] & of_question.keys()):
+                    row, near_label = of_question[near_text]
+                    kind = "near-answer" if label == near_label else "near-answer-judged-differently"
                     yield kind, row.place, f"{quote(row.get('answer'))}, as {where(first.place, row.place)}"
 
 
@@ -255,21 +309,26 @@ def _near_questions(data: Data) -> Iterator[Fault]:
     """Different questions of a split that are near copies."""
     for split in SPLITS:
         of_split = [asked for asked in data.asked if asked.split == split]
-        distinct = firsts(of_split, lambda asked: normalized(asked.text))
+        distinct = firsts(of_split, _normalized_text)
         for place, earlier in near_earlier([asked.text for asked in distinct]).items():
             first = distinct[earlier]
             later = distinct[place]
-            disjoint = first.right and later.right and not first.right & later.right
-            kind = "near-question-other-answer" if disjoint else "near-question"
+            has_other_answer = first.right and later.right and first.right.isdisjoint(later.right)
+            kind = "near-question-other-answer" if has_other_answer else "near-question"
             yield kind, later.place, f"{quote(later.text)}, {where(first.place, later.place)}: {quote(first.text)}"
+
+
+def _normalized_text(asked: Asked) -> str:
+    return normalized(asked.text)
 
 
 def _leaks(data: Data) -> Iterator[Fault]:
     """Questions that are also, exactly or nearly, in an earlier split."""
-    order = list(SPLITS)
     by_text: defaultdict[str, dict[str, Asked]] = defaultdict(dict)
-    for asked in sorted(data.asked, key=lambda asked: order.index(asked.split)):
-        by_text[normalized(asked.text)].setdefault(asked.split, asked)
+    for split in SPLITS:
+        for asked in data.asked:
+            if asked.split == split:
+                by_text[normalized(asked.text)].setdefault(split, asked)
     earliest = []  # in the order of the splits
     for by_split in by_text.values():
         first, *others = by_split.values()

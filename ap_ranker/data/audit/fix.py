@@ -37,9 +37,9 @@ def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tup
         )
     # Later JSON records may have additional fields.
     names = list(dict.fromkeys(chain.from_iterable(row.fields for row in table.rows)))
-    kept: list[dict[str, str]] = []
+    repaired_rows: list[dict[str, str]] = []
     changes: list[dict[str, object]] = []
-    seen: set[str] = set()
+    earlier_keys: set[str] = set()
     for row in table.rows:
         fields = dict(row.fields)
         for column in PAIR:
@@ -47,21 +47,22 @@ def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tup
             after, kinds = repaired(before)
             if kinds:
                 fields[column] = after
-            change = {"column": column, "before": before, "after": after}
-            changes += [{"place": row.place, "kind": kind, **change} for kind in kinds]
+            for kind in kinds:
+                changes.append({"place": row.place, "kind": kind, "column": column, "before": before, "after": after})
         new = replace(row, fields=fields)
-        empty = not (new.get("question") and new.get("answer"))
-        if empty or row_key(new) in seen:
-            kind = "empty-text" if empty else "repeated-row"
+        is_empty = not (new.get("question") and new.get("answer"))
+        if is_empty or row_key(new) in earlier_keys:
+            kind = "empty-text" if is_empty else "repeated-row"
             changes.append({"place": row.place, "kind": kind, "row_removed": row.fields})
         else:
-            seen.add(row_key(new))
-            kept.append({table.written.get(name, name): fields.get(name, "") for name in names})
-    if not kept:
+            earlier_keys.add(row_key(new))
+            repaired_rows.append({table.written.get(name, name): fields.get(name, "") for name in names})
+    if not repaired_rows:
         raise InputError(f"{path}: expected rows with a question and an answer, found none that could be kept.")
     private = is_private(path)
     with atomic_file(log, private=private) as log_draft, atomic_file(output, private=private) as draft:
-        draft.write_text(csv_text([*kept[0]], [[*row.values()] for row in kept]), encoding="utf-8")
-        lines = (json.dumps(change, ensure_ascii=False) + "\n" for change in changes)
+        written_names = list(repaired_rows[0])
+        draft.write_text(csv_text(written_names, [list(row.values()) for row in repaired_rows]), encoding="utf-8")
+        lines = [json.dumps(change, ensure_ascii=False) + "\n" for change in changes]
         log_draft.write_text("".join(lines), encoding="utf-8")
     return Counter(str(change["kind"]) for change in changes), log

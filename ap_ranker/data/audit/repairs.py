@@ -44,7 +44,7 @@ def _decoded(match: re.Match[str]) -> str:
 def _strip_html(text: str) -> str:
     """Unescape entities, and replace HTML tags by nothing or a space; other words in angle brackets stay."""
     if "&" in text:
-        text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
+        text = _ENTITY.sub(_unescaped, text)
     if "<" not in text:
         return text
     end = text.rfind("-->") + 3 if "-->" in text else 0  # no comment ends behind it, where none need be looked for
@@ -54,15 +54,28 @@ def _strip_html(text: str) -> str:
     return re.sub(" {2,}", " ", stripped).strip()
 
 
+def _unescaped(entity: re.Match[str]) -> str:
+    return html.unescape(entity[0])
+
+
 def _in_place_of(tag: re.Match[str]) -> str:
     return "" if tag["inline"] else " "
 
 
+def _without_mojibake(text: str) -> str:
+    """The text with "é" for "Ã©"."""
+    return text if text.isascii() else _MOJIBAKE.sub(_decoded, text)
+
+
+def _without_controls(text: str) -> str:
+    return _CONTROL.sub("", _LINE_CONTROL.sub(" ", text))
+
+
 REPAIRS: dict[str, Callable[[str], str]] = {
-    "mojibake": lambda text: text if text.isascii() else _MOJIBAKE.sub(_decoded, text),  # "Ã©" becomes "é"
+    "mojibake": _without_mojibake,
     "html": _strip_html,
-    "control-character": lambda text: _CONTROL.sub("", _LINE_CONTROL.sub(" ", text)),
-    "invisible-character": lambda text: _INVISIBLE.sub("", text),
+    "control-character": _without_controls,
+    "invisible-character": partial(_INVISIBLE.sub, ""),
     "decomposed-accent": partial(normal_form, "NFC"),
 }
 """Kind of fault -> its repair, in the order in which they are made."""

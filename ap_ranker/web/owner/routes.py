@@ -31,11 +31,23 @@ from ap_ranker.web.usage import Period, usage_of, usage_table
 from ap_ranker.web.work import WorkThreads
 
 PAGE = "/owner"
-LOGIN, LOGOUT = FORMS = "/owner/login", "/owner/logout"  # these take a form, not JSON
+LOGIN = "/owner/login"
+LOGOUT = "/owner/logout"
+FORMS = (LOGIN, LOGOUT)  # these take a form, not JSON
 SCRIPTS = ("owner.js", "usage.js", "basics.js", "texts.js")
-ASSETS = {f"/owner/{name}": "text/javascript" for name in SCRIPTS} | {"/owner/owner.css": "text/css"}
-ASSETS |= {f"/owner/texts/{language}.json": "application/json" for language in TEXTS}
 TABLE = "/owner/usage.csv"
+
+
+def _assets() -> dict[str, str]:
+    """Path -> media type."""
+    assets = {f"/owner/{name}": "text/javascript" for name in SCRIPTS}
+    assets["/owner/owner.css"] = "text/css"
+    for language in TEXTS:
+        assets[f"/owner/texts/{language}.json"] = "application/json"
+    return assets
+
+
+ASSETS = _assets()
 SHOWN = ("server", "usage", "gaps", "feedback", "comments", "entries", "history")
 CHANGED = ("change", "decide", "undo", "delete_question", "delete_comment")
 API = tuple(f"/owner/api/{name}" for name in (*SHOWN, *CHANGED))
@@ -138,7 +150,8 @@ class OwnersPage:
     """
 
     def __init__(self, key: str | None, service: OwnerService) -> None:
-        self._service, self._sessions = service, Sessions(key, service.database)
+        self._service = service
+        self._sessions = Sessions(key, service.database)
         self._threads = WorkThreads(4, "owner")  # an owner's browser sends four requests at once
 
     def add_to(self, app: FastAPI, served: Callable[[], ServedSearch | None]) -> tuple[str, ...]:
@@ -148,59 +161,115 @@ class OwnersPage:
         for path, media_type in ASSETS.items():
             content = (_PAGE / path.removeprefix("/owner/")).read_bytes()
             app.add_route(path, PageFile(content, media_type).send)
-        service = self._service
-        self._add(app, "server", OwnerRequest, lambda _, owner: service.server() | {"owner": owner, "served": served()})
-        self._add(app, "usage", PeriodRequest, lambda asked, _: usage_of(service.database, asked.period))
-        self._add(app, "gaps", OwnerRequest, lambda *_: service.gaps())
-        self._add(app, "feedback", OwnerRequest, lambda *_: service.feedback_rows())
-        self._add(app, "comments", OwnerRequest, lambda *_: service.comments())
-        self._add(
-            app, "delete_question", DeletedQuestionRequest, lambda to, _: service.delete_question(to.question_key)
-        )
-        self._add(app, "delete_comment", DeletedCommentRequest, lambda to, _: service.delete_comment(to.id))
-        self._add(app, "history", OwnerRequest, lambda *_: service.history())
-        self._add(app, "entries", EntriesRequest, lambda asked, _: service.entries(asked.words, asked.skip))
-        self._add(app, "change", ChangeRequest, self._change)
-        self._add(app, "decide", DecisionRequest, lambda asked, owner: service.decide(**dict(asked), owner=owner))
-        self._add(app, "undo", UndoRequest, lambda asked, owner: asdict(service.undo(asked.change, owner)))
+        self._add_what_is_shown(app, served)
+        self._add_what_is_changed(app)
         return ROUTES
 
-    def _add(self, app: FastAPI, name: str, model: type[R], work: Callable[[R, str], Any]) -> None:
-        @app.post(f"/owner/api/{name}")
-        async def route(request: Request) -> Any:
-            owner = await self._require(request)  # first, so that nobody without a key learns what is expected
-            return await self._run(answer_to, await request.body() or b"{}", owner)
+    def _add_what_is_shown(self, app: FastAPI, served: Callable[[], ServedSearch | None]) -> None:
+        service = self._service
 
-        def answer_to(body: bytes, owner: str) -> JSONResponse:
-            asked = _checked(model.model_validate_json, body, "body")
-            try:
-                return JSONResponse(jsonable_encoder(work(asked, owner)))
-            except ConflictError as error:
-                raise HTTPException(409, str(error)) from error
+        @self._post(app, "server", OwnerRequest)
+        def server(_: OwnerRequest, owner: str) -> dict[str, Any]:
+            return service.server() | {"owner": owner, "served": served()}
 
-    def _change(self, asked: ChangeRequest, owner: str) -> dict[str, Any]:
-        action = Action(asked.action)
-        if missing := [name for name in NEEDED[action] if not getattr(asked, name)]:
-            raise HTTPException(422, f"{missing[0]}: expected a text, found none.")
-        fields = asked.model_dump(include={"question", "answer", *NEEDED[action]}, exclude={"version"})
-        wordings = tuple(dict.fromkeys(asked.wordings))
-        return asdict(self._service.change(action, asked.version, owner=owner, **fields | {"wordings": wordings}))
+        @self._post(app, "usage", PeriodRequest)
+        def usage(request: PeriodRequest, _: str) -> dict[str, Any]:
+            return usage_of(service.database, request.period)
 
-    async def _run(self, work: Callable[..., T], *given: Any) -> T:
+        @self._post(app, "gaps", OwnerRequest)
+        def gaps(*_: Any) -> dict[str, Any]:
+            return service.gaps()
+
+        @self._post(app, "feedback", OwnerRequest)
+        def feedback(*_: Any) -> list[dict[str, Any]]:
+            return service.feedback_rows()
+
+        @self._post(app, "comments", OwnerRequest)
+        def comments(*_: Any) -> list[dict[str, Any]]:
+            return service.comments()
+
+        @self._post(app, "entries", EntriesRequest)
+        def entries(request: EntriesRequest, _: str) -> dict[str, Any]:
+            return service.entries(request.words, request.skip)
+
+        @self._post(app, "history", OwnerRequest)
+        def history(*_: Any) -> list[dict[str, Any]]:
+            return service.history()
+
+    def _add_what_is_changed(self, app: FastAPI) -> None:
+        service = self._service
+
+        @self._post(app, "change", ChangeRequest)
+        def change(request: ChangeRequest, owner: str) -> dict[str, Any]:
+            return self._change(request, owner)
+
+        @self._post(app, "decide", DecisionRequest)
+        def decide(request: DecisionRequest, owner: str) -> dict[str, str]:
+            return service.decide(**dict(request), owner=owner)
+
+        @self._post(app, "undo", UndoRequest)
+        def undo(request: UndoRequest, owner: str) -> dict[str, Any]:
+            return asdict(service.undo(request.change, owner))
+
+        @self._post(app, "delete_question", DeletedQuestionRequest)
+        def delete_question(request: DeletedQuestionRequest, _: str) -> dict[str, Any]:
+            return service.delete_question(request.question_key)
+
+        @self._post(app, "delete_comment", DeletedCommentRequest)
+        def delete_comment(request: DeletedCommentRequest, _: str) -> dict[str, Any]:
+            return service.delete_comment(request.id)
+
+    def _post(
+        self, app: FastAPI, name: str, model: type[R]
+    ) -> Callable[[Callable[[R, str], Any]], Callable[[R, str], Any]]:
+        """A decorator that adds a route: what is decorated answers a checked request of an owner of this name."""
+
+        def add(work: Callable[[R, str], Any]) -> Callable[[R, str], Any]:
+            def answer_to(body: bytes, owner: str) -> JSONResponse:
+                request = _checked(model.model_validate_json, body, place="body")
+                try:
+                    return JSONResponse(jsonable_encoder(work(request, owner)))
+                except ConflictError as error:
+                    raise HTTPException(409, str(error)) from error
+
+            @app.post(f"/owner/api/{name}")
+            async def route(request: Request) -> Any:
+                owner = await self._require(request)  # first, so that nobody without a key learns what is expected
+                body = await request.body()
+                return await self._run(answer_to, body or b"{}", owner)
+
+            return work
+
+        return add
+
+    def _change(self, request: ChangeRequest, owner: str) -> dict[str, Any]:
+        action = Action(request.action)
+        for name in NEEDED[action]:
+            if not getattr(request, name):
+                raise HTTPException(422, f"{name}: expected a text, found none.")
+        fields = request.model_dump(include={"question", "answer", *NEEDED[action]}, exclude={"version"})
+        fields["wordings"] = tuple(dict.fromkeys(request.wordings))
+        change = self._service.change(action, request.version, owner=owner, **fields)
+        return asdict(change)
+
+    async def _run(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run `work` in a thread; it fails if the database does."""
         with failing_as(FAILED, Failure.database):
-            return await self._threads.run(work, *given)
+            return await self._threads.run(work, *arguments)
 
     async def _owner(self, request: Request) -> str | None:
         """The name of the owner who sends a request, empty if it is not known; `None` for anybody else."""
-        given = bearer_key(request.headers)
-        if given is None and COOKIE not in request.cookies:
+        text = bearer_key(request.headers)
+        if text is None and COOKIE not in request.cookies:
             return None  # strangers take no thread of the owner's
         owner = await self._run(self._sessions.owner_of, request)
-        if owner is not None or given is None:
+        if owner is not None or text is None:
             return owner
-        key = self._sessions.find(given, request, await self._run(self._sessions.keys))
-        return None if key is None else key.owner or ""
+        keys = await self._run(self._sessions.keys)
+        key = self._sessions.find(text, request, keys=keys)
+        if key is None:
+            return None
+        return key.owner or ""
 
     async def _require(self, request: Request) -> str:
         """As `_owner`; status 401 for anybody else, and for another site's page."""
@@ -214,17 +283,18 @@ class OwnersPage:
         @app.get(TABLE)
         async def table(request: Request) -> Response:
             await self._require(request)
-            given = {name: request.query_params.get(name) for name in PeriodRequest.model_fields}
-            period = _checked(PeriodRequest.model_validate, given, "query").period
-            delimiter = TEXTS[language_of(request.headers.get("accept-language", ""))]["writing"]["delimiter"]
+            days = {name: request.query_params.get(name) for name in PeriodRequest.model_fields}
+            period = _checked(PeriodRequest.model_validate, days, place="query").period
+            language = language_of(request.headers.get("accept-language", ""))
+            delimiter = TEXTS[language]["writing"]["delimiter"]
             content = await self._run(table_of, period, delimiter)
             name = f"questions_{period.first}_{period.last}.csv"
             headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
             return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
 
         def table_of(period: Period, delimiter: str) -> bytes:
-            # By the byte order mark, Excel knows UTF-8.
-            return usage_table(self._service.database, period, delimiter).encode("utf-8-sig")
+            table = usage_table(self._service.database, period, delimiter=delimiter)
+            return table.encode("utf-8-sig")  # by the byte order mark, Excel knows UTF-8
 
     def _add_page(self, app: FastAPI) -> None:
         page = (_PAGE / "owner.html").read_text(encoding="utf-8")
@@ -247,19 +317,20 @@ class OwnersPage:
         @app.post(LOGIN)
         async def begin(request: Request) -> Response:
             require_own_site(request)
-            form = parse_qs((await request.body()).decode("utf-8", "replace"))
-            key = form.get("key", [""])[0].strip()
+            body = await request.body()
+            form = parse_qs(body.decode("utf-8", "replace"))
+            text = form.get("key", [""])[0].strip()
             name = form.get("name", [""])[0].strip()
             keys = await self._run(self._sessions.keys)
             try:
-                found = self._sessions.find(key, request, keys)
+                key = self._sessions.find(text, request, keys=keys)
             except HTTPException as refusal:
-                return login_page(request, "wait", refusal)
-            if found is None:
+                return login_page(request, "wait", refusal=refusal)
+            if key is None:
                 return login_page(request, "wrong")
             response = RedirectResponse("../owner", 303)
             secure = request.url.scheme == "https"  # as a trusted web server in front of this one says
-            await self._run(partial(self._sessions.begin, found, name, response, secure=secure))
+            await self._run(partial(self._sessions.begin, key, name, response, secure=secure))
             return response
 
         @app.post(LOGOUT)
@@ -273,15 +344,19 @@ class OwnersPage:
             return response
 
 
-def _checked(check: Callable[[Any], R], given: Any, place: str) -> R:
-    """What `check` makes of what was given; status 422, as FastAPI answers, if it cannot be that."""
+def _checked(check: Callable[[Any], R], value: Any, place: str) -> R:
+    """The request that `check` reads from a value of that place; status 422, as FastAPI answers, if it is none."""
     try:
-        return check(given)
+        return check(value)
     except ValidationError as error:
-        raise RequestValidationError([one | {"loc": (place, *one["loc"])} for one in error.errors()]) from error
+        details = [detail | {"loc": (place, *detail["loc"])} for detail in error.errors()]
+        raise RequestValidationError(details) from error
 
 
 def language_of(accepted: str) -> str:
     """The first language of a header `Accept-Language` that the page speaks, or else English."""
-    tags = (part.split(";")[0].split("-")[0].strip().lower() for part in accepted.split(","))
-    return next((tag for tag in tags if tag in TEXTS), "en")
+    for part in accepted.split(","):
+        tag = part.split(";")[0].split("-")[0].strip().lower()
+        if tag in TEXTS:
+            return tag
+    return "en"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -62,7 +62,7 @@ class _Facts:
 
     @cached_property
     def id(self) -> str:
-        """Of its document."""
+        """The id of its document."""
         return to_document(self.keyed.entry, self.match).id
 
     @cached_property
@@ -72,42 +72,54 @@ class _Facts:
 
     @cached_property
     def question_keys(self) -> frozenset[str]:
-        """Those of all that it knows."""
+        """The keys of all questions that it knows."""
         return frozenset(map(question_key, self.keyed.entry.questions))
 
     @cached_property
-    def words(self) -> str:
+    def text(self) -> str:
         """All its texts, normalized."""
-        return normalized(" ".join((self.keyed.entry.text(Match.both), *self.keyed.entry.wordings)))
+        entry = self.keyed.entry
+        return normalized(" ".join((entry.text(Match.both), *entry.wordings)))
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
-    """The entries as they are now, by what judgements and groups of questions know of them: each when it is needed."""
+class _CurrentEntries:
+    """The entries as they are now, by what judgements and groups of questions name them by.
+
+    Each of these dictionaries is computed when it is first needed.
+    """
 
     facts: list[_Facts]
 
     @cached_property
     def by_id(self) -> dict[str, KeyedEntry]:
         """The id of the document -> the entry."""
-        return {one.id: one.keyed for one in self.facts}
+        return {facts.id: facts.keyed for facts in self.facts}
 
     @cached_property
     def by_answer(self) -> dict[str, KeyedEntry]:
         """The hash of the text that is matched -> the entry."""
-        return {one.answer_key: one.keyed for one in self.facts}
+        return {facts.answer_key: facts.keyed for facts in self.facts}
 
     @cached_property
     def by_question(self) -> dict[str, KeyedEntry]:
         """Each question that one entry alone has -> the entry."""
-        counts = Counter(one.keyed.entry.question for one in self.facts)
-        asked = ((one.keyed.entry.question, one.keyed) for one in self.facts)
-        return {question: keyed for question, keyed in asked if question and counts[question] == 1}
+        counts = Counter(facts.keyed.entry.question for facts in self.facts)
+        by_question = {}
+        for facts in self.facts:
+            question = facts.keyed.entry.question
+            if question and counts[question] == 1:
+                by_question[question] = facts.keyed
+        return by_question
 
     @cached_property
-    def known(self) -> set[str]:
-        """The keys of all that entries know."""
-        return _known(self.facts)
+    def question_keys(self) -> set[str]:
+        """The keys of all questions that entries know."""
+        return _question_keys(self.facts)
+
+    def judged(self, answer_key: str, stored_question: str) -> KeyedEntry | None:
+        """The entry that a judgement is about, if it is still there."""
+        return self.by_answer.get(answer_key) or self.by_question.get(stored_question)
 
 
 class OwnerService:
@@ -125,22 +137,26 @@ class OwnerService:
         wordings: Sequence[Path] = (),
     ) -> None:
         self.database = database
-        self._search, self._documents, self._match = search, documents, match
+        self._documents = documents
+        self._match = match
         self._about = {"logged": logged, "keep_days": keep_days, "editable": documents is not None}
         self._wordings = wordings
         self._judgements = Judgements(database)
         self._lock = threading.Lock()
-        self._found_at: tuple[object, int] = (None, -1)
-        self._found = _Found([])
+        self._current = _CurrentEntries([])
+        self._version_of_current: tuple[object, int] = (None, -1)  # the file's entries, the revision of the changes
         self._facts: dict[int, _Facts] = {}  # by the identity of an entry, which they keep
         self._in_file: tuple[object, FileEntries] = (None, FileEntries(()))
         self._finder = GapFinder(search, pause)
         self._groups = BackgroundGroups()
 
     def server(self) -> dict[str, Any]:
-        """What the page says of the server: also whether the database's files hold nothing of what was deleted, and
-        what was left out of the files that are searched, and why."""
-        left_out = [] if self._documents is None else list(map(str, self._documents.left_out))
+        """What the page says of the server.
+
+        It also says whether the database's files hold nothing of what was deleted (`erased`), and what was left out of
+        the files that are searched, and why.
+        """
+        left_out = [] if self._documents is None else [str(part) for part in self._documents.left_out]
         return self._about | {
             "erased": self.database.is_erased,
             "left_out": left_out[:SHOWN],
@@ -153,23 +169,11 @@ class OwnerService:
         Of each question: how often it was `asked`, whether it is `ticked`, and the question of the entry that it is
         `more_like` than the nearest entry of its group.
         """
-        found = self._current()
-        groups, is_grouping = self._gaps(found)
+        current = self._current_entries()
+        gaps, is_grouping = self._gaps(current)
         if is_grouping:  # they are those of before, and what was deleted since is shown to nobody
-            there = {one.text for one in find_unanswered(self.database)}
-            kept = (tuple(one for one in gap.questions if one.text in there) for gap in groups)
-            groups = [Gap(questions) for questions in kept if questions]
-        shown = []
-        for gap in groups:
-            first = gap.first
-            nearest = found.by_id.get(first.entry) or found.by_question.get(first.nearest)  # the search may be behind
-            asked = []
-            for one in gap.questions:
-                more_like = one.nearest if gap.is_elsewhere(one) else ""
-                asked.append({"text": one.text, "asked": one.asked, "ticked": gap.takes(one), "more_like": more_like})
-            of_first = {"nearest": first.nearest, "score": first.score, "nearest_entry": nearest and _shown(nearest)}
-            shown.append({"questions": asked, "asked": gap.asked, "is_near": gap.is_near} | of_first)
-        return {"grouping": is_grouping, "gaps": shown}
+            gaps = _only_with(gaps, {question.text for question in find_unanswered(self.database)})
+        return {"grouping": is_grouping, "gaps": [_gap_as_json(gap, current) for gap in gaps]}
 
     def feedback_rows(self) -> list[dict[str, Any]]:
         """Visitors' sentences that the owner has not decided about, and the entries that were judged for them.
@@ -177,29 +181,29 @@ class OwnerService:
         Those of most networks come first. `key` is that of the entry; empty if it is not there any more, or if it or
         another one knows the sentence.
         """
-        found = self._current()
-        return [self._judged(votes, found) for votes in self._judgements.votes(SHOWN, undecided=True)]
+        current = self._current_entries()
+        return [_judgement_as_json(votes, current) for votes in self._judgements.votes(SHOWN, undecided=True)]
 
     def comments(self) -> list[dict[str, Any]]:
         """The sentences that visitors wrote beside an answer, the latest first, with what they were asked about."""
-        found = self._current()
+        current = self._current_entries()
         latest = select(judgements).where(judgements.c.comment != "").order_by(judgements.c.id.desc()).limit(SHOWN)
         with self.database.reading() as connection:
             rows = connection.execute(latest).mappings().all()
-        shown = []
+        comments = []
         for row in rows:
-            keyed = _judged_entry(row["answer_key"], row["stored_question"], found)
-            shown.append(
+            keyed = current.judged(row["answer_key"], row["stored_question"])
+            comments.append(
                 {
                     "id": row["id"],
                     "time": row["time"],
                     "comment": clean_question(row["comment"]),
                     "question": clean_question(row["question"]),
                     "helped": row["helped"],
-                    "entry": keyed.entry.question or keyed.entry.title if keyed else row["stored_question"],
+                    "entry": row["stored_question"] if keyed is None else _title(keyed),
                 }
             )
-        return shown
+        return comments
 
     def delete_comment(self, number: int) -> dict[str, Any]:
         """Delete a visitor's sentence beside an answer, by the `id` of `comments`, as `delete_question`."""
@@ -225,55 +229,53 @@ class OwnerService:
             logger.warning("%s", error)
         return {"erased": self.database.is_erased}
 
-    def _judged(self, votes: Votes, found: _Found) -> dict[str, Any]:
-        keyed = _judged_entry(votes.answer_key, votes.stored_question, found)
-        sentence = clean_question(votes.question)
-        known = _is_known(sentence, found.known)
-        names = ("question_key", "answer_key", "helped", "did_not_help", "networks")
-        return {name: getattr(votes, name) for name in names} | {
-            "question": sentence,
-            "entry": keyed.entry.question or keyed.entry.title if keyed else votes.stored_question,
-            "key": "" if keyed is None or known else keyed.key,
-        }
-
     def entries(self, text: str, skip: int = 0) -> dict[str, Any]:
         """How many entries contain all words of a text, and the page of them with the one after `skip`, or the last."""
-        wanted = normalized(text).split()
-        found = [one.keyed for one in self._current().facts if all(word in one.words for word in wanted)]
-        first = min(skip, max(0, len(found) - 1)) // ENTRIES * ENTRIES
-        return {"count": len(found), "first": first, "entries": list(map(_shown, found[first : first + ENTRIES]))}
+        words = normalized(text).split()
+        matching = []
+        for facts in self._current_entries().facts:
+            if all(word in facts.text for word in words):
+                matching.append(facts.keyed)
+        last = max(0, len(matching) - 1)
+        first = min(skip, last) // ENTRIES * ENTRIES
+        page = matching[first : first + ENTRIES]
+        return {"count": len(matching), "first": first, "entries": [_entry_as_json(keyed) for keyed in page]}
 
     def history(self) -> list[dict[str, Any]]:
-        """The changes, the latest first; `undone` and `lapsed` say which of them do not count."""
-        known = [] if self._documents is None else read_changes(self.database)
-        changed = self._changed(known)
-        states = {"is_undone": changed.undone, "is_lapsed": changed.lapsed}
-        made = [change for change in known if change.action != Action.undo][: -SHOWN - 1 : -1]
-        return [asdict(one) | {name: one.id in ids for name, ids in states.items()} for one in made]
+        """The changes, the latest first; `is_undone` and `is_lapsed` say which of them do not count."""
+        changes = self._read_changes()
+        changed = self._changed(changes)
+        without_undoing = [change for change in changes if change.action != Action.undo]
+        history = []
+        for change in reversed(without_undoing[-SHOWN:]):
+            state = {"is_undone": change.id in changed.undone, "is_lapsed": change.id in changed.lapsed}
+            history.append(asdict(change) | state)
+        return history
 
     def change(self, action: Action, version: str = "", **fields: Any) -> Change:
-        """Keep a change, whose `fields` are given; the search follows within seconds.
+        """Keep a change with these `fields`; the search follows within seconds.
 
         If the entry is not there any more, or not in the `version` that the owner has seen, ConflictError is raised.
         """
         self._require_documents()
         with self.database.writing("changes") as connection:  # of all servers, one at a time looks and writes
-            known = changes_in(connection)
-            entries = self._changed(known).entries
+            earlier = changes_in(connection)
+            entries = self._changed(earlier).entries
             if action == Action.add_entry:
-                new = fields.get("question", ""), fields["answer"]
-                if new in {(one.entry.question, one.entry.answer) for one in entries}:  # perhaps the reply was lost
+                texts = (fields.get("question", ""), fields["answer"])
+                if texts in {(keyed.entry.question, keyed.entry.answer) for keyed in entries}:
+                    # The owner may have sent it twice, as after a reply that was lost.
                     raise ConflictError("The FAQ has this entry already. Load the page again.")
             else:
-                keyed = _named(fields["entry"], entries)
+                keyed = _entry_of_key(fields["entry"], entries)
                 if action in (Action.change_entry, Action.delete_entry) and version != keyed.version:
                     raise ConflictError("This entry has been changed since. Load the page again.")
                 fields["of"] = keyed.entry.question
-            return self._keep(connection, known, Change.make(action, **fields))
+            return self._keep(connection, Change.make(action, **fields), earlier=earlier)
 
-    def _keep(self, connection: Connection, known: Sequence[Change], change: Change) -> Change:
-        """Append a change to the `known` ones; ConflictError if no entry would be left, with which no server starts."""
-        if not self._changed([*known, change]).entries:
+    def _keep(self, connection: Connection, change: Change, earlier: Sequence[Change]) -> Change:
+        """Append a change to the earlier ones; ConflictError if no entry would be left, with which no server starts."""
+        if not self._changed([*earlier, change]).entries:
             raise ConflictError("The last entry cannot be deleted.")
         insert_change(connection, change)
         return change
@@ -285,15 +287,16 @@ class OwnerService:
         """
         self._require_documents()
         with self.database.writing("changes", "wordings") as connection:
-            known = changes_in(connection)
-            if change not in {one.id for one in known if one.action != Action.undo}:
+            earlier = changes_in(connection)
+            if change not in {candidate.id for candidate in earlier if candidate.action != Action.undo}:
                 raise ConflictError("There is no such change.")
-            if change in {one.undone for one in known}:
+            if change in {candidate.undone for candidate in earlier}:
                 raise ConflictError("This change is undone already.")
-            made = self._keep(connection, known, Change.make(Action.undo, undone=change, owner=owner))
+            undoing = Change.make(Action.undo, undone=change, owner=owner)
+            self._keep(connection, undoing, earlier=earlier)
             if connection.execute(delete(wordings).where(wordings.c.change == change)).rowcount:
                 self.database.note_deletion(connection)
-        return made
+        return undoing
 
     def decide(
         self, state: str, owner: str = "", *, question_key: str, answer_key: str, wording: str, entry: str = ""
@@ -303,98 +306,175 @@ class OwnerService:
         ConflictError is raised if it is decided already, an entry knows it, the judgement is gone, or the entry is.
         """
         keys = {"question_key": question_key, "answer_key": answer_key}
-        decided = {"question": storable(wording), "state": state, "origin": "click", "owner": owner, "time": now()}
-        row: dict[str, Any] = keys | decided
-        accepted = state == "accepted"
-        if accepted:
+        decision = {"question": storable(wording), "state": state, "origin": "click", "owner": owner, "time": now()}
+        row: dict[str, Any] = keys | decision
+        parts = ["wordings"]
+        is_accepted = state == "accepted"
+        if is_accepted:
             self._require_documents()
-        with self.database.writing(*(["changes"] if accepted else []), "wordings") as connection:
-            known, judged = (
-                connection.scalar(select(table.c.stored_question).filter_by(**keys).limit(1))
-                for table in (wordings, judgements)
-            )
-            if known is not None:
-                raise ConflictError("This sentence is decided already. Load the page again.")
-            if judged is None:
-                raise ConflictError(GONE)
-            row["stored_question"] = judged
-            if accepted:
-                entries = self._changed(changes_in(connection)).entries
-                of = _named(entry, entries).entry.question
-                if _is_known(wording, _known(self._facts_of(entries))):
-                    raise ConflictError("An entry knows this sentence already. Load the page again.")
-                change = Change.make(Action.add_wordings, owner=owner, entry=entry, of=of, wordings=(wording,))
+            parts.append("changes")
+        with self.database.writing(*parts) as connection:
+            row["stored_question"] = _require_undecided(connection, keys)
+            if is_accepted:
+                change = self._change_that_accepts(connection, wording, key=entry, owner=owner)
                 insert_change(connection, change)
-                row |= {"change": change.id, "stored_question": storable(of)}
+                row["change"] = change.id
+                row["stored_question"] = storable(change.of)
             connection.execute(insert(wordings).values(**row))
         return {"state": state}
+
+    def _change_that_accepts(self, connection: Connection, wording: str, key: str, owner: str) -> Change:
+        """What makes a sentence a wording of the entry of this key; ConflictError if it cannot be one."""
+        entries = self._changed(changes_in(connection)).entries
+        question = _entry_of_key(key, entries).entry.question
+        if _is_among(wording, _question_keys(self._facts_of(entries))):
+            raise ConflictError("An entry knows this sentence already. Load the page again.")
+        return Change.make(Action.add_wordings, owner=owner, entry=key, of=question, wordings=(wording,))
 
     def _require_documents(self) -> None:
         if self._documents is None:
             raise ConflictError("This search reads a store that its own program fills; change the entries there.")
 
-    def _changed(self, known: Sequence[Change]) -> ChangedEntries:
-        return apply_changes(self._file_entries(), known)
+    def _read_changes(self) -> list[Change]:
+        """The changes, if the FAQ is one that they can change."""
+        return [] if self._documents is None else read_changes(self.database)
+
+    def _changed(self, changes: Sequence[Change]) -> ChangedEntries:
+        return apply_changes(self._file_entries(), changes)
 
     def _file_entries(self) -> FileEntries:
         """The entries of the file as it was last read; threads that see a new one at once may each lay it out."""
-        of, laid_out = self._in_file
-        if self._documents is not None and of is not self._documents.unchanged:
+        last_read, file_entries = self._in_file
+        if self._documents is not None and last_read is not self._documents.unchanged:
             unchanged = self._documents.unchanged
-            laid_out = FileEntries(unchanged)
-            self._in_file = unchanged, laid_out
-        return laid_out
+            file_entries = FileEntries(unchanged)
+            self._in_file = (unchanged, file_entries)
+        return file_entries
 
-    def _current(self) -> _Found:
+    def _current_entries(self) -> _CurrentEntries:
         """The entries as they are now, laid out anew if the documents or the changes are others."""
         with self._lock:
             in_file = self._file_entries()
             revision = self.database.revision("changes")
-            if self._found_at[0] is not in_file or self._found_at[1] != revision:
-                known = [] if self._documents is None else read_changes(self.database)
-                self._found = _Found(self._facts_of(apply_changes(in_file, known).entries))
-                self._facts = {id(one.keyed): one for one in self._found.facts}
-                self._found_at = in_file, revision
-            return self._found
+            if self._version_of_current[0] is not in_file or self._version_of_current[1] != revision:
+                changed = apply_changes(in_file, self._read_changes())
+                self._current = _CurrentEntries(self._facts_of(changed.entries))
+                self._facts = {id(facts.keyed): facts for facts in self._current.facts}
+                self._version_of_current = (in_file, revision)
+            return self._current
 
     def _facts_of(self, entries: Iterable[KeyedEntry]) -> list[_Facts]:
-        known = self._facts  # another thread may put another dictionary in its place
-        return [known.get(id(keyed)) or _Facts(keyed, self._match) for keyed in entries]
+        computed = self._facts  # another thread may put another dictionary in its place
+        return [computed.get(id(keyed)) or _Facts(keyed, self._match) for keyed in entries]
 
-    def _gaps(self, found: _Found) -> tuple[list[Gap], bool]:
-        """The first groups found so far, and whether more come; they are found again if anything has changed."""
-        searched = [file_version(file) for file in self._wordings], found
-        asked = [self.database.revision(part) for part in ("questions", "judgements")]
+    def _gaps(self, current: _CurrentEntries) -> tuple[list[Gap], bool]:
+        """The first groups so far, and whether more come; they are made again if anything has changed."""
+        searched = ([file_version(file) for file in self._wordings], current)
+        revisions = [self.database.revision(part) for part in ("questions", "judgements")]
 
         def work() -> Iterator[list[Gap]]:
-            entries = None if self._documents is None else [one.keyed.entry for one in found.facts]
-            remaining, known = open_questions(find_unanswered(self.database), entries, self._match, self._wordings)
-            yield from self._finder.find(remaining, known, SHOWN, searched)
+            entries = None if self._documents is None else [facts.keyed.entry for facts in current.facts]
+            remaining, faq_questions = open_questions(
+                find_unanswered(self.database), entries, match=self._match, wordings=self._wordings
+            )
+            yield from self._finder.find(remaining, faq_questions, most=SHOWN, version=searched)
 
-        return self._groups.latest((searched, asked), work)
-
-
-def _judged_entry(answer_key: str, stored_question: str, found: _Found) -> KeyedEntry | None:
-    """The entry that a judgement is about, if it is still there."""
-    return found.by_answer.get(answer_key) or found.by_question.get(stored_question)
+        return self._groups.latest((searched, revisions), work)
 
 
-def _named(key: str, entries: Iterable[KeyedEntry]) -> KeyedEntry:
-    keyed = next((keyed for keyed in entries if keyed.key == key), None)
-    if keyed is None:
-        raise ConflictError("This entry is not in the FAQ any more. Load the page again.")
-    return keyed
+def _only_with(gaps: Iterable[Gap], texts: Container[str]) -> list[Gap]:
+    """The groups with only those of their questions that are among these texts; none that would be empty."""
+    remaining_gaps = []
+    for gap in gaps:
+        questions = tuple(question for question in gap.questions if question.text in texts)
+        if questions:
+            remaining_gaps.append(Gap(questions))
+    return remaining_gaps
 
 
-def _known(facts: Iterable[_Facts]) -> set[str]:
+def _gap_as_json(gap: Gap, current: _CurrentEntries) -> dict[str, Any]:
+    questions = []
+    for question in gap.questions:
+        questions.append(
+            {
+                "text": question.text,
+                "asked": question.asked,
+                "ticked": gap.takes(question),
+                "more_like": question.nearest if gap.is_elsewhere(question) else "",
+            }
+        )
+    first = gap.first
+    nearest = current.by_id.get(first.entry) or current.by_question.get(first.nearest)  # the search may be behind
+    return {
+        "questions": questions,
+        "asked": gap.asked,
+        "is_near": gap.is_near,
+        "nearest": first.nearest,
+        "score": first.score,
+        "nearest_entry": None if nearest is None else _entry_as_json(nearest),
+    }
+
+
+def _judgement_as_json(votes: Votes, current: _CurrentEntries) -> dict[str, Any]:
+    keyed = current.judged(votes.answer_key, votes.stored_question)
+    sentence = clean_question(votes.question)
+    key = ""
+    if keyed is not None and not _is_among(sentence, current.question_keys):
+        key = keyed.key
+    return {
+        "question_key": votes.question_key,
+        "answer_key": votes.answer_key,
+        "helped": votes.helped,
+        "did_not_help": votes.did_not_help,
+        "networks": votes.networks,
+        "question": sentence,
+        "entry": votes.stored_question if keyed is None else _title(keyed),
+        "key": key,
+    }
+
+
+def _entry_as_json(keyed: KeyedEntry) -> dict[str, Any]:
+    return {
+        "key": keyed.key,
+        "version": keyed.version,
+        "title": keyed.entry.title,
+        "question": keyed.entry.question,
+        "answer": keyed.entry.answer,
+        "wordings": keyed.entry.wordings,
+    }
+
+
+def _title(keyed: KeyedEntry) -> str:
+    """What an entry is shown as where one line must do."""
+    return keyed.entry.question or keyed.entry.title
+
+
+def _require_undecided(connection: Connection, keys: Mapping[str, str]) -> str:
+    """The stored question of a judgement; ConflictError if the owner has decided about it, or if it is gone."""
+    decided = connection.scalar(select(wordings.c.stored_question).filter_by(**keys).limit(1))
+    if decided is not None:
+        raise ConflictError("This sentence is decided already. Load the page again.")
+    judged = connection.scalar(select(judgements.c.stored_question).filter_by(**keys).limit(1))
+    if judged is None:
+        raise ConflictError(GONE)
+    return judged
+
+
+def _entry_of_key(key: str, entries: Iterable[KeyedEntry]) -> KeyedEntry:
+    """The entry that a change names; ConflictError if it is not there."""
+    for keyed in entries:
+        if keyed.key == key:
+            return keyed
+    raise ConflictError("This entry is not in the FAQ any more. Load the page again.")
+
+
+def _question_keys(facts_of_entries: Iterable[_Facts]) -> set[str]:
     """The keys of all questions that entries know, and that of a sentence without words."""
-    return {""}.union(*(one.question_keys for one in facts))
+    keys = {""}
+    for facts in facts_of_entries:
+        keys |= facts.question_keys
+    return keys
 
 
-def _is_known(sentence: str, keys: set[str]) -> bool:
-    return question_key(sentence) in keys
-
-
-def _shown(keyed: KeyedEntry) -> dict[str, Any]:
-    texts = {name: getattr(keyed.entry, name) for name in ("title", "question", "answer", "wordings")}
-    return {"key": keyed.key, "version": keyed.version, **texts}
+def _is_among(sentence: str, question_keys: set[str]) -> bool:
+    return question_key(sentence) in question_keys

@@ -32,12 +32,17 @@ COOKIE = "ap_ranker_owner"
 SECONDS = 12 * 3600
 """Length of a session: a working day."""
 
-FREE, MANY = 5, 100
-"""Number of wrong keys of a network before it must wait, and of all networks in the last `LONGEST` seconds before each
-may send only one."""
+FREE = 5
+"""Number of wrong keys of a network before it must wait."""
 
-LONGEST, FORGOTTEN = 60.0, 3600.0
-"""Seconds that a network waits at most, and after which its wrong keys are forgotten."""
+MANY = 100
+"""Number of wrong keys of all networks in the last `LONGEST` seconds before each network may send only one."""
+
+LONGEST = 60.0
+"""Maximum seconds that a network waits."""
+
+FORGOTTEN = 3600.0
+"""Seconds after which the wrong keys of a network are forgotten."""
 
 MAX_NETWORKS: Final = 10_000
 """Maximum number of networks whose wrong keys are counted; the one that failed longest ago is forgotten first."""
@@ -58,9 +63,9 @@ def hash_of_key(key: str) -> str:
 
 def owners_keys(database: Database) -> list[OwnerKey]:
     """The keys of all owners, by name."""
-    columns = owners.c.hashed, owners.c.name, owners.c.time
+    query = select(owners.c.hashed, owners.c.name, owners.c.time).order_by(owners.c.name)
     with database.reading() as connection:
-        return [OwnerKey(*row) for row in connection.execute(select(*columns).order_by(owners.c.name))]
+        return [OwnerKey(*row) for row in connection.execute(query)]
 
 
 def add_owner(database: Database, name: str) -> str:
@@ -70,7 +75,8 @@ def add_owner(database: Database, name: str) -> str:
         raise InputError(f"{expected}, found {one_line(repr(name), 80)}.")
     key = secrets.token_hex(16)
     with database.writing("owners") as connection:
-        if normalized(name) in map(normalized, connection.scalars(select(owners.c.name))):
+        names = connection.scalars(select(owners.c.name))
+        if normalized(name) in map(normalized, names):
             raise InputError(f"{database.place}: {name} has a key already. For a new one, remove {name} first.")
         connection.execute(insert(owners).values(name=name, hashed=hash_of_key(key), time=now()))
     return key
@@ -99,14 +105,20 @@ class WrongKeys:
         """Seconds until a network may try again; at most 0 if it may do so now."""
         count, last = self._networks.get(network, (0, -math.inf))
         are_many = len(self._latest) >= MANY and self._latest[0] > self._clock() - LONGEST
-        seconds = min(LONGEST, 2.0 ** min(count - FREE, 10)) if count >= FREE else 0.0
-        return last + (LONGEST if are_many else seconds) - self._clock()
+        seconds = 0.0
+        if are_many:
+            seconds = LONGEST
+        elif count >= FREE:
+            seconds = min(LONGEST, 2.0 ** min(count - FREE, 10))
+        return last + seconds - self._clock()
 
     def count(self, network: str) -> None:
         """Count a wrong key of a network."""
         count, last = self._networks.pop(network, (0, 0.0))
         now = self._clock()
-        self._networks[network] = 1 if now - last > FORGOTTEN else count + 1, now
+        if now - last > FORGOTTEN:
+            count = 0
+        self._networks[network] = (count + 1, now)
         self._latest.append(now)
         if len(self._networks) > MAX_NETWORKS:
             self._networks.popitem(last=False)
@@ -121,7 +133,8 @@ class Sessions:
     def __init__(self, shared: str | None, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
         self._shared = [] if shared is None else [OwnerKey(hash_of_key(shared), None)]
         self._database = database
-        self._visitors, self._wrong_keys = Visitors(database), WrongKeys(clock)
+        self._visitors = Visitors(database)
+        self._wrong_keys = WrongKeys(clock)
 
     def keys(self) -> list[OwnerKey]:
         """All keys as they are now, the shared one first."""
@@ -130,18 +143,21 @@ class Sessions:
     def find(self, text: str, request: Request, keys: Sequence[OwnerKey]) -> OwnerKey | None:
         """Which of the keys a text is; HTTPException (429) while the network of a request must wait.
 
-        It never waits for anything else, so that of many requests at once, too, only a few are answered.
+        It waits for nothing between its look at the wrong keys and its count: of many requests at once, too, only a few
+        are answered.
         """
         network = self._visitors.network_of(request)
-        if (seconds := self._wrong_keys.seconds_to_wait(network)) > 0:
+        seconds = self._wrong_keys.seconds_to_wait(network)
+        if seconds > 0:
             after = math.ceil(seconds)
             sentence = f"Too many wrong keys of the owner came from your network. Try again in {after} seconds."
             raise HTTPException(429, sentence, {"Retry-After": str(after)})
         hashed = hash_of_key(text).encode()
-        found = [key for key in keys if hmac.compare_digest(key.hashed.encode(), hashed)]
-        if not found:
+        matching_keys = [key for key in keys if hmac.compare_digest(key.hashed.encode(), hashed)]
+        if not matching_keys:
             self._wrong_keys.count(network)
-        return found[0] if found else None
+            return None
+        return matching_keys[0]
 
     def begin(self, key: OwnerKey, name: str, response: Response, *, secure: bool) -> None:
         """Begin a session with a key; its token goes into a cookie that no script and no other site can use.
@@ -170,15 +186,19 @@ class Sessions:
         tokens = self._tokens(request, keys)
         query = select(sessions.c.token, sessions.c.owner).where(sessions.c.token.in_(tokens), sessions.c.ends > now())
         with self._database.reading() as connection:
-            found = connection.execute(query).first()
-        if found is None:
+            session = connection.execute(query).first()
+        if session is None:
             return None
-        owner, said = tokens[found.token].owner, found.owner if keys == self._shared else ""  # else it may be another's
-        return said if owner is None else owner
+        owner = tokens[session.token].owner
+        if owner is not None:
+            return owner
+        # The key is shared. Beside owners with keys of their own, the name of the session may be one of theirs.
+        return session.owner if keys == self._shared else ""
 
     def _tokens(self, request: Request, keys: Sequence[OwnerKey]) -> dict[str, OwnerKey]:
         """What is kept of the token of a request, if its session began with each of the keys -> this key."""
-        return {_hash(request.cookies.get(COOKIE, ""), key): key for key in keys}
+        token = request.cookies.get(COOKIE, "")
+        return {_hash(token, key): key for key in keys}
 
 
 def _hash(token: str, key: OwnerKey) -> str:

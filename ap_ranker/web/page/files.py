@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -41,19 +42,31 @@ def page_files(settings: PageSettings) -> dict[str, PageFile]:
     """The files of a page with these settings, by their path on the server."""
     package = files("ap_ranker.web.page")
     folder = package / "static"
-    texts = {entry.name: entry.read_text(encoding="utf-8") for entry in folder.iterdir() if entry.is_file()}
+    texts = _read_files(folder)
     modules = [name for name in sorted(texts) if name.endswith(".js")]
     values = {"page": settings, "modules": modules, "to_html": to_html}
     index = html_text(texts.pop("index.html"), values)
-    accents = {"brand": settings.accent, "brand-dark": settings.accent_dark or settings.accent}
-    colours = " ".join(f"--{name}: {colour};" for name, colour in accents.items() if colour)
-    texts["colours.css"] += f":root {{ {colours} }}\n"
-    texts |= {f"texts/{entry.name}": entry.read_text(encoding="utf-8") for entry in (folder / "texts").iterdir()}
+    texts["colours.css"] += _accents(settings)
+    for name, text in _read_files(folder / "texts").items():
+        texts[f"texts/{name}"] = text
     widget = (package / "widget.js").read_bytes()
     served = {"/": PageFile(index.encode(), "text/html"), "/widget.js": PageFile(widget, "text/javascript")}
     for name, text in texts.items():
-        served[f"/page/{name}"] = PageFile(text.encode(), MEDIA_TYPES[name.rpartition(".")[2]])
+        ending = name.rpartition(".")[2]
+        served[f"/page/{name}"] = PageFile(text.encode(), MEDIA_TYPES[ending])
     if settings.logo is not None:
         headers = {"Content-Security-Policy": LOGO_POLICY}
-        served["/page/logo"] = PageFile(settings.logo.content, settings.logo.media_type, headers)
+        served["/page/logo"] = PageFile(settings.logo.content, settings.logo.media_type, headers=headers)
     return served
+
+
+def _read_files(folder: Traversable) -> dict[str, str]:
+    """Name -> content of each file in a folder, without those in its subfolders."""
+    return {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.is_file()}
+
+
+def _accents(settings: PageSettings) -> str:
+    """The rule of a style sheet with the colours of the settings; without any if they have none."""
+    colours = {"brand": settings.accent, "brand-dark": settings.accent_dark or settings.accent}
+    declarations = " ".join(f"--{name}: {colour};" for name, colour in colours.items() if colour)
+    return f":root {{ {declarations} }}\n"

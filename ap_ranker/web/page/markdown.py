@@ -42,7 +42,8 @@ def _reader(*further: str) -> MarkdownIt:
     return reader.disable(["code", "reference", "lheading", "hr", "blockquote", "entity", "autolink"])
 
 
-_with_tables, _without_tables = _reader("table"), _reader()
+_with_tables = _reader("table")
+_without_tables = _reader()
 
 
 def to_html(text: str) -> str:
@@ -63,7 +64,8 @@ def _rendered(text: str) -> str:
         token.attrs.pop("style", None)  # of a column's alignment, which the page's policy refuses
         if token.type in ("heading_open", "heading_close"):  # the page has headings of its own
             token.tag = "p"
-            token.attrs |= {"class": "heading"} if token.nesting == 1 else {}
+            if token.type == "heading_open":
+                token.attrs["class"] = "heading"
         if token.children:
             token.children = list(_with_links(token.children))
     html: str = reader.renderer.render(tokens, reader.options, {})
@@ -72,20 +74,30 @@ def _rendered(text: str) -> str:
 
 
 def _with_links(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Make links of bare addresses, open all in another window, and keep only the text of those that lead elsewhere."""
-    inside = False
+    """Make links of bare addresses and of pictures; all links open in another window.
+
+    Of a link that leads to another place than the web or a mailbox, only the text stays.
+    """
+    is_inside_link = False
     for token in tokens:
         if token.type == "link_open":
-            inside, token.attrs = True, _link(str(token.attrs["href"]))
+            is_inside_link = True
+            token.attrs = _link(str(token.attrs["href"]))
             token.tag = "a" if token.attrs else "span"
             tag = token.tag
         elif token.type == "link_close":
-            inside, token.tag = False, tag
+            is_inside_link = False
+            token.tag = tag
         if token.type == "image":
-            text, target = _text(token.content or str(token.attrs["src"])), {"href": token.attrs["src"]}
-            linked = [Token("link_open", "a", 1, attrs=target), text, Token("link_close", "a", -1)]
-            yield from [text] if inside else _with_links(linked)
-        elif token.type == "text" and not inside:
+            text = _text(token.content or str(token.attrs["src"]))
+            if is_inside_link:
+                yield text
+            else:
+                target = {"href": token.attrs["src"]}
+                begin = Token("link_open", "a", 1, attrs=target)
+                end = Token("link_close", "a", -1)
+                yield from _with_links([begin, text, end])
+        elif token.type == "text" and not is_inside_link:
             yield from _linked(token.content)
         else:
             yield token
@@ -115,5 +127,7 @@ def _link(address: str) -> dict[str, str | int | float]:
         scheme = ""
     if scheme not in SCHEMES:
         return {}
-    blank = {} if scheme == "mailto" else {"target": "_blank"}
-    return {"href": address, "rel": "noopener noreferrer", **blank}
+    attributes: dict[str, str | int | float] = {"href": address, "rel": "noopener noreferrer"}
+    if scheme != "mailto":
+        attributes["target"] = "_blank"
+    return attributes

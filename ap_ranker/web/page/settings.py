@@ -46,9 +46,16 @@ Site = Annotated[Line, checked(re.compile(r"https?://[a-z0-9.-]+(:\d+)?").fullma
 Contact = Annotated[
     Line, checked(re.compile(f"{_E_MAIL}|{_URL}").fullmatch, "an e-mail address, or one with https:// or http://")
 ]
+
+
+def _in_lower_case(value: object) -> str:
+    """A value as a text, also `None`: YAML reads a colour without quotation marks as a comment, after nothing."""
+    return str(value).strip().lower()
+
+
 Colour = Annotated[
     str,
-    BeforeValidator(lambda value: str(value).strip().lower()),  # of None, too, where # began a comment
+    BeforeValidator(_in_lower_case),
     checked(re.compile(r"#([0-9a-f]{3}|[0-9a-f]{6})").fullmatch, "a colour in quotation marks, such as '#0b57d0'"),
 ]
 
@@ -85,10 +92,16 @@ def _read_logo(settings_file: Path, path: Path) -> Logo:
             content = file.read(MAX_LOGO + 1)
     except (InputError, OSError) as error:
         raise InputError(f"{settings_file}: logo: {error}") from error
-    kinds = (kind for start, kind in _SIGNATURES.items() if re.match(start, content, re.DOTALL))
-    media_type = next(kinds, None)
+    media_type = _media_type(content)
     if len(content) > MAX_LOGO or media_type is None:
-        found = "a larger one; scale it down" if media_type else "another file"
+        problem = "a larger one; scale it down" if media_type else "another file"
         expected = f"expected a picture of at most {MAX_LOGO:,} bytes, as PNG, JPEG, WebP or SVG"
-        raise InputError(f"{settings_file}: logo: {path}: {expected}, found {found}.")
+        raise InputError(f"{settings_file}: logo: {path}: {expected}, found {problem}.")
     return Logo(content, media_type)
+
+
+def _media_type(content: bytes) -> str | None:
+    for beginning, media_type in _SIGNATURES.items():
+        if re.match(beginning, content, re.DOTALL):
+            return media_type
+    return None
