@@ -61,7 +61,7 @@ gpu: $(INSTALLED)  ## on a GPU: tests, benchmark, rows of the papers' tables; pa
 	$(BIN)/python examples/gpu/run.py --insuranceqa $(INSURANCEQA) $(if $(SEMEVAL),--semeval $(SEMEVAL)) $(if $(VECTORS),--embeddings $(VECTORS))
 
 test: $(INSTALLED)  ## all tests but the slow ones
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n auto --dist loadfile --durations 30
 
 test-slow: $(INSTALLED)  ## the slow ones: real training on the example FAQ
 	$(BIN)/python -m pytest -m slow

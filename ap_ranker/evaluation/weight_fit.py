@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ap_ranker.ranking.rule import Signals, Weights, rank
+from ap_ranker.ranking.rule import Signals, Weights, ranked_scores
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], w
     tried = [replace(weights, **{added: float(multiple * unit)}) for multiple in multiples]
     likelihoods: list[float] = []
     for tried_weights in tried:
-        scores = [rank(question, tried_weights).scores for question in signals]
+        scores = [ranked_scores(question, tried_weights) for question in signals]
         likelihoods.append(log_likelihood(scores, right))
     if added == "bm25" and np.ptp(likelihoods) < SAME:
         return weights
@@ -71,19 +71,20 @@ def fit_weight(signals: Sequence[Signals], right: Sequence[NDArray[np.bool_]], w
 
 def _unit_of_bm25(signals: Sequence[Signals], weights: Weights) -> float:
     """The spread of the scores without BM25 over that of BM25's; 0 if one of them has none."""
-    spread = _spread(rank(question, replace(weights, bm25=0.0)).scores for question in signals)
+    spread = _spread(ranked_scores(question, replace(weights, bm25=0.0)) for question in signals)
     added_spread = _spread(question.bm25 for question in signals if question.bm25 is not None)
     return spread / added_spread if added_spread else 0.0
 
 
 def log_likelihood(scores: Sequence[NDArray[np.float64]], right: Sequence[NDArray[np.bool_]]) -> float:
     """That of the right answers of all questions, given the (N,) scores of each one's candidates, at the best a."""
-    rights = [values[relevant] for values, relevant in zip(scores, right, strict=True)]
+    all_lists = _Lists.of(scores)
+    right_lists = _Lists.of([values[relevant] for values, relevant in zip(scores, right, strict=True)])
     scale = 1 / (_spread(scores) or 1.0)
     total = -np.inf
     for _ in range(_STEPS):
-        log_all, mean_all, variance_all = _softmax(scores, scale)
-        log_right, mean_right, variance_right = _softmax(rights, scale)
+        log_all, mean_all, variance_all = all_lists.softmax(scale)
+        log_right, mean_right, variance_right = right_lists.softmax(scale)
         total = float((log_right - log_all).sum())
         slope = (mean_right - mean_all).sum()
         bend = (variance_all - variance_right).sum()
@@ -92,19 +93,31 @@ def log_likelihood(scores: Sequence[NDArray[np.float64]], right: Sequence[NDArra
     return total
 
 
-def _softmax(scores: Sequence[NDArray[np.float64]], scale: float) -> tuple[NDArray[np.float64], ...]:
-    """(Q,) each: log of the sum of exp(a value); mean and variance of the values, weighted by their exp(a value)."""
-    values = np.concatenate(scores)
-    sizes = [*map(len, scores)]
-    starts = np.cumsum([0, *sizes[:-1]])
-    highest = np.maximum.reduceat(values, starts)
-    below = values - np.repeat(highest, sizes)
-    weights = np.exp(scale * below)
-    total = np.add.reduceat(weights, starts)
-    first = np.add.reduceat(weights * below, starts)
-    second = np.add.reduceat(weights * below**2, starts)
-    mean = first / total
-    return np.log(total) + scale * highest, highest + mean, second / total - mean**2
+@dataclass(frozen=True)
+class _Lists:
+    """The values of Q lists, end to end, as they lie below the highest of their list."""
+
+    below: NDArray[np.float64]  # (N,) of all lists
+    starts: NDArray[np.int64]  # (Q,) the first place of each list
+    highest: NDArray[np.float64]  # (Q,) of each list
+
+    @classmethod
+    def of(cls, lists: Sequence[NDArray[np.float64]]) -> _Lists:
+        """None of the lists may be empty."""
+        values = np.concatenate(lists)
+        sizes = [len(members) for members in lists]
+        starts = np.cumsum([0, *sizes[:-1]])
+        highest = np.maximum.reduceat(values, starts)
+        return cls(values - np.repeat(highest, sizes), starts, highest)
+
+    def softmax(self, scale: float) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """(Q,) each: log of the sum of exp(a value); the values' mean and variance, weighted by their exp(a value)."""
+        weights = np.exp(scale * self.below)
+        total = np.add.reduceat(weights, self.starts)
+        first = np.add.reduceat(weights * self.below, self.starts)
+        second = np.add.reduceat(weights * self.below**2, self.starts)
+        mean = first / total
+        return np.log(total) + scale * self.highest, self.highest + mean, second / total - mean**2
 
 
 def _spread(scores: Iterable[NDArray[np.float64]]) -> float:
