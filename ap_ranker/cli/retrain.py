@@ -1,4 +1,4 @@
-"""`ap-ranker retrain`: a new checkpoint from what the owner of a FAQ has accepted, in the place of the live one."""
+"""`ap-ranker retrain`: a new checkpoint from what the owner of a FAQ has accepted, in place of the served one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def retrain(
     database: Database = None,
     precision: Annotated[
         float | None,
-        option("Target precision to be calibrated for; by default, those of the live checkpoint.", min=0.01, max=0.99),
+        option(
+            "Target precision to be calibrated for; by default, those of the served checkpoint.", min=0.01, max=0.99
+        ),
     ] = None,
     epochs: Epochs = None,
     quick: Annotated[bool, option("Leave a pretrained encoder as it is: trains in half a minute.", "--quick")] = False,
@@ -34,9 +36,9 @@ def retrain(
     from ap_ranker.search.setup import CHECKPOINT
 
     searched = searched.of(folder_or_faq)
-    live = searched.model or str(CHECKPOINT)
+    served = searched.model or str(CHECKPOINT)
     if back:
-        console.say(f"{live} is that of {go_back(Path(live))} again. To take this back: ap-ranker retrain --back")
+        console.say(f"{served} is that of {go_back(Path(served))} again. To take this back: ap-ranker retrain --back")
         return
     if searched.documents is None:
         raise InputError("Expected the FAQ that is searched, found none. Name it.")
@@ -52,6 +54,8 @@ def retrain(
     with searched.set_up(overlay=owners_changes(place)) as setup, ProgressBars() as bars:
         outcome = run(setup, settings, precision=precision, callbacks=(EpochLines(console),), on_progress=bars.update)
     if not outcome.recommended:
-        console.warn(f"{outcome.explained()} {live} stays as it was.", "No change")
+        console.warn(f"{outcome.explained()} {served} stays as it was.", "No change")
         raise typer.Exit(NO_GAIN)
-    console.say(f"{outcome.explained()} It is {live} from now on. To go back: ap-ranker retrain --back --model {live}")
+    console.say(
+        f"{outcome.explained()} It is {served} from now on. To go back: ap-ranker retrain --back --model {served}"
+    )

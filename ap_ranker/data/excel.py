@@ -43,10 +43,10 @@ def read_spreadsheet(content: bytes, path: Path, chosen: Columns = None) -> Iter
     for name in names:
         columns.update(dict.fromkeys(header_of[name]))
     if len(header_of) > 1:
-        others = ", ".join(name for name in header_of if name not in names)
+        names_left_out = ", ".join(name for name in header_of if name not in names)
         without = ""
-        if others:
-            without = f"; left out, as they have other columns: {others}"
+        if names_left_out:
+            without = f"; left out, as they have other columns: {names_left_out}"
         logger.info("%s: sheets that are read: %s%s.", path, ", ".join(names), without)
     for name in names:
         rows = named_rows(sheets[name], f"{path}, sheet {name!r}", unit="row", chosen=chosen)

@@ -127,8 +127,8 @@ class _Walk:
             if rows:
                 yield from rows
             elif names and isinstance(value, dict):  # unfinished, as others of the list are rows
-                own, _ = self._split(value)
-                yield self._joined(around, own)
+                own_fields, _ = self._split(value)
+                yield self._joined(around, own_fields)
             elif names and is_single(value) and value not in (None, ""):
                 yield self._joined(around, {names[0]: value})
 
@@ -146,8 +146,8 @@ class _Walk:
             for question, answer in value.items():
                 yield self._joined(around, {"question": question, "answer": answer})
             return
-        own, nested = self._split(value)
-        whole = self._joined(around, own)
+        own_fields, nested = self._split(value)
+        whole = self._joined(around, own_fields)
         if self._holds_pair(whole):
             yield whole
             yield from self._pairs_within(nested.values(), whole)
@@ -176,15 +176,15 @@ class _Walk:
                 return self._pair(rows[0])
         return ()
 
-    def _joined(self, around: Fields, own: Fields) -> Fields:
+    def _joined(self, around: Fields, own_fields: Fields) -> Fields:
         """The fields of a row with those around it, which each row has again."""
-        joined = around | own
+        joined = around | own_fields
         self._cells.add(joined)
         return joined
 
     def _split(self, value: Fields) -> tuple[Fields, Fields]:
         """The fields of an object that are texts, and those that are objects of their own."""
-        own: Fields = {}
+        own_fields: Fields = {}
         nested: Fields = {}
         for name, part in value.items():
             is_plain = is_single(part) or (isinstance(part, list) and all(map(is_single, part)))
@@ -193,12 +193,12 @@ class _Walk:
                 texts = texts_of(part)
             if isinstance(texts, dict):
                 for language, text in texts.items():
-                    own[f"{name}.{language}"] = text
+                    own_fields[f"{name}.{language}"] = text
             elif is_plain or texts is not None:
-                own[name] = texts
+                own_fields[name] = texts
             else:
                 nested[name] = part
-        return own, nested
+        return own_fields, nested
 
     def _may_be_text(self, name: str, value: Any) -> bool:
         """Whether a field holds a question, an answer, wordings or a category, perhaps as an object."""
@@ -248,7 +248,7 @@ def _flat(record: Fields) -> Fields:
 def _objects(value: Any, around: Fields, cells: CellCount) -> Iterator[Fields]:
     """The innermost objects of a value without recognized questions and answers, with the fields of those around."""
     if isinstance(value, dict):
-        own: Fields = {}
+        own_fields: Fields = {}
         nested: list[Any] = []
         for name, part in value.items():
             if part == {}:
@@ -257,8 +257,8 @@ def _objects(value: Any, around: Fields, cells: CellCount) -> Iterator[Fields]:
             if isinstance(content, dict) or _is_table(content):
                 nested.append(content)
             else:
-                own[name] = content
-        around = around | own
+                own_fields[name] = content
+        around = around | own_fields
         if not nested:
             cells.add(around)
             yield around

@@ -187,10 +187,14 @@ def named_rows(
     columns without a name are left out, too, and a row that ends early has no further texts. InputError: a text in no
     named column, or too few.
     """
+
+    def place_of(number: int) -> str:
+        return f"{file}, {unit} {number}"
+
     after_blank: set[int] = set()
     n_titles, records = below_titles(_noting_blanks(records, after_blank))
     first, header_values = next(records, (1, ()))
-    place = f"{file}, {unit} {first}"
+    place = place_of(first)
     header = _Header.of(header_values, place, chosen=chosen)
     below = list(records)
     filled = _filled(below)
@@ -204,7 +208,7 @@ def named_rows(
         rows_of_other_tables = _other_tables(below, ignored, after_blank=after_blank)
     for number, title in rows_of_other_tables.items():
         if title:
-            logger.warning("%s, %s %d: left out: another table below the first one (%s).", file, unit, number, title)
+            logger.warning("%s: left out: another table below the first one (%s).", place_of(number), title)
     for n_before, (number, values) in enumerate(below):
         if number in rows_of_other_tables:
             continue
@@ -219,12 +223,12 @@ def named_rows(
             elif outside and mark:
                 advice = f" Put texts that hold {mark!r} in quotation marks."
             expected = f"expected {len(header.columns)} texts ({header.listed}), found {len(values)}"
-            raise InputError(f"{file}, {unit} {number}: {expected}.{advice}")
+            raise InputError(f"{place_of(number)}: {expected}.{advice}")
         fields = header.fields(values)
         if n_before and header.is_repeated_in(fields):
-            logger.info("%s, %s %d: left out: the names of the columns again (%s).", file, unit, number, header.listed)
+            logger.info("%s: left out: the names of the columns again (%s).", place_of(number), header.listed)
         else:
-            yield f"{file}, {unit} {number}", fields
+            yield place_of(number), fields
 
 
 @dataclass(frozen=True)

@@ -94,9 +94,9 @@ def with_lists(rows: list[Row], answer: str, file: str) -> list[Row]:
                 fields[name] = "\n".join(map(_as_line, texts))
         flat_rows.append(replace(row, fields=fields))
     if n_several:
-        notice = f"the first is shown, the others are kept in the column {FURTHER_ANSWERS!r}"
+        notice = f"{n_several:,} entries have several answers; the first is shown, the others are kept in the column"
         advice = f"Are they paragraphs of one? Call the field 'answer' in place of {answer!r}"
-        logger.info("%s: %s entries have several answers; %s. %s.", file, f"{n_several:,}", notice, advice)
+        logger.info("%s: %s %r. %s.", file, notice, FURTHER_ANSWERS, advice)
     return flat_rows
 
 

@@ -107,7 +107,7 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     return {
         kind: Rankings(
             [
-                Signals(rule.rank(each, used).scores, answers=each.answers, background=ground)
+                Signals(rule.ranked_scores(each, used), answers=each.answers, background=ground)
                 for each, ground in each_of
             ],
             *rest,

@@ -75,7 +75,7 @@ class DeclaredPipeline:
     def load(cls, path: Path, checkpoint: str | None = None) -> DeclaredPipeline:
         """Load the pipeline of a file; InputError if it is none that a question can be put to.
 
-        A packaged one ranks with the `checkpoint`, and has the language of its stemmer, instead of those of its file.
+        A default one ranks with the `checkpoint`, and has the language of its stemmer, instead of those of its file.
         """
         path = find_pipeline(path)
         pipeline, declared = load_pipeline(path)

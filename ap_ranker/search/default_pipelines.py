@@ -11,25 +11,25 @@ from ap_ranker.files import write_text_atomically
 _PACKAGE = Path(str(files("ap_ranker")))
 _FOLDERS = (_PACKAGE / "pipelines", _PACKAGE.parent / "pipelines")
 
-PACKAGED = next(folder for folder in _FOLDERS if (folder / "faq_search.yaml").is_file())
-"""The folder of the packaged pipelines."""
+DEFAULTS = next(folder for folder in _FOLDERS if (folder / "faq_search.yaml").is_file())
+"""The folder of the default pipelines."""
 
-BY_WORDS = PACKAGED / "faq_search.yaml"
-BY_MEANING = PACKAGED / "faq_search_hybrid.yaml"  # by words, too; for a model with vectors of whole texts
+BY_WORDS = DEFAULTS / "faq_search.yaml"
+BY_MEANING = DEFAULTS / "faq_search_hybrid.yaml"  # by words, too; for a model with vectors of whole texts
 
 
 def find_pipeline(path: Path) -> Path:
-    """The path itself or, if there is no such file, the packaged copy of `pipelines/NAME`."""
-    packaged = PACKAGED / path.name
-    if path.parent == Path("pipelines") and not path.exists() and packaged.is_file():
-        return packaged
+    """The path itself or, if there is no such file, the default one in place of `pipelines/NAME`."""
+    default = DEFAULTS / path.name
+    if path.parent == Path("pipelines") and not path.exists() and default.is_file():
+        return default
     return path
 
 
 def write_pipelines(folder: Path, *, overwrite: bool = False) -> list[Path]:
-    """Copy the packaged pipelines, and the index that those of Elasticsearch use, into a folder; all or none."""
-    packaged = sorted(path for path in PACKAGED.iterdir() if path.suffix in (".json", ".yaml"))
-    copies = {folder / path.name: path.read_text(encoding="utf-8") for path in packaged}
+    """Copy the default pipelines, and the index that those of Elasticsearch use, into a folder; all or none."""
+    default_files = sorted(path for path in DEFAULTS.iterdir() if path.suffix in (".json", ".yaml"))
+    copies = {folder / path.name: path.read_text(encoding="utf-8") for path in default_files}
     existing = [str(path) for path in copies if path.exists()]
     if existing and not overwrite:
         raise InputError(

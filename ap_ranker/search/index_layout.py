@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ap_ranker.errors import InputError, one_line
-from ap_ranker.search.default_pipelines import PACKAGED
+from ap_ranker.search.default_pipelines import DEFAULTS
 from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import ASKED, OF_INDEX
 
-SETTINGS = PACKAGED / "elasticsearch_index.json"
+SETTINGS = DEFAULTS / "elasticsearch_index.json"
 
 STEMMERS = {"english": "porter2", "porter": "porter"} | {
     language: language
@@ -53,7 +53,7 @@ class Layout:
         """
         The layout for a language of BM25, and for vectors of so many numbers, or none, if the model has none.
 
-        `path` is a copy of the packaged file, or `None` for that itself; `fields` are the columns to filter by.
+        `path` is a copy of the default file, or `None` for that itself; `fields` are the columns to filter by.
         InputError if the file is none.
         """
         file = SETTINGS if path is None else Path(path)

@@ -74,7 +74,7 @@ class IndexLock:
                 index=self._index, id=self._name, refresh=True, **self._conditions()
             )
 
-    def live(self) -> None:
+    def renew(self) -> None:
         """Give signs of life until the lock is released."""
         threading.Thread(target=self._beat, name="index lock", daemon=True).start()
 
@@ -141,7 +141,7 @@ def locked_index(client: Any, index: str, keys: Range) -> Iterator[IndexLock]:
                 raise
     lock = IndexLock(client, index, keys)
     lock.acquire()
-    lock.live()
+    lock.renew()
     try:
         yield lock
     finally:

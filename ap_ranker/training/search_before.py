@@ -30,7 +30,7 @@ from ap_ranker.evaluation.scoring import CandidateScores
 from ap_ranker.models.registry import model_spec
 from ap_ranker.ranking.decision import Decider
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, Weights, rank
+from ap_ranker.ranking.rule import FUSED, MODEL, Calibration, Signals, Weights, ranked_scores
 from ap_ranker.ranking.verdict import Verdict
 from ap_ranker.text.near_copies import near_any, near_groups
 from ap_ranker.training.calibrate import PRECISIONS
@@ -184,7 +184,7 @@ class TrainedSearch:
         asked = [signals[row] for row in rows.tolist()]
         right = [epoch.evaluation_set.right[row] for row in rows.tolist()]
         ranked = [
-            Signals(rank(each, weights).scores, answers=each.answers, background=each.background) for each in asked
+            Signals(ranked_scores(each, weights), answers=each.answers, background=each.background) for each in asked
         ]
         rankings = Rankings(ranked, right, np.array([each.any() for each in right]), np.ones(len(ranked)))
         kind = FUSED if weights.bm25 else MODEL

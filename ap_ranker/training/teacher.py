@@ -18,7 +18,7 @@ from ap_ranker.evaluation.scoring import score_candidates, score_wordings
 from ap_ranker.ranking.bm25 import best_rows
 from ap_ranker.ranking.cache import EncodingCache
 from ap_ranker.ranking.ranker import Ranker
-from ap_ranker.ranking.rule import SOFTNESS, rank
+from ap_ranker.ranking.rule import SOFTNESS, ranked_scores
 from ap_ranker.training.computed_once import computed_once
 from ap_ranker.training.peers import CrossEncoder, Peer, fingerprint
 from ap_ranker.training.progress import Progress
@@ -164,7 +164,7 @@ def _score(
         weights = ranker.decider().weights
         if weights.wording:
             scores = score_wordings(ranker, data, questions, pools, scores, encoded=ranker.wording_vectors)
-        ranked = np.concatenate([rank(signals, weights).scores for signals in scores.signals])
+        ranked = np.concatenate([ranked_scores(signals, weights) for signals in scores.signals])
     else:
         texts = [question.text for question in questions]
         ranked = ranker.logits(texts, data.answer_texts, pools)

@@ -213,7 +213,7 @@ def apply_changes(entries: Iterable[Entry] | FileEntries, owner_changes: Sequenc
     in_file = entries if isinstance(entries, FileEntries) else FileEntries(entries)
     undone = {change.undone for change in owner_changes if change.action == Action.undo}
     lapsed: set[str] = set()
-    current = _CurrentEntries(in_file)
+    current = _EditedEntries(in_file)
     for change in owner_changes:
         if change.action == Action.undo or change.id in undone:
             continue
@@ -224,7 +224,7 @@ def apply_changes(entries: Iterable[Entry] | FileEntries, owner_changes: Sequenc
     return ChangedEntries(current.entries(), lapsed=lapsed, undone=undone)
 
 
-class _CurrentEntries:
+class _EditedEntries:
     """The entries of a FAQ's file and those that were added, while changes are laid over them."""
 
     def __init__(self, in_file: FileEntries) -> None:

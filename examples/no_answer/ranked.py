@@ -110,7 +110,7 @@ def table_of(faq: Faq, ranker: Ranker, checkpoint: str) -> Table:
     evaluated = EvaluationSet(Dataset(faq.family, answers, questions), unanswerable=True, language=ranker.bm25_language)
     signals, weights = evaluated.signals(evaluated.scores(ranker)), ranker.decider().weights
     alone = [rule.rank(each, replace(weights, bm25=0.0)).scores for each in signals]
-    both = [rule.rank(each, weights).scores for each in signals]
+    both = [rule.ranked_scores(each, weights) for each in signals]
     right = np.zeros((len(asked), len(answers)), bool)
     for row, (_, _, rows) in enumerate(asked):
         right[row, list(rows)] = True

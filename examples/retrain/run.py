@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 FAQ = HERE.parent / "faq"
 
 SHARE = 3
-"""One in so many wordings is in the FAQ's file, which the first checkpoint learns; the others come at the desk."""
+"""One in so many wordings is in the FAQ's file, which the first checkpoint learns. The owner accepts the others."""
 
 console = Console(soft_wrap=True)
 
@@ -75,12 +75,12 @@ def simulate(folder: Path, options: list[str]) -> None:
 def measured(folder: Path) -> str:
     """The table of MRR on the test questions: before and after wordings were accepted, and retrained."""
     first, later = asked()
-    live, former = folder / "checkpoints" / "faq", folder / "checkpoints" / "faq.earlier" / "1"
+    served, former = folder / "checkpoints" / "faq", folder / "checkpoints" / "faq.earlier" / "1"
     has_switched = former.is_dir()
     known = {"a third": first, "all": first + later}
     files = {name: write_wordings(folder / f"{name}.csv", pairs) for name, pairs in known.items()}
-    stages = [("first", former if has_switched else live, name) for name in known]
-    stages += [("retrained", live, "all")] if has_switched else []
+    stages = [("first", former if has_switched else served, name) for name in known]
+    stages += [("retrained", served, "all")] if has_switched else []
     reports = [evaluate(stage[1], FAQ, answers=FAQ / "answers.csv", wordings=files[stage[2]]) for stage in stages]
     lines = [f"| BM25 | - | {reports[0].bm25['MRR']:.3f} | {reports[0].bm25['P@1']:.3f} |"]
     for (checkpoint, _, name), report in zip(stages, reports, strict=True):

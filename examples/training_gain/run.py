@@ -22,7 +22,18 @@ from ap_ranker.evaluation import weight_fit
 from ap_ranker.evaluation.metrics import Levels
 from ap_ranker.evaluation.weight_fit import WeightPrior, fit_weight, log_likelihood
 from ap_ranker.ranking.decision import Decider
-from ap_ranker.ranking.rule import FUSED, MODEL, SOFTNESS, Basis, Calibration, Signals, Weights, key, rank
+from ap_ranker.ranking.rule import (
+    FUSED,
+    MODEL,
+    SOFTNESS,
+    Basis,
+    Calibration,
+    Signals,
+    Weights,
+    key,
+    rank,
+    ranked_scores,
+)
 from ap_ranker.text.near_copies import near_groups
 from ap_ranker.training.recommendation import MRR, UTILITY, Served
 
@@ -104,7 +115,7 @@ def likeliest(run: Run) -> tuple[float, float]:
     for name, values in (("wording", np.geomspace(0.05, 20, 25)), ("bm25", np.geomspace(0.004, 4, 21))):
         unit = 1.0 if name == "wording" else weight_fit._unit_of_bm25(signals, weights)
         tried = [replace(weights, **{name: float(value * unit)}) for value in values]
-        totals = [log_likelihood([rank(each, own).scores for each in signals], right) for own in tried]
+        totals = [log_likelihood([ranked_scores(each, own) for each in signals], right) for own in tried]
         place = int(np.argmax(totals))
         best[name], weights = float(values[place]), tried[place]
     return best["wording"], best["bm25"]
@@ -144,10 +155,10 @@ def tested(signals: list[Signals], right: list[NDArray[np.bool_]]) -> Weights:
         return weights
     for name in ("wording", "bm25"):
         values = [each.best_wording if name == "wording" else each.bm25 for each in signals]
-        spread = np.mean([rank(each, weights).scores.std() for each in signals])
+        spread = np.mean([ranked_scores(each, weights).std() for each in signals])
         unit = spread / np.mean([each.std() for each in values if each is not None])
         tried = [replace(weights, **{name: float(each * unit)}) for each in (0.0, *np.geomspace(0.02, 50, 35))]
-        totals = [log_likelihood([rank(each, own).scores for each in signals], right) for own in tried]
+        totals = [log_likelihood([ranked_scores(each, own) for each in signals], right) for own in tried]
         best = tried[int(np.argmax(totals))]
         is_better = max(totals) > totals[0] + 1 and mrr_of(signals, right, best) > mrr_of(signals, right, weights)
         weights = best if is_better else weights

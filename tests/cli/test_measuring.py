@@ -99,7 +99,7 @@ def test_the_commands_of_the_readme_measure_new_questions_against_the_whole_faq(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In an empty folder, with one spreadsheet, as they stand."""
-    monkeypatch.setattr("ap_ranker.search.default_pipelines.PACKAGED", ROOT / "pipelines")  # as in a wheel
+    monkeypatch.setattr("ap_ranker.search.default_pipelines.DEFAULTS", ROOT / "pipelines")  # as in a wheel
     data = read_dataset(ROOT / "examples" / "faq", "dev")
     pairs = [(q.text, data.answers[q.positives[0]].text.split("\n")[1]) for q in data.answerable[:140]]
     with (tmp_path / "FAQ.csv").open("w", newline="") as stream:

@@ -10,7 +10,7 @@ from conftest import ROOT
 from refusals import refused
 
 from ap_ranker.search import default_pipelines
-from ap_ranker.search.default_pipelines import PACKAGED, find_pipeline, write_pipelines
+from ap_ranker.search.default_pipelines import DEFAULTS, find_pipeline, write_pipelines
 
 
 def test_the_wheels_copy_is_found_where_there_is_no_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,7 +18,7 @@ def test_the_wheels_copy_is_found_where_there_is_no_clone(tmp_path: Path, monkey
     for folder in (packaged, here):
         folder.mkdir()
     (packaged / "faq_search.yaml").touch()
-    monkeypatch.setattr(default_pipelines, "PACKAGED", packaged)
+    monkeypatch.setattr(default_pipelines, "DEFAULTS", packaged)
     monkeypatch.chdir(here)
     wanted = Path("pipelines/faq_search.yaml")
     assert find_pipeline(wanted) == packaged / "faq_search.yaml"
@@ -33,7 +33,7 @@ def test_the_wheel_has_them() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     wheel = settings["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert wheel["force-include"] == {"pipelines": "ap_ranker/pipelines"}
-    assert PACKAGED == ROOT / "pipelines"  # of a clone
+    assert DEFAULTS == ROOT / "pipelines"  # of a clone
 
 
 def test_copies_to_adapt(tmp_path: Path) -> None:

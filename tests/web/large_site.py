@@ -1,4 +1,4 @@
-"""A site of 50,000 entries and 20,000 logged questions: how long each route of the desk and each report takes.
+"""A site of 50,000 entries and 20,000 logged questions: how long each route of the owner's page and each report takes.
 
 python -m web.large_site [--entries 50000] [--questions 20000]
 """
@@ -120,7 +120,7 @@ class Watch:
 
 
 def routes_of(client: httpx.Client) -> list[tuple[str, dict[str, object]]]:
-    """Each route of the desk, and some of the page, with what is asked."""
+    """Each route of the owner's page, and some of the page, with what is asked."""
     pages = client.post("/owner/api/entries", json={"words": "", "skip": 40_000})
     assert pages.status_code == 200, pages.text
     entry = pages.json()["entries"][0]

@@ -94,8 +94,8 @@ def client(spoiled: Database, place: str, tmp_path: Path, checkpoint: Path, faq:
         search, documents = setup.load()
         setup.warm_up(search, documents)
         log = QuestionLog(spoiled)
-        desk = OwnerService(search, setup.documents, Match.both, spoiled, logged=True)
-        options = {"question_log": log, "learn_from_clicks": 3, "owner": OwnersPage(KEY, desk)}
+        owner_service = OwnerService(search, setup.documents, Match.both, spoiled, logged=True)
+        options = {"question_log": log, "learn_from_clicks": 3, "owner": OwnersPage(KEY, owner_service)}
         app = build_app(search, Judgements(spoiled), **options)  # type: ignore[arg-type]
         with visit(app, "127.0.0.1") as client:
             yield client

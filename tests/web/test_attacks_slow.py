@@ -53,8 +53,8 @@ def app(search: DeclaredPipeline, tmp_path: Path) -> FastAPI:
         connection.execute(insert(questions), rows)
     documents = WatchedFolder(tmp_path / "FAQ.csv")
     documents.read()
-    desk = OwnerService(search, documents, Match.both, kept.database, logged=True)
-    return build_app(search, kept, owner=OwnersPage(KEY, desk))
+    owner_service = OwnerService(search, documents, Match.both, kept.database, logged=True)
+    return build_app(search, kept, owner=OwnersPage(KEY, owner_service))
 
 
 @pytest.fixture(autouse=True)
@@ -154,7 +154,7 @@ def test_a_byte_a_second_is_sent_to_every_route(app: FastAPI, made: Running, par
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux closes them")
 def test_a_byte_a_second_is_read_of_every_route(app: FastAPI, made: Running) -> None:
-    """Of a table as large as the desk has, too."""
+    """Of a table as large as the owner's page has, too."""
     with ExitStack() as stack:
         readers = {}
         for method, path in routes_of(app):

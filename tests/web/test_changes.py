@@ -221,7 +221,7 @@ from ap_ranker.web.owner.service import ConflictError, OwnerService
 place, faq, name = sys.argv[1:]
 documents = WatchedFolder(Path(faq), overlay=owners_changes(place))
 documents.read()
-desk = OwnerService(None, documents, Match.both, open_database(place))
+owner_service = OwnerService(None, documents, Match.both, open_database(place))
 print("ready", flush=True)
 for line in sys.stdin:
     asked, results = json.loads(line), []
@@ -232,15 +232,16 @@ for line in sys.stdin:
         start.wait()
         try:
             if "undo" in asked:
-                results.append(desk.undo(asked["undo"], name).id)
+                results.append(owner_service.undo(asked["undo"], name).id)
             elif "state" in asked:
-                results.append(desk.decide(owner=name, **asked))
+                results.append(owner_service.decide(owner=name, **asked))
             else:
                 # Never the text that is there: whoever writes that changes nothing, and conflicts with nobody.
                 answer = f"{name} {number} after {asked['version']}"
                 fields = {} if asked["action"] == "delete entry" else {"answer": answer}
                 action = Action(asked["action"])
-                results.append(desk.change(action, asked["version"], entry=asked["entry"], owner=name, **fields).id)
+                change = owner_service.change(action, asked["version"], entry=asked["entry"], owner=name, **fields)
+                results.append(change.id)
         except ConflictError:
             pass
 

@@ -1,4 +1,4 @@
-"""What the desk does of a large FAQ: a change of one entry costs no look at all others."""
+"""What the owner's page does of a large FAQ: a change of one entry costs no look at all others."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ def test_an_owners_change_costs_no_look_at_all_entries(tmp_path: Path, monkeypat
     documents = WatchedFolder(tmp_path / "FAQ.csv")
     documents.read()
     search = DeclaredPipeline.load(ROOT / "pipelines" / "faq_search.yaml")
-    desk = OwnerService(search, documents, Match.both, open_database(tmp_path / "FAQ.db"))
+    owner_service = OwnerService(search, documents, Match.both, open_database(tmp_path / "FAQ.db"))
     hashed: list[str] = []
     hash_of = changes_module._hash
     monkeypatch.setattr(changes_module, "_hash", lambda *texts: hashed.append(texts[0]) or hash_of(*texts))
-    desk.change(Action.add_entry, question="what is first", answer="This.")
-    entries = desk.entries("thing")
+    owner_service.change(Action.add_entry, question="what is first", answer="This.")
+    entries = owner_service.entries("thing")
     assert entries["count"] == 500
     hashed.clear()
     normalized_texts: list[str] = []
     for module in (changes_module, service_module):
         monkeypatch.setattr(module, "normalized", lambda text: normalized_texts.append(text) or normalized(text))
     for number in range(5):
-        shown = desk.entries(f"thing {number}")["entries"][0]
+        shown = owner_service.entries(f"thing {number}")["entries"][0]
         fields = {"entry": shown["key"], "question": shown["question"], "answer": f"In a crate, {number}."}
-        desk.change(Action.change_entry, shown["version"], **fields)
-        desk.change(Action.add_entry, question=f"what is next {number}", answer="That.")
-        desk.change(Action.add_wordings, entry=shown["key"], wordings=(f"box of thing {number}",))
-        assert desk.entries(f"in a crate, {number}")["count"] == 1
-        assert desk.entries(f"box of thing {number}")["count"] == 1
-        assert desk.entries(f"in box {number}")["count"] >= 1
-    assert len(desk.history()) == 16
+        owner_service.change(Action.change_entry, shown["version"], **fields)
+        owner_service.change(Action.add_entry, question=f"what is next {number}", answer="That.")
+        owner_service.change(Action.add_wordings, entry=shown["key"], wordings=(f"box of thing {number}",))
+        assert owner_service.entries(f"in a crate, {number}")["count"] == 1
+        assert owner_service.entries(f"box of thing {number}")["count"] == 1
+        assert owner_service.entries(f"in box {number}")["count"] >= 1
+    assert len(owner_service.history()) == 16
     assert len(hashed) < 300, "the keys of all entries, and the versions of those that are shown"
     assert len(normalized_texts) < 1000, "the questions of all entries once, and what is new"

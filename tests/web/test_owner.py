@@ -91,8 +91,10 @@ def client(folder: Path, database: Database, request: pytest.FixtureRequest) -> 
         setup.warm_up(search, documents)
         following = SearchWatcher(search, setup)
         log = QuestionLog(database)
-        desk = OwnerService(search, setup.documents, Match.both, database, logged=True)
-        app = build_app(search, Judgements(database), limits=limits, question_log=log, owner=OwnersPage(KEY, desk))
+        owner_service = OwnerService(search, setup.documents, Match.both, database, logged=True)
+        app = build_app(
+            search, Judgements(database), limits=limits, question_log=log, owner=OwnersPage(KEY, owner_service)
+        )
         yield TestClient(app, "http://localhost", raise_server_exceptions=False, follow_redirects=False)
         log.close()
         following.close()
@@ -828,8 +830,8 @@ def test_a_database_that_fails(
 
 
 def test_a_search_whose_documents_the_page_cannot_change(search: Any, database: Database) -> None:
-    desk = OwnerService(search, None, Match.both, database)
-    app = build_app(search, Judgements(database), owner=OwnersPage(KEY, desk))
+    owner_service = OwnerService(search, None, Match.both, database)
+    app = build_app(search, Judgements(database), owner=OwnersPage(KEY, owner_service))
     client = log_in(TestClient(app, "http://localhost", follow_redirects=False))
     found = post(client, "usage")
     assert found["current"]["questions"] == 0

@@ -50,7 +50,7 @@ PATIENCE = 120.0
 """Seconds in which a search has followed, also on a busy machine: it loads all of the pipeline."""
 
 KNOWN, ACCEPTED = 4, 6
-"""Numbers of invented words for a topic, of which two make a wording: those in the FAQ, and those at the desk."""
+"""Numbers of invented words for a topic, of which two make a wording: those in the FAQ, and those the owner sees."""
 
 
 def invented(count: int, seed: int) -> list[list[str]]:
@@ -132,16 +132,18 @@ def retrained(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     accepted = accept(database, site / "FAQ.csv")
     said = [f"hostile sentence number {number}" for number in range(3)]
     with_clicks = [click(database, text) for text in said]
-    desk = OwnerService(  # the owner rejects one, accepts another and takes that back, and has not seen the third
-        DeclaredPipeline.load(Path("pipelines/faq_search.yaml")),
-        read_documents(site / "FAQ.csv", database),
-        Match.both,
-        database,
+    owner_service = (
+        OwnerService(  # the owner rejects one, accepts another and takes that back, and has not seen the third
+            DeclaredPipeline.load(Path("pipelines/faq_search.yaml")),
+            read_documents(site / "FAQ.csv", database),
+            Match.both,
+            database,
+        )
     )
-    desk.decide("rejected", **with_clicks[0], wording=said[0])
-    entry = desk.entries(TOPICS[0])["entries"][0]["key"]
-    desk.decide("accepted", **with_clicks[1], wording=said[1], entry=entry)
-    desk.undo(desk.history()[0]["id"])
+    owner_service.decide("rejected", **with_clicks[0], wording=said[0])
+    entry = owner_service.entries(TOPICS[0])["entries"][0]["key"]
+    owner_service.decide("accepted", **with_clicks[1], wording=said[1], entry=entry)
+    owner_service.undo(owner_service.history()[0]["id"])
     log = QuestionLog(database)
     log.add("hostile question of the log", "network", Outcome.NONE, [])
     log.close()

@@ -307,7 +307,7 @@ def test_a_report_fits_into_an_e_mail(database: Database) -> None:
 
 
 def test_a_report_in_german(database: Database) -> None:
-    """Nothing of it is English but what users ask; the desk's own words say it."""
+    """Nothing of it is English but what users ask; the page's own words say it."""
     fill(database, [Asked(at(WEEK.first), "wo?", "none") for _ in range(1234)], [Said(at(WEEK.first), "wo?", True)])
     report = Report(usage_of(database, WEEK), "de")
     page = report.page()

@@ -189,8 +189,8 @@ def _answers_by_id(data: Data) -> Iterator[Fault]:
         if first.get("aid") != row.get("aid"):
             yield "repeated-answer", row.place, f"as {first.get('aid')}, {where(first.place, row.place)}"
     ever_right: set[str] = set()
-    for asked in data.asked:
-        ever_right |= asked.right
+    for question in data.asked:
+        ever_right |= question.right
     for row in data.stored_rows:
         if row.get("aid") not in ever_right and row.get("answer"):
             yield "answer-never-right", row.place, f"{row.get('aid')}: {quote(row.get('answer'))}"
@@ -230,11 +230,11 @@ def _labels(data: Data) -> Iterator[Fault]:
         for first, row in _judged_both_ways(file):
             details = f"otherwise at {where(first.place, row.place)}: {quote(row.get('answer'))}"
             yield "judged-both-ways", row.place, details
-    for asked in data.asked:
-        if asked.layout == Layout.judged and not asked.right:
-            yield "no-right-answer", asked.place, quote(asked.text)
-        elif asked.layout == Layout.judged and asked.right >= asked.wrong:
-            yield "only-right-answers", asked.place, quote(asked.text)
+    for question in data.asked:
+        if question.layout == Layout.judged and not question.right:
+            yield "no-right-answer", question.place, quote(question.text)
+        elif question.layout == Layout.judged and question.right >= question.wrong:
+            yield "only-right-answers", question.place, quote(question.text)
 
 
 def _judged_both_ways(file: QuestionFile) -> Iterator[tuple[Row, Row]]:
@@ -264,21 +264,21 @@ def _copies(data: Data) -> Iterator[Fault]:
         rows = [row for row in file.table.rows if row.get("question") and row.get("answer")]
         for first, row in repeats(rows, row_key):
             yield "repeated-row", row.place, f"as {where(first.place, row.place)}: {quote(row.get('question'))}"
-    pairs = [asked for asked in data.asked if asked.layout == Layout.pairs]
+    pairs = [question for question in data.asked if question.layout == Layout.pairs]
     copies = {id(copy) for _, copy in repeats(pairs, _exact_pair)}
-    for before, asked in repeats(data.asked, _question_of_split):
-        differ = before.right != asked.right
-        if differ or id(asked) not in copies:
-            kind = "several-answers" if differ and before.right and asked.right else "repeated-question"
-            yield kind, asked.place, f"as {where(before.place, asked.place)}: {quote(asked.text)}"
+    for before, question in repeats(data.asked, _question_of_split):
+        differ = before.right != question.right
+        if differ or id(question) not in copies:
+            kind = "several-answers" if differ and before.right and question.right else "repeated-question"
+            yield kind, question.place, f"as {where(before.place, question.place)}: {quote(question.text)}"
 
 
-def _exact_pair(asked: Asked) -> str:
-    return f"{asked.split} {asked.text}\0{asked.right}"
+def _exact_pair(question: Asked) -> str:
+    return f"{question.split} {question.text}\0{question.right}"
 
 
-def _question_of_split(asked: Asked) -> str:
-    return f"{asked.split} {normalized(asked.text)}"
+def _question_of_split(question: Asked) -> str:
+    return f"{question.split} {normalized(question.text)}"
 
 
 def _near_answers(data: Data) -> Iterator[Fault]:
@@ -308,9 +308,9 @@ def _near_answers(data: Data) -> Iterator[Fault]:
 def _near_questions(data: Data) -> Iterator[Fault]:
     """Different questions of a split that are near copies."""
     for split in SPLITS:
-        of_split = [asked for asked in data.asked if asked.split == split]
+        of_split = [question for question in data.asked if question.split == split]
         distinct = firsts(of_split, _normalized_text)
-        for place, earlier in near_earlier([asked.text for asked in distinct]).items():
+        for place, earlier in near_earlier([question.text for question in distinct]).items():
             first = distinct[earlier]
             later = distinct[place]
             has_other_answer = first.right and later.right and first.right.isdisjoint(later.right)
@@ -318,26 +318,28 @@ def _near_questions(data: Data) -> Iterator[Fault]:
             yield kind, later.place, f"{quote(later.text)}, {where(first.place, later.place)}: {quote(first.text)}"
 
 
-def _normalized_text(asked: Asked) -> str:
-    return normalized(asked.text)
+def _normalized_text(question: Asked) -> str:
+    return normalized(question.text)
+
+
+def _order_of_split(question: Asked) -> int:
+    return list(SPLITS).index(question.split)
 
 
 def _leaks(data: Data) -> Iterator[Fault]:
     """Questions that are also, exactly or nearly, in an earlier split."""
     by_text: defaultdict[str, dict[str, Asked]] = defaultdict(dict)
-    for split in SPLITS:
-        for asked in data.asked:
-            if asked.split == split:
-                by_text[normalized(asked.text)].setdefault(split, asked)
+    for question in sorted(data.asked, key=_order_of_split):
+        by_text[normalized(question.text)].setdefault(question.split, question)
     earliest = []  # in the order of the splits
     for by_split in by_text.values():
-        first, *others = by_split.values()
+        first, *later_questions = by_split.values()
         earliest.append(first)
-        for asked in others:
-            yield "leaked-question", asked.place, f"{quote(asked.text)}, {first.split}: {first.place}"
+        for question in later_questions:
+            yield "leaked-question", question.place, f"{quote(question.text)}, {first.split}: {first.place}"
     near = {}
-    if len({asked.split for asked in earliest}) > 1:
-        near = near_earlier([asked.text for asked in earliest])
+    if len({question.split for question in earliest}) > 1:
+        near = near_earlier([question.text for question in earliest])
     for place, earlier in near.items():
         source = earliest[earlier]
         later = earliest[place]
