@@ -79,14 +79,15 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[WebServer]:
-    """nginx with our settings; only its addresses, its folders and how it knows a client's address are the test's."""
-    search = ThreadingHTTPServer(("127.0.0.1", 0), Search)
-    threading.Thread(target=search.serve_forever, daemon=True).start()
+def nginx_before(search_port: int, folder: Path) -> Iterator[int]:
+    """nginx with our settings before a server; its port.
+
+    Only its addresses, its folders and how it knows a client's address are the test's.
+    """
     port = free_port()
     site = (ROOT / "deploy" / "nginx.conf").read_text(encoding="utf-8")
     for ours, tests in {
-        "server search:8000;": f"server 127.0.0.1:{search.server_port};",
+        "server search:8000;": f"server 127.0.0.1:{search_port};",
         "listen 80;": f"listen 127.0.0.1:{port};\n  set_real_ip_from 127.0.0.1;\n  real_ip_header X-Test-Address;",
         "access_log /dev/stdout ": f"access_log {folder}/access.log ",
     }.items():
@@ -100,18 +101,28 @@ def running(folder: Path) -> Iterator[WebServer]:
     assert nginx is not None
     process = subprocess.Popen([nginx, "-p", folder, "-c", folder / "nginx.conf"])
     try:
-        server = WebServer(f"http://127.0.0.1:{port}", folder, search)
         for _ in range(100):
             assert process.poll() is None, (folder / "error.log").read_text()
             try:
-                server.ask("192.0.2.250")
+                httpx.get(f"http://127.0.0.1:{port}", headers={"X-Test-Address": "192.0.2.250"}, timeout=30)
                 break
             except httpx.TransportError:
                 time.sleep(0.1)
-        yield server
+        yield port
     finally:
         process.terminate()
         process.wait(20)
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[WebServer]:
+    """A search, and nginx before it, whose clients have the addresses that they say."""
+    search = ThreadingHTTPServer(("127.0.0.1", 0), Search)
+    threading.Thread(target=search.serve_forever, daemon=True).start()
+    try:
+        with nginx_before(search.server_port, folder) as port:
+            yield WebServer(f"http://127.0.0.1:{port}", folder, search)
+    finally:
         search.shutdown()
         search.server_close()
 
