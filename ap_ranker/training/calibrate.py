@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ap_ranker.data.dataset import Dataset, leave_one_out
+from ap_ranker.data.reader import find_split
 from ap_ranker.data.split import DEV
-from ap_ranker.data.wordings import read_with_wordings
+from ap_ranker.data.wordings import read_with_wordings, with_wordings
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.calibration_fit import (
     HIDDEN,
@@ -137,6 +138,8 @@ def calibrate(
         dev, answers_of["dev"] = folder / DEV, answers or _trained_answers(folder, ranker.config.training)
     sources = {split: source for split, source in (("dev", dev), ("test", test)) if source is not None}
     data = {split: read(source, split, answers=answers_of[split]) for split, source in sources.items()}
+    if _is_of_split(dev):
+        data["dev"] = with_wordings(data["dev"], data["dev"])  # the FAQ that is searched has them, as in training
     if share is not None and all(len(each.answerable) < len(each.questions) for each in data.values()):
         raise InputError(
             f"{data['dev'].name}: it has questions without a right answer, so share, which is for data without them, "
@@ -295,6 +298,11 @@ def _prior_of(config: CheckpointConfig, basis: Basis) -> dict[str, Calibration]:
     earlier = [Basis.PRIOR] if basis is Basis.WORDINGS else [Basis.PRIOR, Basis.WORDINGS]
     known = [*config.prior.items(), *config.calibration.items()]
     return {kind: each for kind, each in known if each.basis in earlier}
+
+
+def _is_of_split(source: Dataset | str | Path) -> bool:
+    """Whether dev questions were divided from training questions, so that both are of one FAQ."""
+    return not isinstance(source, Dataset) and Path(source).is_dir() and find_split(Path(source), "train") is not None
 
 
 def _own_wordings(faq: Dataset) -> Dataset:

@@ -29,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 SIZES = ("0", "10", "30", "100", "300")
 """Numbers of training questions."""
 
-SECONDS_PER_TEXT, SECONDS_PER_PAIR, SECONDS_TO_START = 0.02, 0.25, 8.0
+SECONDS_PER_TEXT, SECONDS_PER_PAIR, SECONDS_TO_START = 0.02, 0.8, 8.0
 """Rough costs on one busy core: to encode an entry, to train on a question, to begin."""
 
 console = Console(soft_wrap=True)
