@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from ap_ranker.cli.main import app
 from ap_ranker.data.dataset import Answer, Dataset, Question
 from ap_ranker.data.reader import read_dataset
+from ap_ranker.data.split import split_file
 from ap_ranker.evaluation.calibration_fit import outcome, rank, top_answers
 from ap_ranker.ranking.checkpoint import read_checkpoint_config
 from ap_ranker.ranking.faq_sketch import FAQSketch
@@ -194,3 +195,16 @@ def test_questions_that_are_their_entrys_only_wording_are_not_fitted_to(folder: 
     asked = [*stored, *(Question(f"u{aid}", f"another question {aid}", (row,)) for row, aid in enumerate(answers))]
     assert calibrate("ranker", replace(faq, questions=asked)).splits["dev"].n_questions == len(answers)
     assert {each.basis for each in read_checkpoint_config(folder / "ranker").calibration.values()} == {Basis.QUESTIONS}
+
+
+@pytest.mark.parametrize(("wordings", "basis"), [(1, Basis.PRIOR), (4, Basis.QUESTIONS)])
+def test_questions_of_split_count_as_in_training(folder: Path, wordings: int, basis: Basis) -> None:
+    """The FAQ that is searched has the dev questions, too: of an entry with one question, that is its only wording."""
+    topics = ["parcel", "refund", "battery", "saddle", "invoice", "courier", "helmet", "voucher", "pedal", "brake"]
+    patterns = ["where is my {}", "who repairs a {} of yours", "{} prices please", "the colour of this {} is wrong"]
+    rows = [f"{pattern.format(topic)},all about the {topic}\n" for topic in topics for pattern in patterns[:wordings]]
+    (folder / "faq.csv").write_text("question,answer\n" + "".join(rows))
+    split_file(folder / "faq.csv", folder / "data")
+    run("ranker", "data")
+    calibrated = read_checkpoint_config(folder / "ranker").calibration
+    assert {each.basis for each in calibrated.values()} == {basis}

@@ -185,3 +185,20 @@ def test_what_is_written_without_training_knows_what_it_searches(
     search.fill(entries, Match.both)
     search.prepare()
     assert warnings(caplog) == []
+
+
+def test_a_checkpoint_of_answers_without_their_stored_questions(tmp_path: Path) -> None:
+    """`split` writes them so; below their stored questions, as a search has them, none of them is a new one."""
+    topics = [f"{number * 7919} of our catalogue" for number in range(60)]
+    entries = [(f"What is matter {topic}, and who can tell?", f"It is about {topic}.") for topic in topics]
+    sketch = FAQSketch.with_language([answer for _, answer in entries])
+    checkpoint = write_checkpoint("ap-cnn", tmp_path / "c", calibration=FITS, faq=sketch)
+    faq = tmp_path / "faq.csv"
+    faq.write_text("question,answer\n" + "".join(f'"{question}","{answer}"\n' for question, answer in entries))
+    search = FAQSearch(model=checkpoint, documents=faq, device=CPU)
+    search.warm_up()
+    assert calibrated(search.ranker)
+    assert search.ranker is not None
+    changed = search.ranker.loaded().changed_share
+    assert changed is not None
+    assert changed < 0.1
