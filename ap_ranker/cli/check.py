@@ -147,4 +147,7 @@ def doctor(
         if finding.advice:
             console.say(f"  → {finding.advice}")
     steps = [finding.advice for finding in findings if finding.advice]
-    console.say(f"Next: {steps[0]}" if steps else "Nothing stands in the way. Look at `ap-ranker gaps` now and then.")
+    if steps:
+        console.say(f"Next: {steps[0]}")
+    else:
+        console.say("Nothing stands in the way. Look at `ap-ranker owner gaps` now and then.")

@@ -1,4 +1,4 @@
-"""`ap-ranker feedback`: what visitors said of answers, for the owner alone: listed, written, deleted."""
+"""`ap-ranker owner feedback`: what visitors said of answers, for the owner alone: listed, written, deleted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def list_judgements(database: Place) -> None:
         rows.append([votes.question, entry, *counts, minute(in_utc(votes.time))])
     console.table(["question", "entry", *map(numbers, ("helped", "did not", "networks")), "latest, UTC"], rows)
     if len(judged) > SHOWN:
-        console.say(f"{len(judged) - SHOWN:,} more are not shown: ap-ranker feedback export")
+        console.say(f"{len(judged) - SHOWN:,} more are not shown: ap-ranker owner feedback export")
 
 
 @app.command()

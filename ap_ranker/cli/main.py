@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import shlex
 import sys
 from importlib import metadata
 from typing import Annotated
@@ -30,6 +31,7 @@ from ap_ranker.cli.console import Console
 from ap_ranker.cli.errors import STOPPED, report_user_errors
 from ap_ranker.cli.feedback import app as feedback
 from ap_ranker.cli.options import takes_groups
+from ap_ranker.errors import InputError
 
 
 def _print_version(wanted: bool) -> None:
@@ -63,14 +65,38 @@ COMMANDS = {
         checkpoints.push,
     ),
     "Search": (index.index, index.encode, index.pipelines),
-    "The owner of a FAQ": (owner.gaps, owner.report, owner.changes, owner.owners, retrain.retrain),
+    "The owner of a FAQ": (retrain.retrain,),
 }
 """Group -> its commands, in the order of `--help`; the first are those that most people need."""
 
 for group, commands in COMMANDS.items():
     for command in commands:
         app.command(command.__name__, rich_help_panel=group)(takes_groups(command))
-app.add_typer(feedback, name="feedback", rich_help_panel="The owner of a FAQ", help="What visitors said of answers.")
+
+owner_app = typer.Typer(no_args_is_help=True)
+for owners_command in (owner.gaps, owner.report, owner.changes, owner.keys):
+    owner_app.command(owners_command.__name__)(takes_groups(owners_command))
+owner_app.add_typer(feedback, name="feedback", help="What visitors said of answers.")
+app.add_typer(owner_app, name="owner", rich_help_panel="The owner of a FAQ", help="What users ask, say and lack.")
+
+EARLIER_NAMES = {name: name for name in ("gaps", "report", "changes", "feedback")} | {"owners": "keys"}
+"""What a command was called in the release before -> its name in the group `owner`."""
+
+
+def _refuse_earlier_name(context: typer.Context) -> None:
+    """Name the command that does it now, with the same arguments."""
+    earlier = str(context.info_name)
+    now = shlex.join(["ap-ranker", "owner", EARLIER_NAMES[earlier], *context.args])
+    raise InputError(f"Expected a command of the group owner, found its earlier name, {earlier}. Run: {now}")
+
+
+for earlier_name in EARLIER_NAMES:
+    app.command(
+        earlier_name,
+        hidden=True,
+        add_help_option=False,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    )(_refuse_earlier_name)
 
 
 def main() -> None:

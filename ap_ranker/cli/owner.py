@@ -1,4 +1,4 @@
-"""`ap-ranker gaps`, `report`, `changes`, `owners`: what users ask, what was changed, and who may change it."""
+"""`ap-ranker owner`: what users ask and say, what was changed, and who may change it."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def report(
         console.say(f"Wrote {output}.")
 
 
-def owners(
+def keys(
     faq_or_database: FaqOrDatabase = None,
     database: Database = None,
     remove: Annotated[str | None, option("End the key of somebody, and their sessions.", metavar="NAME")] = None,

@@ -19,11 +19,9 @@ class ServerOptions:
 
     database: Database = None
     log_questions: Annotated[
-        bool, option("Log the page's questions, for `ap-ranker gaps`, with nothing about who asks.", "--log-questions")
+        bool,
+        option("Log the page's questions, for `ap-ranker owner gaps`, with nothing about who asks.", "--log-questions"),
     ] = False
-    learn_from_clicks: Annotated[
-        int, option("Number of networks, at least 3, that must agree before clicks move an answer; 0: none do.", min=0)
-    ] = 0
     keep_days: Annotated[
         int, option("Days after which what visitors said and asked is deleted; 0 for never.", min=0)
     ] = 365
@@ -66,8 +64,8 @@ def serve(
     """Serve a search page for a FAQ or documents.
 
     If the environment variable AP_RANKER_API_KEY is set, all routes that the page does not use require this key in the
-    header 'Authorization: Bearer KEY'. There is an owner's page, /owner, if `ap-ranker owners` has made somebody a key,
-    or AP_RANKER_OWNER_KEY holds one.
+    header 'Authorization: Bearer KEY'. There is an owner's page, /owner, if `ap-ranker owner keys` has made somebody a
+    key, or AP_RANKER_OWNER_KEY holds one.
     """
     require_server()
     wait_without_spinning()

@@ -19,7 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ap_ranker.search.declared_pipeline import NO_LIMITS, DeclaredPipeline, Limits
 from ap_ranker.web.background_start import BackgroundStart
-from ap_ranker.web.evidence import Evidence
 from ap_ranker.web.judgements import Judgements
 from ap_ranker.web.limits import MAX_BYTES, Guard, Rate, note_failure
 from ap_ranker.web.monitoring import Measure, QuestionMetrics, SearchMetrics
@@ -72,7 +71,6 @@ def build_app(
     page: PageSettings = PageSettings(),  # noqa: B008  it is frozen
     question_log: QuestionLog | None = None,
     owner: OwnersPage | None = None,
-    learn_from_clicks: int = 0,  # how many networks must agree on an answer, for `evidence.Evidence`; 0: nothing learns
     identity_header: str = "",  # that a trusted web server in front sets, for `visitors.BehindProxies`
 ) -> FastAPI:
     """Build the ASGI application; InputError for inputs that requests cannot have, or too small a number."""
@@ -88,7 +86,6 @@ def build_app(
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(StarletteHTTPException, _refused)
     app.add_exception_handler(Exception, _failed)
-    evidence = Evidence(judgements.database, learn_from_clicks) if learn_from_clicks else None
     registry = CollectorRegistry()
     metrics = QuestionMetrics(registry)
     # First, since requests are compared with one route after the other.
@@ -100,7 +97,6 @@ def build_app(
         limits=limits,
         page=page,
         question_log=question_log,
-        evidence=evidence,
         metrics=metrics,
         threads=threads,
     )

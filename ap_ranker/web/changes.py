@@ -264,7 +264,7 @@ class _EditedEntries:
         return positions if len(positions) == 1 else ()
 
     def entries(self) -> list[KeyedEntry]:
-        """All entries that are left, without an added one that the file has by now (`ap-ranker changes --output`)."""
+        """All entries that are left, without an added one that the file has by now (`owner changes --output`)."""
         file_length = len(self._in_file.keyed)
         entries = [keyed for keyed in self._entries[:file_length] if keyed is not None]
         added_entries = [keyed for keyed in self._entries[file_length:] if keyed is not None]

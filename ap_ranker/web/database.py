@@ -95,7 +95,7 @@ judgements = sa.Table(
     *_columns(sa.String(32), "question_key", "answer_key"),  # hashes: `judgements.key_of`
     *_columns(sa.Text, "question", "answer", "stored_question", "comment"),  # the answer as it was matched and shown
     *_columns(sa.Boolean, "helped"),
-    sa.Column("counts", sa.Boolean, nullable=False, default=False),  # as evidence: `evidence.Evidence`
+    sa.Column("counts", sa.Boolean, nullable=False, default=False),  # see `Judgements.most_helpful`
     sa.UniqueConstraint("visit", "question_key", "answer_key"),
     sa.Index("ap_ranker_judged", "question_key", "answer_key"),
     sa.Index("ap_ranker_evidence", "question_key", "counts", "id"),

@@ -1,4 +1,4 @@
-"""Visitors' judgements of answers: evidence, not truth. None ranks by itself (`evidence`), and nobody else sees it."""
+"""Visitors' judgements of answers: evidence, not truth. None ranks, and only the owner sees them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ MOST = 100_000
 """Maximum number of judgements that are kept; beyond it, the oldest ones go."""
 
 MOST_OF_NETWORK = 20
-"""Number of questions for which the latest judgement of one network counts as evidence: so that a few networks cannot
-judge everything that is asked. Its older judgements are kept, for the owner to see."""
+"""Number of questions for which the latest judgement of one network counts: so that a few networks cannot choose what
+the page opens with. Its older judgements are kept, for the owner to see."""
 
 
 COLUMNS = ("question", "answer", "label", "stored_question", "time", "comment")
@@ -112,7 +112,7 @@ class Judgements:
                 self.database.note_deletion(connection)
 
     def _count_no_longer(self, connection: Connection, network: str, condition: ColumnElement[bool]) -> None:
-        """Let judgements of a network count as evidence no longer."""
+        """Let judgements of a network count no longer."""
         connection.execute(update(judgements).values(counts=False).where(*_is_counting(network), condition))
 
     def take_back(self, *, question: str, answer: str, network: str, visit: str) -> None:
@@ -192,7 +192,7 @@ class Judgements:
 
 
 def _is_counting(network: str) -> tuple[ColumnElement[bool], ...]:
-    """The conditions that a judgement is one of a network, and counts as evidence."""
+    """The conditions that a judgement is one of a network, and counts."""
     return judgements.c.network == network, judgements.c.counts
 
 

@@ -29,12 +29,6 @@ class PresentedSearch(NamedTuple):
     visible: list[Document]  # those of the candidates that visitors see
     answers: list[dict[str, Any]]  # these, as `presentation.PresentedAnswer` without a receipt
 
-    def in_order_of(self, visible: list[Document]) -> PresentedSearch:
-        """The same with what visitors see in another order."""
-        answer_of = {id(document): answer for document, answer in zip(self.visible, self.answers, strict=True)}
-        answers = [answer_of[id(document)] for document in visible]
-        return self._replace(visible=visible, answers=answers)
-
 
 @dataclass(frozen=True)
 class Presentation:
@@ -47,12 +41,9 @@ class Presentation:
         """Whether the scores are probabilities."""
         return self.scales and decision.probability is not None
 
-    def of(
-        self, question: str, candidates: list[Document], decision: Decision, visible: list[Document] | None = None
-    ) -> PresentedSearch:
-        """What visitors see of the candidates, as they see it; `visible` may have it in another order."""
-        if visible is None:
-            visible = shown_of(candidates, decision)
+    def of(self, question: str, candidates: list[Document], decision: Decision) -> PresentedSearch:
+        """What visitors see of the candidates, as they see it."""
+        visible = shown_of(candidates, decision)
         # Of a maybe, the heading says how well it matches.
         is_rated = self.is_calibrated(decision) and decision.outcome is Outcome.ANSWER
         answers = presented(question, visible, calibrated=is_rated, category=self.category)

@@ -20,7 +20,6 @@ from ap_ranker.settings import checked
 from ap_ranker.web.background_start import BackgroundStart, Search
 from ap_ranker.web.browse import COUNT
 from ap_ranker.web.database import Dispensable
-from ap_ranker.web.evidence import Evidence
 from ap_ranker.web.judgements import Judgements, QuotaError
 from ap_ranker.web.limits import Failure, failing_as
 from ap_ranker.web.monitoring import QuestionMetrics
@@ -114,11 +113,10 @@ def add_search_routes(
     limits: Limits,
     page: PageSettings,
     question_log: QuestionLog | None,
-    evidence: Evidence | None,
     metrics: QuestionMetrics,
     threads: WorkThreads,
 ) -> None:
-    """Add what asks a search, in `threads`, and keeps what visitors say of its answers; `evidence` may order them."""
+    """Add what asks a search, in `threads`, and keeps what visitors say of its answers."""
     place = declared.place  # describing the stores takes a moment
     signer = AnswerSigner(judgements.database.secret())
     suggestions = LiveSuggestions(declared, page.categories)
@@ -130,23 +128,15 @@ def add_search_routes(
         with failing_as(FAILED, Failure.search), report_store_errors(declared.path, place, question):
             return search.answer(question, limits)
 
-    def ordered(question: str, visible: list[Document], decision: Decision) -> list[Document]:
-        """What visitors see, in the order of the evidence, which has no part in the decision."""
-        if evidence is None:
-            return visible
-        return evidence.ordered(question, visible, calibrated=presentation.is_calibrated(decision))
-
     def ask(question: str) -> Callable[[], PresentedSearch]:
         """Search, and return what presents the answers: nothing is left to do if a search process has done it."""
         processes = _processes_of(search)
         if processes is not None:
             with failing_as(FAILED, Failure.search):
                 result = processes.answer_presented(question, limits, presentation=presentation)
-            result = result.in_order_of(ordered(question, result.visible, decision=result.decision))
             return lambda: result
         candidates, decision = candidates_for(question)
-        visible = ordered(question, shown_of(candidates, decision), decision=decision)
-        return partial(presentation.of, question, candidates, decision=decision, visible=visible)
+        return partial(presentation.of, question, candidates, decision=decision)
 
     def answer_to(question: str, network: str, present: Callable[[], PresentedSearch]) -> JSONResponse:
         result = present()

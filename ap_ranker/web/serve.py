@@ -37,7 +37,6 @@ def serve(
     *,
     database: str,  # a path of SQLite, or a URL of PostgreSQL
     log_questions: bool = False,
-    learn_from_clicks: int = 0,
     keep_days: int = 365,
     identity_header: str = "",
     host: str = "127.0.0.1",
@@ -95,7 +94,6 @@ def serve(
             workers=start,
             page=settings,
             question_log=stack.enter_context(closing(QuestionLog(website))) if log_questions else None,
-            learn_from_clicks=learn_from_clicks,
             identity_header=identity_header,
             owner=OwnersPage(owner_key, owner) if owned else None,
         )

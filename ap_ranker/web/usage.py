@@ -1,6 +1,6 @@
 """What the users of a website asked in a period, and what came of it: counted in the database, in bounded work.
 
-The owner's page, its CSV file and `ap-ranker report` show it. A day is one of UTC, for every server and every reader.
+The owner's page, its CSV file and `ap-ranker owner report` show it. A day is one of UTC, for every server and reader.
 """
 
 from __future__ import annotations

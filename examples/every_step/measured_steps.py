@@ -23,7 +23,7 @@ from ap_ranker.data.faq import DEFAULT_MATCH, have_questions, read_faq
 from ap_ranker.errors import InputError
 from ap_ranker.evaluation.evaluation_set import EvaluationSet
 from ap_ranker.models.pretrained import DEFAULT_ENCODER, find_encoder
-from ap_ranker.ranking.checkpoint import read_checkpoint_config
+from ap_ranker.ranking.checkpoint import is_checkpoint, read_checkpoint_config
 from ap_ranker.search.declared_pipeline import DeclaredPipeline, Limits
 from ap_ranker.search.setup import SearchSetup, set_up
 from ap_ranker.training.calibrate import calibrate
@@ -98,7 +98,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Way:
-    """An owner's way with one table, and what to measure on it."""
+    """An owner's way with one table, and what to measure on it.
+
+    With `hubs`, entries that are near to everything are put into the table after the training. Trained checkpoints are
+    kept in the folder `checkpoints`, and one that is there is not trained again.
+    """
 
     faq: PublicFaq
     size: int
@@ -106,6 +110,12 @@ class Way:
     encoder: str
     states: Sequence[str]
     quick: bool
+    checkpoints: Path
+
+    @property
+    def served_faq(self) -> PublicFaq:
+        """The FAQ that is searched."""
+        return self.faq.with_hubs() if self.hubs else self.faq
 
     def measure(self) -> Iterator[Measured]:
         """The states that are wanted, each in a working directory of its own, in which the owner's table lies."""
@@ -127,13 +137,14 @@ class Way:
     def working_directory(self, size: int) -> Iterator[None]:
         """A new one, with the table of so many training questions."""
         with TemporaryDirectory(prefix="every-step-") as folder, chdir(folder):
-            FAQ.write_text(self.faq.table(size), encoding="utf-8")
+            FAQ.write_text(self.served_faq.table(size), encoding="utf-8")
             yield
 
     def trained(self) -> Iterator[Measured]:
         """The trained checkpoint, named by its path, and what is served after `calibrate`."""
         started = time.process_time()
-        recommended, refused = None, ""
+        recommended = None
+        refused = ""
         try:
             self.train()
             verdict = read_checkpoint_config(TRAINED_CHECKPOINT).verdict
@@ -151,12 +162,20 @@ class Way:
             yield replace(measured, recommended=recommended, refused=refused)
 
     def train(self) -> None:
-        """As `ap-ranker train FAQ.csv`, but into a folder that no search takes by itself."""
-        config = TrainingConfig(effort="quick" if self.quick else "auto")
-        if self.encoder != DEFAULT_ENCODER:
-            config = replace(config, options={**config.options, "encoder": self.encoder})
-        training, development = read_training_data(FAQ, None, None, config)
-        train(training, development, TRAINED_CHECKPOINT, config, device="cpu")
+        """As `ap-ranker train FAQ.csv`, but into a folder that no search takes by itself; or take what is kept."""
+        name = f"{self.faq.name}-{self.size}-{Path(self.encoder).name}{'-quick' if self.quick else ''}"
+        kept = self.checkpoints / name
+        if not is_checkpoint(kept):
+            config = TrainingConfig(effort="quick" if self.quick else "auto")
+            if self.encoder != DEFAULT_ENCODER:
+                config = replace(config, options={**config.options, "encoder": self.encoder})
+            plain = Path("plain") / FAQ
+            plain.parent.mkdir()
+            plain.write_text(self.faq.table(self.size), encoding="utf-8")
+            with chdir(plain.parent):  # so that the checkpoint calls its FAQ by the name that it has in the search
+                training, development = read_training_data(FAQ, None, None, config)
+                train(training, development, kept, config, device="cpu")
+        shutil.copytree(kept, TRAINED_CHECKPOINT)
 
     def calibrate(self, *, is_trained: bool) -> str:
         """Calibrate a copy of the checkpoint that is served, and return why not if `calibrate` refuses.

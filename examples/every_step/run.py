@@ -45,6 +45,9 @@ def command(
     quick: Annotated[bool, typer.Option("--quick", help="Train as `ap-ranker train --quick` does.")] = False,
     encoder: Annotated[str, typer.Option(help="A name or a folder.")] = DEFAULT_ENCODER,
     jobs: Annotated[int, typer.Option(help="Number of processes, each with one thread.", min=1)] = 1,
+    checkpoints: Annotated[
+        Path, typer.Option(help="Trained checkpoints are kept here; those that are there are not trained again.")
+    ] = Path("checkpoints/every_step"),
     output: Annotated[Path, typer.Option(help="Lines of JSON: what they hold is not measured again.")] = (
         HERE / "cells.jsonl"
     ),
@@ -62,12 +65,11 @@ def command(
     chosen = [faq for faq in chosen if not faqs or faq.name in faqs.split(",")]
     ways = []
     for faq in chosen:
-        table = faq.with_hubs() if hubs else faq
         for size in map(int, sizes.split(",")):
-            wanted = states_of(table, size, states.split(","))
+            wanted = states_of(faq, size, states.split(","))
             missing = [state for state in wanted if Cell(faq.name, size, state, hubs, encoder, quick) not in known]
             if missing:
-                ways.append(Way(table, size, hubs, encoder, missing, quick))
+                ways.append(Way(faq, size, hubs, encoder, missing, quick, checkpoints.resolve()))
     ways.sort(key=estimated_seconds, reverse=True)
     console.print(f"{len(ways)} tables to measure, about {sum(map(estimated_seconds, ways)) / jobs / 60:.0f} minutes.")
     for measured in measure(ways, jobs):

@@ -1,4 +1,4 @@
-"""Does `ap-ranker gaps` find what a FAQ lacks? Questions on topics that the example FAQ does not have, among others.
+"""Does `ap-ranker owner gaps` find what a FAQ lacks? Questions on topics that the example FAQ has not, among others.
 
 python examples/gaps/run.py            # writes results.md
 """

@@ -47,7 +47,7 @@ def run(folder: Path, *arguments: object) -> Ended:
 
 
 def feedback(folder: Path, name: str, *arguments: object) -> str:
-    return run(folder, "feedback", name, *arguments, "--database", "FAQ.db").output
+    return run(folder, "owner", "feedback", name, *arguments, "--database", "FAQ.db").output
 
 
 def refusal(folder: Path, *arguments: object) -> str:
@@ -108,7 +108,9 @@ def test_what_is_exported_trains(folder: Path, website: Database) -> None:
 def test_an_export_takes_the_place_of_an_earlier_one_alone(folder: Path, website: Database, ending: str) -> None:
     (folder / "pairs.jsonl").write_text('{"question": "a", "answer": "b", "label": 1}\n')
     for file in ("FAQ.csv", "pairs.jsonl"):  # as the argument of other commands is the FAQ
-        assert "an earlier export, found another" in refusal(folder, "feedback", "export", file, "--database", "FAQ.db")
+        assert "an earlier export, found another" in refusal(
+            folder, "owner", "feedback", "export", file, "--database", "FAQ.db"
+        )
     for row in range(2):
         feedback(folder, "export", f"said.{ending}")
         judge(website, visit=str(row))
@@ -147,16 +149,16 @@ def test_one_visitor_or_sentence_is_deleted(
 )
 def test_who_is_meant_must_be_clear(folder: Path, website: Database, options: tuple[str, ...]) -> None:
     judge(website)
-    assert "--address" in refusal(folder, "feedback", "delete", "--database", "FAQ.db", *options)
+    assert "--address" in refusal(folder, "owner", "feedback", "delete", "--database", "FAQ.db", *options)
 
 
 def test_mistakes(folder: Path) -> None:
     for command in (("list",), ("export", "said.csv"), ("delete", "--visit", "v")):
-        assert "FAQ.db" in refusal(folder, "feedback", *command, "--database", "FAQ.db")
-    assert "FAQ.csv" in refusal(folder, "feedback", "list", "--database", "FAQ.csv")
-    assert "postgresql://" in refusal(folder, "feedback", "list", "--database", "mysql://x/y")
+        assert "FAQ.db" in refusal(folder, "owner", "feedback", *command, "--database", "FAQ.db")
+    assert "FAQ.csv" in refusal(folder, "owner", "feedback", "list", "--database", "FAQ.csv")
+    assert "postgresql://" in refusal(folder, "owner", "feedback", "list", "--database", "mysql://x/y")
     open_database(str(folder / "FAQ.db"))
-    assert ".jsonl" in refusal(folder, "feedback", "export", "said.xlsx", "--database", "FAQ.db")
+    assert ".jsonl" in refusal(folder, "owner", "feedback", "export", "said.xlsx", "--database", "FAQ.db")
 
 
 def test_where_a_database_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +186,7 @@ def test_it_may_be_named_by_the_environment(folder: Path, website: Database, mon
     """Where nobody sees its password."""
     judge(website)
     monkeypatch.setenv("AP_RANKER_DATABASE", "FAQ.db")
-    assert "4711" in run(folder, "feedback", "list").output
+    assert "4711" in run(folder, "owner", "feedback", "list").output
 
 
 # `gaps` and `changes`.
@@ -200,7 +202,7 @@ def test_what_the_faq_lacks(folder: Path, website: Database, checkpoint: Path) -
     judge(website, "the tour", visit="v")
     append_change(website, Change.make(Action.add_entry, question="Dogs?", answer="Welcome."))
 
-    said = run(folder, "gaps", "FAQ.csv", "--model", checkpoint, "--output", "gaps.csv").output
+    said = run(folder, "owner", "gaps", "FAQ.csv", "--model", checkpoint, "--output", "gaps.csv").output
 
     rows = list(csv.DictReader((folder / "gaps.csv").open(newline="")))
     assert [(row["question"].casefold().rstrip("?"), row["asked"]) for row in rows] == [
@@ -222,7 +224,7 @@ def test_mistakes_of_gaps(folder: Path) -> None:
         (["FAQ.csv", "--output", "./FAQ.csv"], "another file"),
         (["FAQ.csv", "--wordings", "more.csv", "--output", "more.csv"], "another file"),
     ]:
-        assert message in refusal(folder, "gaps", *options)
+        assert message in refusal(folder, "owner", "gaps", *options)
 
 
 def test_changes_become_the_faq(folder: Path, website: Database) -> None:
@@ -237,11 +239,11 @@ def test_changes_become_the_faq(folder: Path, website: Database) -> None:
     for change in made:
         append_change(website, change)
     before = [(keyed.entry.question, keyed.entry.answer) for keyed in apply_changes(read_faq(faq), made).entries]
-    assert "--output" in refusal(folder, "changes", "FAQ.csv", "--clear")
+    assert "--output" in refusal(folder, "owner", "changes", "FAQ.csv", "--clear")
 
-    listed = run(folder, "changes", "FAQ.csv", "--output", "NEW.csv").output
+    listed = run(folder, "owner", "changes", "FAQ.csv", "--output", "NEW.csv").output
     (folder / "NEW.csv").replace(faq)
-    run(folder, "changes", "FAQ.csv", "--clear")
+    run(folder, "owner", "changes", "FAQ.csv", "--clear")
 
     assert "Änne" in listed
     assert read_changes(website) == []

@@ -1,4 +1,4 @@
-"""`ap-ranker report` and `owners`."""
+"""`ap-ranker owner report` and `keys`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def faq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("named", ["FAQ.csv", "FAQ.db"])
 def test_a_report_of_this_week(faq: Path, named: str) -> None:
-    printed = run("report", named, "--output", "week.html")
+    printed = run("owner", "report", named, "--output", "week.html")
     assert "[bold]now[/]" in printed
     assert "long ago" not in printed
     assert re.search(r"questions\W+1\W+0", printed)
@@ -57,7 +57,7 @@ def test_a_report_of_this_week(faq: Path, named: str) -> None:
 
 
 def test_a_report_in_the_owners_language(faq: Path) -> None:
-    printed = run("report", "FAQ.csv", "--language", "de", "--output", "week.html")
+    printed = run("owner", "report", "FAQ.csv", "--language", "de", "--output", "week.html")
     assert "Am häufigsten gefragt" in printed
     assert '<html lang="de">' in (faq.parent / "week.html").read_text(encoding="utf-8")
 
@@ -66,16 +66,16 @@ def test_the_database_of_the_environment(faq: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("AP_RANKER_DATABASE", str(faq.parent / "FAQ.db"))
     for named in ((), ("elsewhere",)):
         Path("elsewhere").mkdir(exist_ok=True)
-        assert "[bold]now[/]" in run("report", *named)
+        assert "[bold]now[/]" in run("owner", "report", *named)
 
 
 def test_other_days(faq: Path) -> None:
     then = TODAY - timedelta(100)
     for days in (("--from", then - timedelta(3), "--to", then + timedelta(3)), ("--to", then + timedelta(1))):
-        printed = run("report", "FAQ.csv", *days)
+        printed = run("owner", "report", "FAQ.csv", *days)
         assert re.search(r"long ago\W+2\W+0\W+2", printed)
         assert "now" not in printed
-    assert "Asked most" not in run("report", "FAQ.csv", "--from", "1999-01-01", "--to", "1999-12-31")
+    assert "Asked most" not in run("owner", "report", "FAQ.csv", "--from", "1999-01-01", "--to", "1999-12-31")
 
 
 @pytest.mark.parametrize(
@@ -94,46 +94,46 @@ def test_other_days(faq: Path) -> None:
 )
 def test_what_cannot_be_reported(faq: Path, arguments: tuple[str, ...]) -> None:
     with pytest.raises(InputError):
-        run("report", *arguments)
+        run("owner", "report", *arguments)
     assert sorted(path.name for path in faq.parent.iterdir() if path.suffix in (".html", ".pdf")) == []
 
 
 def test_no_report_takes_the_place_of_what_is_searched(faq: Path) -> None:
     faq.with_suffix(".html").write_text("<h1>Where is it?</h1>")
     with refused("another file"):
-        run("report", faq.with_suffix(".html").name, "--output", faq.with_suffix(".html").name)
+        run("owner", "report", faq.with_suffix(".html").name, "--output", faq.with_suffix(".html").name)
 
 
 @pytest.mark.parametrize("day", ["yesterday", "2026-13-01", "1.2.2026", ""])
 def test_days_that_are_none(faq: Path, day: str) -> None:
-    result = CliRunner().invoke(app, ["report", "FAQ.csv", "--from", day])
+    result = CliRunner().invoke(app, ["owner", "report", "FAQ.csv", "--from", day])
     assert result.exit_code == 2
     assert "--from" in result.output
 
 
 def test_owners_come_and_go(faq: Path) -> None:
-    (key,) = re.findall(r"^[0-9a-f]{32}$", run("owners", "FAQ.csv", "--add", "Änne [x]"), re.MULTILINE)
-    run("owners", faq.parent / "FAQ.db", "--add", "Bo")
-    listed = run("owners", "FAQ.csv")
+    (key,) = re.findall(r"^[0-9a-f]{32}$", run("owner", "keys", "FAQ.csv", "--add", "Änne [x]"), re.MULTILINE)
+    run("owner", "keys", faq.parent / "FAQ.db", "--add", "Bo")
+    listed = run("owner", "keys", "FAQ.csv")
     assert "Änne [x]" in listed
     assert "Bo" in listed
     assert key not in listed
     website = open_database(faq.parent / "FAQ.db")
     assert owners_keys(website)[-1].hashed == hash_of_key(key)
-    run("owners", "FAQ.csv", "--remove", "Änne [x]")
+    run("owner", "keys", "FAQ.csv", "--remove", "Änne [x]")
     assert [one.owner for one in owners_keys(website)] == ["Bo"]
     for wrong in (("--add", "bo"), ("--remove", "Änne [x]"), ("--add", "")):
         with pytest.raises(InputError):
-            run("owners", "FAQ.csv", *wrong)
+            run("owner", "keys", "FAQ.csv", *wrong)
     before = owners_keys(website)
-    assert "Bo" in run("owners", "FAQ.csv", "--remove", "Bo", "--add", "Bo")
+    assert "Bo" in run("owner", "keys", "FAQ.csv", "--remove", "Bo", "--add", "Bo")
     assert owners_keys(website)[0].hashed != before[0].hashed
 
 
 def test_an_owner_before_the_first_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AP_RANKER_DATABASE", raising=False)
     (tmp_path / "FAQ.csv").write_text(FAQ)
-    run("owners", tmp_path / "FAQ.csv", "--add", "Anna")
+    run("owner", "keys", tmp_path / "FAQ.csv", "--add", "Anna")
     assert [one.owner for one in owners_keys(open_database(tmp_path / "FAQ.db"))] == ["Anna"]
     with pytest.raises(InputError):
-        run("owners", tmp_path / "none.csv", "--add", "Anna")
+        run("owner", "keys", tmp_path / "none.csv", "--add", "Anna")

@@ -113,7 +113,6 @@ def test_wordings_without_a_ranker_that_uses_them(folder: Path) -> None:
 
 def test_what_is_wrong_is_said_before_it_listens(folder: Path) -> None:
     assert not absent("documents … none", run(documents=False).exception)
-    assert not absent("--learn-from-clicks", run("--learn-from-clicks", "2").exception)
     assert not absent("nowhere", run("--database", "nowhere/faq.db").exception)
     assert not absent("1.5", run("--precision", "1.5").exception)
     declared = yaml.safe_load((folder / "search.yaml").read_text())

@@ -36,13 +36,13 @@ COMMANDS = {
     "explain": "explain checkpoint --question parcel --answer parcel --output page.html --device cpu",
     "models": "models ap-cnn",
     "serve": "serve --documents pairs.csv --pipeline search.yaml --match both --precision 0.8 --database clicks.db "
-    "--log-questions --learn-from-clicks 3 --keep-days 30 --identity-header X-Forwarded-User "
+    "--log-questions --keep-days 30 --identity-header X-Forwarded-User "
     "--host 127.0.0.1 --port 0 --allowed-host search.example --rate 5",
-    "gaps": "gaps pairs.csv --model checkpoint --database faq.db --match both --output gaps.csv",
-    "changes": "changes pairs.csv --database faq.db --columns question,answer --output new.csv",
-    "feedback-list": "feedback list --database faq.db",
-    "feedback-export": "feedback export said.csv --database faq.db",
-    "feedback-delete": "feedback delete --database faq.db --sentence parcel",
+    "gaps": "owner gaps pairs.csv --model checkpoint --database faq.db --match both --output gaps.csv",
+    "changes": "owner changes pairs.csv --database faq.db --columns question,answer --output new.csv",
+    "feedback-list": "owner feedback list --database faq.db",
+    "feedback-export": "owner feedback export said.csv --database faq.db",
+    "feedback-delete": "owner feedback delete --database faq.db --sentence parcel",
     "train": "train pairs.csv --output trained --model bm25 --dev pairs.csv --feedback feedback.jsonl --match both "
     "--config settings.yaml --seed 1 --license mit --device cpu",
     "train-epoch": "train pairs.csv --output trained --model qa-cnn --dev pairs.csv --epochs 1 "

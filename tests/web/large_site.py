@@ -183,12 +183,12 @@ def cost_of_routes(folder: Path) -> Iterator[Cost]:
 
 
 COMMANDS = {
-    "gaps": ["gaps", "FAQ.csv", "--model", "checkpoint", "--output", "output.csv"],
-    "report": ["report", "FAQ.csv", "--output", "output.html"],
-    "feedback list": ["feedback", "list", "--database", "FAQ.db"],
-    "feedback export": ["feedback", "export", "output.jsonl", "--database", "FAQ.db"],
-    "feedback delete": ["feedback", "delete", "--database", "FAQ.db", "--visit", "v1"],
-    "changes": ["changes", "FAQ.csv", "--output", "output.csv"],
+    "gaps": ["owner", "gaps", "FAQ.csv", "--model", "checkpoint", "--output", "output.csv"],
+    "report": ["owner", "report", "FAQ.csv", "--output", "output.html"],
+    "feedback list": ["owner", "feedback", "list", "--database", "FAQ.db"],
+    "feedback export": ["owner", "feedback", "export", "output.jsonl", "--database", "FAQ.db"],
+    "feedback delete": ["owner", "feedback", "delete", "--database", "FAQ.db", "--visit", "v1"],
+    "changes": ["owner", "changes", "FAQ.csv", "--output", "output.csv"],
 }
 
 

@@ -96,7 +96,7 @@ def served_with_postgres(
     monkeypatch.setenv("AP_RANKER_OWNER_KEY", OWNER_KEY)
     write_pipeline(tmp_path, checkpoint)
     options = ["--documents", "FAQ.csv", "--pipeline", "search.yaml", "--database", database]
-    options += ["--rate", "0", "--log-questions", "--learn-from-clicks", "3"]
+    options += ["--rate", "0", "--log-questions"]
     with served(*options, folder=tmp_path) as server:
         yield server, database
 

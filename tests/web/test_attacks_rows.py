@@ -95,7 +95,7 @@ def client(spoiled: Database, place: str, tmp_path: Path, checkpoint: Path, faq:
         setup.warm_up(search, documents)
         log = QuestionLog(spoiled)
         owner_service = OwnerService(search, setup.documents, Match.both, spoiled, logged=True)
-        options = {"question_log": log, "learn_from_clicks": 3, "owner": OwnersPage(KEY, owner_service)}
+        options = {"question_log": log, "owner": OwnersPage(KEY, owner_service)}
         app = build_app(search, Judgements(spoiled), **options)  # type: ignore[arg-type]
         with visit(app, "127.0.0.1") as client:
             yield client

@@ -55,7 +55,7 @@ def test_a_port_makes_nobody_another_visitor(
 ) -> None:
     """Some web servers tell address and port: of 20 connections of one visitor there were 20 networks that agree."""
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", PROXY)
-    app = build_app(search, judgements_of(search), workers=FixedSearch([0.9, 0.5]), learn_from_clicks=3)  # type: ignore[arg-type]
+    app = build_app(search, judgements_of(search), workers=FixedSearch([0.9, 0.5]))  # type: ignore[arg-type]
     before = [one["id"] for one in answers(visit(app, PROXY))]
     for number in range(20):
         address = told.format("198.51.100.7" if told.startswith("{}") else number, 50_000 + number)
@@ -69,7 +69,7 @@ def test_a_port_makes_nobody_another_visitor(
 
 def test_headers_of_strangers_make_no_crowd(search: DeclaredPipeline) -> None:
     """Nor does any other header that some web server sets."""
-    options: dict[str, Any] = {"learn_from_clicks": 3, "identity_header": "X-Remote-User"}
+    options: dict[str, Any] = {"identity_header": "X-Remote-User"}
     app = build_app(search, judgements_of(search), workers=FixedSearch([0.6, 0.5]), **options)  # type: ignore[arg-type]
     names = ("X-Forwarded-For", "X-Real-IP", "Forwarded", "X-Remote-User", "x_remote_user", "CF-Connecting-IP", "Via")
     first = answers(visit(app))[0]["id"]
@@ -144,7 +144,7 @@ def test_odd_sentences_are_kept_and_shown_to_nobody_else(
     caplog.set_level("INFO")
     database = open_database(place)
     log = QuestionLog(database)
-    options: dict[str, Any] = {"learn_from_clicks": 3, "question_log": log, "limits": {"score_threshold": -100.0}}
+    options: dict[str, Any] = {"question_log": log, "limits": {"score_threshold": -100.0}}
     app = build_app(search, Judgements(database), **options)
     for row, text in enumerate(ODD.values()):
         for number in range(3):

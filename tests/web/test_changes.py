@@ -326,7 +326,7 @@ def test_followed_documents(place: str, tmp_path: Path) -> None:
         documents.read()
     assert [entry.question for entry in documents.entries] == ["Refund?"]
     assert faq.read_text().count("\n") == 3
-    output = ["changes", str(faq), "--database", place, "--output", str(tmp_path / "new.csv")]
+    output = ["owner", "changes", str(faq), "--database", place, "--output", str(tmp_path / "new.csv")]
     assert "delete all" in str(CliRunner().invoke(app, output).exception)
     assert not (tmp_path / "new.csv").exists()
     faq.write_text(faq.read_text() + "dogs,Dogs?,Welcome.\n")
@@ -384,7 +384,7 @@ def test_what_the_command_writes_is_what_it_reads(tmp_path: Path, monkeypatch: p
         append_change(database, one)
 
     def run(*options: str) -> Any:
-        return CliRunner().invoke(app, ["changes", "faq.csv", *options]).exception
+        return CliRunner().invoke(app, ["owner", "changes", "faq.csv", *options]).exception
 
     assert run("--output", "new.csv") is None
     (tmp_path / "new.csv").replace(faq)
@@ -424,7 +424,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = faq.read_bytes()
 
     def run(*options: str) -> str:
-        result = CliRunner().invoke(app, ["changes", "faq.csv", *options])
+        result = CliRunner().invoke(app, ["owner", "changes", "faq.csv", *options])
         if result.exception:
             raise result.exception
         return result.output

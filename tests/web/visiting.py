@@ -80,7 +80,7 @@ def logged_questions(database: Database) -> list[Any]:
 
 
 def write_feedback(search: DeclaredPipeline, path: Path) -> Path:
-    """What `ap-ranker feedback export` writes."""
+    """What `ap-ranker owner feedback export` writes."""
     from ap_ranker.web.traces import export_judgements
 
     export_judgements(judgements_of(search).database, path)
