@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -217,15 +217,20 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
         if len(missing) > NAMED:
             places += f"; and {len(missing) - NAMED:,} more"
         notes[f"pairs left out, because their answer is not in {faq}: {places}"] = len(missing)
-    ids = [entry.other.get("aid", "") for entry in entries]
-    if not all(ids) or len(set(ids)) < len(ids):
-        ids = [str(i) for i in range(len(entries))]
     answers = []
-    for answer_id, entry in zip(ids, entries, strict=True):
+    for answer_id, entry in zip(_answer_ids(entries), entries, strict=True):
         meets_itself = question_key(entry.question) in asked_keys
         matched_entry = replace(entry, question="") if meets_itself else entry
         answers.append(Answer(answer_id, matched_entry.text(match), wordings=entry.questions, answer=entry.answer))
     return _dataset(table, answers, positives=positives, notes=notes, file=faq)
+
+
+def _answer_ids(entries: Sequence[Entry]) -> list[str]:
+    """The ids of a FAQ's entries: those of its column `aid` or, if some are missing or the same, their positions."""
+    ids = [entry.other.get("aid", "") for entry in entries]
+    if all(ids) and len(set(ids)) == len(ids):
+        return ids
+    return list(map(str, range(len(entries))))
 
 
 def _asked(row: Row) -> tuple[str, ...]:

@@ -152,10 +152,17 @@ def texts(values: Iterable[Any]) -> list[str]:
 
 def below_titles(records: Iterable[Record]) -> tuple[int, Iterator[Record]]:
     """The number of titles above the names of the columns, and the records with any text from the names on."""
-    filled = (record for record in records if texts(record[1]))
+    filled = _with_texts(records)
     top = list(islice(filled, MAX_TITLE_ROWS + 2))
     n_titles = _count_titles(top)
     return n_titles, chain(top[n_titles:], filled)
+
+
+def _with_texts(records: Iterable[Record]) -> Iterator[Record]:
+    """The records with any text."""
+    for number, values in records:
+        if texts(values):
+            yield number, values
 
 
 def _count_titles(top: Sequence[Record]) -> int:
@@ -297,8 +304,11 @@ class _Header:
 
     def texts_outside(self, values: Sequence[Any], ignored: Container[int]) -> list[int]:
         """The positions of texts before the first name and behind the last one."""
-        outside = [*range(min(self.left, len(values))), *range(self.right, len(values))]
-        return [position for position in outside if position not in ignored and _has_text(values[position])]
+        positions = []
+        for position in (*range(min(self.left, len(values))), *range(self.right, len(values))):
+            if position not in ignored and _has_text(values[position]):
+                positions.append(position)
+        return positions
 
     def may_be_names(self) -> bool:
         """Whether it looks like names of columns: there are several, and the first is no question."""
@@ -378,11 +388,11 @@ def _is_table_beside(block: Sequence[Record], free: set[int]) -> bool:
     _, first_values = block[0]
     has_title = len(block) > 1 and len(texts(first_values)) == 1
     rows = block[1:] if has_title else block
-    is_wide = [not free.isdisjoint(_filled([record])) for record in rows]
     _, names = rows[0]
-    if len(rows) < 2 or not is_wide[0] or any(name.endswith(QUESTION_MARKS) for name in texts(names)):
+    if len(rows) < 2 or any(name.endswith(QUESTION_MARKS) for name in texts(names)):
         return False
-    return 2 * sum(is_wide) > len(is_wide)
+    is_wide = [not free.isdisjoint(_filled([record])) for record in rows]
+    return is_wide[0] and 2 * sum(is_wide) > len(is_wide)
 
 
 def check_columns(names: Sequence[str], place: object) -> None:

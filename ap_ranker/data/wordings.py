@@ -85,9 +85,12 @@ def _wordings_of_pairs(table: Table) -> Mapping[str, Sequence[str]]:
 
     Rows without one of both are left out, and a warning names them.
     """
-    unfinished = [row for row in table.rows if not (row.get("question") and row.get("answer"))]
-    log_left_out(table.path, [LeftOut(row.place, "it has no question or no answer.") for row in unfinished])
-    places_left_out = {row.place for row in unfinished}
+    left_out: list[LeftOut] = []
+    for row in table.rows:
+        if not (row.get("question") and row.get("answer")):
+            left_out.append(LeftOut(row.place, "it has no question or no answer."))
+    log_left_out(table.path, left_out)
+    places_left_out = {row_left_out.place for row_left_out in left_out}
     pairs: list[tuple[str, str]] = []
     for row in table.rows:
         if row.place in places_left_out:

@@ -56,7 +56,10 @@ def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tup
             changes.append({"place": row.place, "kind": kind, "row_removed": row.fields})
         else:
             earlier_keys.add(row_key(new))
-            repaired_rows.append({table.written.get(name, name): fields.get(name, "") for name in names})
+            as_written: dict[str, str] = {}
+            for name in names:
+                as_written[table.written.get(name, name)] = fields.get(name, "")
+            repaired_rows.append(as_written)
     if not repaired_rows:
         raise InputError(f"{path}: expected rows with a question and an answer, found none that could be kept.")
     private = is_private(path)
