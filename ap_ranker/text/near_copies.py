@@ -341,7 +341,13 @@ def _kept_hash(word: str) -> int:
 @lru_cache(maxsize=2**15)
 def _slips(word: str) -> list[int]:
     """The hashes of a word with a letter less, but the first, and with two neighbouring letters exchanged."""
-    slips = {word[:place] + word[place + 1] + word[place] + word[place + 2 :] for place in range(1, len(word) - 1)}
-    if len(word) > SLIP:
-        slips |= {word[:place] + word[place + 1 :] for place in range(1, len(word))}
-    return [_hash(slip) for slip in sorted(slips - {word})]
+    slips: set[str] = set()
+    for place in range(1, len(word)):
+        before = word[:place]
+        after = word[place + 1 :]
+        if len(word) > SLIP:
+            slips.add(before + after)
+        if after:
+            slips.add(before + after[0] + word[place] + after[1:])
+    slips.discard(word)
+    return list(map(_hash, sorted(slips)))
