@@ -113,8 +113,10 @@ def _actions(value: dict[str, Any]) -> dict[str, str]:
     for name in ("rules", "stories"):
         for rule in value.get(name) or []:
             steps = rule.get("steps") if isinstance(rule, dict) else None
+            if not isinstance(steps, list):
+                continue
             intent = ""
-            for step in steps if isinstance(steps, list) else []:
+            for step in steps:
                 if isinstance(step, dict) and isinstance(step.get("intent"), str):
                     intent = step["intent"]
                 elif intent and isinstance(step, dict) and isinstance(step.get("action"), str):

@@ -183,8 +183,8 @@ def leave_one_out(data: Dataset) -> Dataset:
         for text in rows.keys() & set(answer.wordings):
             rows[text].append(row)
     questions: list[Question] = []
-    for text, right in rows.items():
-        questions.append(Question(str(len(questions)), text, tuple(right)))
+    for number, (text, right) in enumerate(rows.items()):
+        questions.append(Question(str(number), text, tuple(right)))
     return replace(data, questions=questions)
 
 

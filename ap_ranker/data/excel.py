@@ -100,7 +100,8 @@ def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
             for (top, left), (bottom, _) in sheet.merged_cell_ranges or ():
                 for row in filter(texts, rows[top + 1 : bottom + 1]):  # a text beside several rows is that of each
                     row[left : left + 1] = rows[top][left : left + 1]
-    n_cells = sum(map(len, chain.from_iterable(cells.values())))
+    all_rows = chain.from_iterable(cells.values())
+    n_cells = sum(map(len, all_rows))
     check_growth(path, n_cells, len(content))
     shown_cells: list[tuple[str, list[list[Any]]]] = []
     for name, rows in cells.items():

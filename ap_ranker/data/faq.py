@@ -118,7 +118,8 @@ def finished(table: Table) -> tuple[list[Entry], list[LeftOut]]:
         if row.get("answer"):
             entries.append(Entry.of(row))
         else:
-            left_out.append(LeftOut(row.place, f"it has no answer ({one_line(repr(_first_text(row)), 60)})."))
+            text = one_line(repr(_first_text(row)), 60)
+            left_out.append(LeftOut(row.place, f"it has no answer ({text})."))
     return entries, left_out
 
 

@@ -132,10 +132,11 @@ def _is_html(text: str) -> bool:
     is_html = False
     for tag in _TAG.finditer(text):
         name = tag["name"].lower()
+        has_attribute = _ATTRIBUTE.search(tag["attributes"] or "") is not None
         if name in _ALONE:
-            is_html = is_html or name in ("br", "hr") or bool(_ATTRIBUTE.search(tag["attributes"] or ""))
+            is_html = is_html or name in ("br", "hr") or has_attribute
         elif not tag["ends"]:
-            begun.add(f"{name} " if _ATTRIBUTE.search(tag["attributes"] or "") else name)
+            begun.add(f"{name} " if has_attribute else name)
         elif name in begun or f"{name} " in begun:
             if name in _BLOCKS or f"{name} " in begun:
                 return True
@@ -210,8 +211,8 @@ class _Text(HTMLParser):
             self._parts.append("\n\n")
         elif tag in _BLOCKS:
             self._parts.append("\n")
-        elif tag == "img" and (text := dict(attrs).get("alt")):
-            self._parts.append(text)
+        elif tag == "img":
+            self._parts.append(dict(attrs).get("alt") or "")
         elif tag in _MEDIA and _is_web(address):
             self._parts.append(f" {address} ")
 

@@ -202,7 +202,8 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
     for row in table.rows:
         questions = _asked(row)
         asked_keys.update(map(question_key, questions))
-        right = entries_of.get(normalized(shown_text(row.need("answer"))))
+        answer = shown_text(row.need("answer"))
+        right = entries_of.get(normalized(answer))
         if right:
             for question in questions:
                 positives[question] |= dict.fromkeys(right)
@@ -230,7 +231,7 @@ def _answer_ids(entries: Sequence[Entry]) -> list[str]:
     ids = [entry.other.get("aid", "") for entry in entries]
     if all(ids) and len(set(ids)) == len(ids):
         return ids
-    return list(map(str, range(len(entries))))
+    return [str(position) for position, _ in enumerate(entries)]
 
 
 def _asked(row: Row) -> tuple[str, ...]:
@@ -252,8 +253,8 @@ def _dataset(
     table: Table, answers: list[Answer], positives: dict[str, dict[int, None]], notes: Counter[str], file: Path
 ) -> Dataset:
     questions: list[Question] = []
-    for text, right in positives.items():
-        questions.append(Question(str(len(questions)), text, tuple(right)))
+    for number, (text, right) in enumerate(positives.items()):
+        questions.append(Question(str(number), text, tuple(right)))
     return Dataset(str(table.path), answers, questions, notes=notes, answers_file=str(file))
 
 

@@ -43,7 +43,8 @@ class Wordings:
             distinct = dict.fromkeys(self.by_id.get(answer_id, ()))
             if self.by_text:
                 for text in texts:
-                    distinct.update(dict.fromkeys(self.by_text.get(normalized(text), ())))
+                    of_text = self.by_text.get(normalized(text), ())
+                    distinct.update(dict.fromkeys(of_text))
             wordings = tuple(distinct)
             if len(self._wordings_of) < MOST_ANSWERS:
                 self._wordings_of[answer] = wordings
@@ -199,8 +200,10 @@ def wordings_of(entries: Sequence[Entry], texts: Sequence[str], files: Sequence[
     wordings: list[tuple[str, ...]] = []
     for entry, text in zip(entries, texts, strict=True):
         distinct = dict.fromkeys(entry.questions)
+        answer_id = entry.other.get("aid", "")
         for file in files:
-            distinct.update(dict.fromkeys(file.of(entry.other.get("aid", ""), text, entry.answer)))
+            of_file = file.of(answer_id, text, entry.answer)
+            distinct.update(dict.fromkeys(of_file))
         wordings.append(tuple(distinct))
     return wordings
 

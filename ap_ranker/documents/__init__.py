@@ -107,7 +107,8 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
     by_file: dict[str, FileReading] = {}
     with ChildProcess() as child:
         for file in files:
-            name = os.fsencode(file.relative_to(root).as_posix()).decode(errors="replace")
+            path_in_folder = file.relative_to(root).as_posix()
+            name = os.fsencode(path_in_folder).decode(errors="replace")  # the system's names may be no UTF-8
             version = file_version(file)
             before = earlier_files.get(name)
             if before is not None and before.version == version:

@@ -65,7 +65,8 @@ def extract(path: Path) -> Extracted:
     for name, file in reading.by_file.items():
         for entry in file.questions:
             entries.append(entry)
-            places.append(f"{name}#{entry.anchor}" if entry.anchor else name)
+            place = f"{name}#{entry.anchor}" if entry.anchor else name
+            places.append(place)
     rows = _without_copies(entries)
     if not rows:
         expected = "headings that ask a question, details, definition lists, tables or a FAQPage of schema.org"

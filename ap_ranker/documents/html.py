@@ -251,5 +251,8 @@ def without_marks(text: str) -> str:
     in_code = False
     for line in text.split("\n"):
         in_code ^= bool(_FENCE.match(line))
-        lines.append(line if in_code else _MARK.sub("", line, count=1).rstrip())
+        if in_code:
+            lines.append(line)
+        else:
+            lines.append(_MARK.sub("", line, count=1).rstrip())
     return "\n".join(lines)

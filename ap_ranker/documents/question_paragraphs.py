@@ -52,7 +52,8 @@ def without_answer_label(text: str) -> str:
 def is_labelled(text: str) -> bool:
     """Whether a text begins as a question that is labelled so."""
     number = NUMBER.match(text)
-    return QUESTION_LABEL.match(text, number.end() if number else 0) is not None
+    begins = number.end() if number else 0
+    return QUESTION_LABEL.match(text, begins) is not None
 
 
 def mark_questions(soup: BeautifulSoup) -> None:
@@ -86,7 +87,8 @@ def _first_line(entry: Tag) -> list[Any]:
     """The nodes of the first line of a list's item, which may stand in a paragraph; none if it has no text."""
     for node in entry.children:
         if _text([node]).strip():
-            lines = _lines_of(node.children if _name(node) == "p" else [node])
+            nodes = node.children if _name(node) == "p" else [node]
+            lines = _lines_of(nodes)
             return lines[0] if lines else []
     return []
 

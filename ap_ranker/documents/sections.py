@@ -68,7 +68,8 @@ def sections(converted: Converted) -> list[Section]:
             question = without_label(question)
             text = without_answer_label(text)
         page = number if converted.by == "pages" else None
-        sections_so_far.append(Section(titles, " ".join(question.split()), text=text, page=page, anchor=anchor))
+        question = " ".join(question.split())
+        sections_so_far.append(Section(titles, question, text=text, page=page, anchor=anchor))
     return sections_so_far
 
 

@@ -126,7 +126,8 @@ class DeclaredPipeline:
     @property
     def place(self) -> str:
         """Where its stores keep their documents, for messages."""
-        return ", ".join(dict.fromkeys(map(describe_store, self._stores())))
+        descriptions = map(describe_store, self._stores())
+        return ", ".join(dict.fromkeys(descriptions))
 
     def fill(self, entries: Sequence[Entry] | None, match: Match) -> list[Document]:
         """Let its stores be searched for a FAQ's entries (`fill_store`); without, they must hold documents."""
@@ -147,7 +148,8 @@ class DeclaredPipeline:
         """
         for store in self._stores():
             retriever = self._elasticsearch_retriever(store)
-            fill_store(store, documents, None if retriever is None else retriever.index)
+            index = None if retriever is None else retriever.index
+            fill_store(store, documents, index)
 
     def check(self) -> None:
         """See, by one small request, whether a question could be answered in full now; InputError says why not."""
@@ -263,7 +265,8 @@ class DeclaredPipeline:
         ranker = now.ranker()
         if ranker is None:
             documents = now.run(question, limits, top_k)
-            return documents, Decision(Outcome.ANSWER if documents else Outcome.NONE, None, Basis.NOTHING)
+            outcome = Outcome.ANSWER if documents else Outcome.NONE
+            return documents, Decision(outcome, None, Basis.NOTHING)
         if not now.takes_threshold:  # the ranker is not the last
             documents = now.run(question, limits, top_k)
             return documents, ranker.decide(question, documents, **limits)
@@ -399,7 +402,8 @@ class DeclaredPipeline:
     @property
     def cache_info(self) -> CacheInfo | None:
         """Of the ranker's cache; `None` without one."""
-        if ranker := self.ranker():
+        ranker = self.ranker()
+        if ranker:
             return ranker.cache_info
         return None
 

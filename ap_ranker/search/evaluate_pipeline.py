@@ -83,7 +83,8 @@ def evaluate_pipeline(
     rankings: list[tuple[np.ndarray, np.ndarray, int]] = []
     is_known: list[bool] = []
     with report_store_errors(path, search.place):
-        search.fill(None if faq is None else read_entries(faq, columns), match)
+        entries = None if faq is None else read_entries(faq, columns)
+        search.fill(entries, match)
         search.prepare()
         for question in questions:
             if ranker is None:  # what a foreign ranker returns
@@ -107,14 +108,9 @@ def evaluate_pipeline(
     if 0 < is_new.sum() < len(is_new):
         new = _means_of(measures, is_new)
         copies = _means_of(measures, ~is_new)
-    return PipelineReport(
-        str(path),
-        means(measures),
-        new,
-        recall=float(np.mean([hits.any() for _, hits, _ in rankings])),
-        fetched=float(np.mean([len(hits) for _, hits, _ in rankings])),
-        near_copies=copies,
-    )
+    recall = float(np.mean([hits.any() for _, hits, _ in rankings]))
+    fetched = float(np.mean([len(hits) for _, hits, _ in rankings]))
+    return PipelineReport(str(path), means(measures), new, recall, fetched, copies)
 
 
 def _means_of(values: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, float]:

@@ -48,7 +48,8 @@ def entry_of(document: Document) -> str:
 
 def entry_key(document: Document) -> str:
     """The identity of an entry as the index keeps it."""
-    return blake2b(entry_of(document).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    identity = entry_of(document).encode("utf-8", "surrogatepass")
+    return blake2b(identity, digest_size=12).hexdigest()
 
 
 def sources_of(
@@ -85,7 +86,8 @@ def _vectors(wordings: Sequence[Sequence[str]], embed: Embed) -> dict[str, list[
     texts = list(different)
     if not texts:
         return {}
-    return dict(zip(texts, embed(texts).tolist(), strict=True))
+    vectors = embed(texts).tolist()
+    return dict(zip(texts, vectors, strict=True))
 
 
 def _name_keys(document: Document) -> list[str]:

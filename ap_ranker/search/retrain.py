@@ -134,8 +134,8 @@ def _questions(setup: SearchSetup) -> Dataset:
         questions.append(Question(text, text, tuple(rows), stored=text in stored))
     answers = []
     for answer in faq.answers:
-        first = answer.wordings[:1]  # the stored question, if the entry has one
-        answers.append(replace(answer, wordings=tuple(stored.intersection(first))))
+        stored_question = stored.intersection(answer.wordings[:1])  # none if the entry has only accepted wordings
+        answers.append(replace(answer, wordings=tuple(stored_question)))
     return replace(faq, name=f"{faq.name} with accepted wordings", answers=answers, questions=questions)
 
 
@@ -176,7 +176,8 @@ def _without_near_copies(questions: list[Question]) -> list[Question]:
     shuffled = sorted(questions, key=_digest)
     groups = near_groups([question.text for question in shuffled]).tolist()
     # In the order of the groups' first questions, the last question of each.
-    return list(dict(zip(groups, shuffled, strict=True)).values())
+    question_of = dict(zip(groups, shuffled, strict=True))
+    return list(question_of.values())
 
 
 def _digest(question: Question) -> tuple[bytes, str]:

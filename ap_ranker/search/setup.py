@@ -73,7 +73,8 @@ class SearchSetup:
         if self.untrained is None:
             return
         choice = choose_checkpoint(CHECKPOINT)
-        logger.log(logging.WARNING if choice.folder is None else logging.INFO, "%s", choice.why)
+        level = logging.WARNING if choice.folder is None else logging.INFO
+        logger.log(level, "%s", choice.why)
 
     def _write_untrained(self, folder: Path) -> None:
         from ap_ranker.training.untrained import write_untrained  # most searches have a trained checkpoint
@@ -100,7 +101,8 @@ class SearchSetup:
         wordings = wordings_of(entries, texts, list(map(read_wordings, self.wordings)))
         answers: list[Answer] = []
         for entry, text, asked in zip(entries, texts, wordings, strict=True):
-            answers.append(Answer(str(len(answers)), text, asked, entry.answer))
+            row = len(answers)
+            answers.append(Answer(str(row), text, asked, entry.answer))
         return Dataset(str(self.documents.path), answers, [], answers_file=str(self.documents.path))
 
     def look(self, search: DeclaredPipeline) -> list[object]:
@@ -233,9 +235,10 @@ def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None =
 def _as_json(document: Document, question: str) -> dict[str, Any]:
     """A document that answers a question, as `search_faq` describes it."""
     meta = document.meta
+    stored_question = meta.get("question")
     answer: dict[str, Any] = {
         "score": document.score,
-        "question": None if meta.get("question") is None else str(meta["question"]),
+        "question": None if stored_question is None else str(stored_question),
         "answer": str(meta.get("answer") or document.content or ""),
     }
     of_question = query_data(document, query_key(question))

@@ -130,7 +130,8 @@ def sync_documents(
     # The mark is added but the id kept, so that `ap-ranker ask --documents` recognises a stored entry.
     target = {document.id: marked(document) for document in documents}
     stored = _stored_entries(store, max(len(target), store.count_documents()))
-    missing = _missing(target, stored, None if embedder is None else embedder.embedded_by)
+    origin = None if embedder is None else embedder.embedded_by
+    missing = _missing(target, stored, origin)
     stale = [document_id for document_id in stored if document_id not in target]
     done = len(target) - len(missing)
     on_progress(done, len(target))

@@ -33,7 +33,8 @@ def unspaced_words(run: str, language: str | None) -> Iterator[tuple[tuple[str, 
     parts = thai_words(run) if language == THAI else [(run, False)]
     for part, is_word in parts:
         if is_word:
-            yield tuple(dict.fromkeys([(part,), tuple(_singles_and_pairs(part))]))
+            terms = tuple(_singles_and_pairs(part))
+            yield tuple(dict.fromkeys([(part,), terms]))
         else:
             for term in _singles_and_pairs(part):
                 yield ((term,),)

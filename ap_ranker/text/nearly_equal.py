@@ -192,7 +192,8 @@ class _Groups:
 
 def _sorted_rows(sets: _Sets, keys: Sequence[str]) -> np.ndarray:
     """The rows in the order of their texts' keys."""
-    return np.array(sorted(range(len(sets.order)), key=lambda row: keys[int(sets.order[row])]), dtype=np.int64)
+    rows = sorted(range(len(sets.order)), key=lambda row: keys[int(sets.order[row])])
+    return np.array(rows, dtype=np.int64)
 
 
 def _meets_others(sets: _Sets, labels: np.ndarray) -> np.ndarray:

@@ -107,7 +107,7 @@ def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:
             continue
         for key, searched in _pairs(text, language, f"{path}, line {number}"):
             others.setdefault(key, {}).update(dict.fromkeys(searched))
-    lengths = tuple(sorted(set(map(len, others)), reverse=True))
+    lengths = tuple(sorted({len(key) for key in others}, reverse=True))
     synonyms = {key: tuple(searched) for key, searched in others.items()}
     return Synonyms(synonyms, lengths, language)
 

@@ -170,7 +170,8 @@ class WordTokenizer(Vocabulary):
         encoded: list[list[int]] = []
         for text, ids in zip(texts, ids_of_texts, strict=True):
             if UNKNOWN in ids:
-                encoded.append(list(chain.from_iterable(self._by_word(text, ids))))
+                by_word = self._by_word(text, ids)
+                encoded.append(list(chain.from_iterable(by_word)))
             else:
                 encoded.append(ids)
         cut = sum(len(ids) > self.max_tokens for ids in encoded)

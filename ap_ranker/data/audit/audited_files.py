@@ -130,7 +130,8 @@ class Data:
                 for row in firsts(file.table.rows, _answer_of):
                     texts.append(Text(row.get("answer"), row.place, row.get("answer")))
         for row in firsts(self.stored_rows, _answer_of):
-            texts.append(Text(row.get("answer"), row.place, Entry.of(row).text(DEFAULT_MATCH)))
+            matched = Entry.of(row).text(DEFAULT_MATCH)
+            texts.append(Text(row.get("answer"), row.place, matched))
         return texts
 
     @cached_property

@@ -226,7 +226,8 @@ def _answers_of_questions(file: QuestionFile, answer_ids: set[str]) -> Iterator[
             yield "right-answer-outside-pool", row.place, f"{outside[0]!r} is not in the pool of {qid!r}"
     if file.pools:
         for row in file.pools.rows:
-            for answer_id in sorted(set(row.get("candidate_ids").split()) - answer_ids):
+            candidate_ids = set(row.get("candidate_ids").split())
+            for answer_id in sorted(candidate_ids - answer_ids):
                 yield "unknown-id", row.place, f"candidate_ids: {answer_id!r}"
 
 

@@ -32,14 +32,16 @@ def is_export(path: Path) -> bool:
         return False
     try:
         with open_file(path) as file:
-            return _system(_records(json.loads(decode(file.read(), path)))) is not None
+            value = json.loads(decode(file.read(), path))
+        return _system(_records(value)) is not None
     except (OSError, ValueError, RecursionError):
         return False
 
 
 def convert_export(content: bytes, path: Path) -> Converted:
     """Convert an export: an article's title asks for its text, except below a heading that asks itself."""
-    records = list(_records(json.loads(decode(content, path))))
+    value = json.loads(decode(content, path))
+    records = list(_records(value))
     system = _system(records)
     if system is None:
         raise InputError(f"{path}: expected articles of a help centre, found none.")
@@ -166,7 +168,9 @@ def _text(record: Mapping[str, Any], name: str) -> str:
 def _html_of_markdown(text: str) -> str:
     from markdown_it import MarkdownIt
 
-    return str(MarkdownIt("commonmark", {"maxNesting": 100}).enable("table").render(text))
+    reader = MarkdownIt("commonmark", {"maxNesting": 100})
+    reader.enable("table")
+    return str(reader.render(text))
 
 
 def _records(value: Any) -> Iterator[Record]:
