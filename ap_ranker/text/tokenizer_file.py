@@ -212,10 +212,6 @@ def _are_special_tokens(tokens: Any) -> bool:
     return True
 
 
-def _is_a_list(value: Any) -> bool:
-    return isinstance(value, list)
-
-
 def _is_list(values: Any, check: Check) -> bool:
     """Whether it is a list of a few values that pass a check."""
     return isinstance(values, list) and len(values) <= MAX_SPECIAL_TOKENS and all(map(check, values))
@@ -302,10 +298,6 @@ def _is_empty(value: Any) -> bool:
     return value is None or value == ""
 
 
-def _is_length_of_word(value: Any) -> bool:
-    return type(value) is int and 0 < value <= MAX_WORD_CHARACTERS
-
-
 def _is_no_dropout(value: Any) -> bool:
     """With dropout, a text would have other tokens each time."""
     return value is None or value == 0
@@ -315,16 +307,12 @@ def _are_merges(merges: Any) -> bool:
     return isinstance(merges, list) and all(map(_is_merge, merges))
 
 
-def _is_id_or_none(value: Any) -> bool:
-    return value is None or _is_id(value)
-
-
 MODELS: Mapping[str, Fields] = {
     "WordLevel": {"unk_token": _is_token},
     "WordPiece": {
         "unk_token": _is_token,
         "continuing_subword_prefix": _is_token,
-        "max_input_chars_per_word": _is_length_of_word,
+        "max_input_chars_per_word": lambda value: type(value) is int and 0 < value <= MAX_WORD_CHARACTERS,
     },
     "BPE": {
         "dropout": _is_no_dropout,
@@ -334,7 +322,7 @@ MODELS: Mapping[str, Fields] = {
         **dict.fromkeys(("fuse_unk", "byte_fallback", "ignore_merges"), _is_flag),
         "merges": _are_merges,
     },
-    "Unigram": {"unk_id": _is_id_or_none, "byte_fallback": _is_flag_or_none},
+    "Unigram": {"unk_id": lambda value: value is None or _is_id(value), "byte_fallback": _is_flag_or_none},
 }
 
 
@@ -429,7 +417,7 @@ def _steps(step: Any, name: str, place: str) -> Iterator[dict[str, Any]]:
             if inner.get("type") != "Sequence":
                 yield inner
                 continue
-            _check_fields(inner, {name: _is_a_list}, f"{place}: Sequence")
+            _check_fields(inner, {name: lambda value: isinstance(value, list)}, f"{place}: Sequence")
             below += inner.get(name, [])
         level = below
         if len(level) > MAX_STEPS:
