@@ -225,6 +225,7 @@ def named_rows(
             continue
         outside = header.texts_outside(values, ignored)
         if outside and outside[0] < header.left:
+            # The error about a column without a name, for the column of the text.
             check_columns([*map(str, range(outside[0])), ""], place)
         is_too_short = len(values) < header.right and not header.is_pair
         if outside or is_too_short:

@@ -457,9 +457,10 @@ def _only_two(table: Table, written: dict[str, str], *, guess: bool) -> tuple[st
     """The two columns of a table that has no others but those of a form; `None` if a name says what one holds."""
     columns = [column for column in table.columns if plain(column) not in OF_FORMS]
     is_form = len(columns) < len(table.columns)  # its columns are called as it asks
-    # Later records of JSON may have more.
-    has_others = any(len(row.fields) != len(table.columns) for row in table.rows)
-    if len(columns) != len(PAIR) or has_others or written.keys() - {"question"} or not (guess or is_form):
+    has_other_names = bool(written.keys() - {"question"})
+    if len(columns) != len(PAIR) or has_other_names or not (guess or is_form):
+        return None
+    if any(len(row.fields) != len(table.columns) for row in table.rows):  # later records of JSON may have more
         return None
     question, answer = columns
     if written.get("question") == answer:

@@ -122,11 +122,7 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
             except (InputError, OSError) as error:
                 if not is_folder:
                     raise
-                reason = f"cannot be read ({error.strerror})." if isinstance(error, OSError) else str(error)
-                reason = reason.removeprefix(str(file)).lstrip(":, ")
-                kept = before if before is not None and before.entries else FileReading([])
-                still = " What it was before still counts." if kept.entries else ""
-                by_file[name] = replace(kept, version=version, left_out=[LeftOut(name, reason + still)])
+                by_file[name] = replace(_unread(before, error, file, name), version=version)
     reading = Reading(by_file, skipped)
     if not reading.files:
         example = ""
@@ -137,6 +133,16 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
         named = f"the columns {columns[0]!r} and {columns[1]!r} that --columns names"
         raise InputError(f"{path}: expected a table with {named}, found none.")
     return reading
+
+
+def _unread(before: FileReading | None, error: InputError | OSError, file: Path, name: str) -> FileReading:
+    """What is kept of a file that cannot be read: what it was before, if that had entries, and why it is left out."""
+    reason = str(error).removeprefix(str(file)).lstrip(":, ")
+    if isinstance(error, OSError):
+        reason = f"cannot be read ({error.strerror})."
+    if before is not None and before.entries:
+        return replace(before, left_out=[LeftOut(name, f"{reason} What it was before still counts.")])
+    return FileReading([], left_out=[LeftOut(name, reason)])
 
 
 def _unless_lost(before: FileReading, read: FileReading, name: str) -> FileReading:

@@ -147,15 +147,14 @@ def report_store_errors(path: Path, store: str, asked: str = "") -> Iterator[Non
         if isinstance(cause, InputError):
             raise cause from error
         explanation = _explanation(cause, asked)
+        if explanation is None and isinstance(error, PipelineRuntimeError):
+            logger.debug("%s: a component failed", path, exc_info=error)
+            reason = f"{type(cause).__name__}: {safe_line(cause, asked)}"
+            explanation = f"expected all components to run, but {error.component_name!r} failed ({reason})."
+        elif explanation is None and isinstance(error, ValueError | FilterError):
+            explanation = f"expected valid settings, found: {safe_line(error, asked)}"
         if explanation is None:
-            if isinstance(error, PipelineRuntimeError):
-                logger.debug("%s: a component failed", path, exc_info=error)
-                reason = f"{type(cause).__name__}: {safe_line(cause, asked)}"
-                explanation = f"expected all components to run, but {error.component_name!r} failed ({reason})."
-            elif isinstance(error, ValueError | FilterError):
-                explanation = f"expected valid settings, found: {safe_line(error, asked)}"
-            else:
-                raise
+            raise
         raise InputError(f"{path}: {store}: {explanation}") from error
 
 
