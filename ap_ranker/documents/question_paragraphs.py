@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.dataset import QUESTION_MARKS
@@ -85,7 +85,8 @@ def _open_list(items: Tag) -> None:
 
 def _first_line(entry: Tag) -> list[Any]:
     """The nodes of the first line of a list's item, which may stand in a paragraph; none if it has no text."""
-    for node in entry.children:
+    children: Iterator[Any] = entry.children
+    for node in children:
         if _text([node]).strip():
             nodes = node.children if _name(node) == "p" else [node]
             lines = _lines_of(nodes)
