@@ -30,12 +30,16 @@ def _message(value: Any) -> tuple[str, str] | None:
     """Who wrote a message, and its text; `None` if it is none."""
     if not isinstance(value, dict):
         return None
-    role = next((value[name] for name in _ROLES if isinstance(value.get(name), str)), None)
-    text = next((texts_of(value[name]) for name in _TEXTS if name in value), None)
-    if role is None or isinstance(text, dict) or text is None:
+    roles = [value[name] for name in _ROLES if isinstance(value.get(name), str)]
+    contents = [value[name] for name in _TEXTS if name in value]
+    if not roles or not contents:
         return None
-    joined = "\n".join(map(str, text)) if isinstance(text, list) else str(text)
-    return role.casefold(), joined.strip()
+    text = texts_of(contents[0])
+    if isinstance(text, dict) or text is None:
+        return None
+    if isinstance(text, list):
+        text = "\n".join(map(str, text))
+    return roles[0].casefold(), str(text).strip()
 
 
 def turns(messages: list[Any]) -> Iterator[dict[str, Any]]:
@@ -89,14 +93,18 @@ def rasa_intents(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if not isinstance(intent, dict) or "intent" not in intent:
             continue
         name = str(intent["intent"])
-        examples = str(intent.get("examples") or "").splitlines()
-        lines = [_ANNOTATION.sub(r"\1", line.strip().removeprefix("-").strip()) for line in examples]
+        questions = []
+        for line in str(intent.get("examples") or "").splitlines():
+            example = line.strip().removeprefix("-").strip()
+            question = _ANNOTATION.sub(r"\1", example)
+            if question:
+                questions.append(question)
         response = responses.get(f"utter_{name}") or responses.get(actions.get(name, "")) or []
         texts = []
         for variant in response:
             if isinstance(variant, dict) and variant.get("text"):
                 texts.append(variant["text"])
-        yield {"intent": name, "question": [line for line in lines if line], "responses": texts}
+        yield {"intent": name, "question": questions, "responses": texts}
 
 
 def _actions(value: dict[str, Any]) -> dict[str, str]:
@@ -105,8 +113,10 @@ def _actions(value: dict[str, Any]) -> dict[str, str]:
     for name in ("rules", "stories"):
         for rule in value.get(name) or []:
             steps = rule.get("steps") if isinstance(rule, dict) else None
+            if not isinstance(steps, list):
+                continue
             intent = ""
-            for step in steps if isinstance(steps, list) else []:
+            for step in steps:
                 if isinstance(step, dict) and isinstance(step.get("intent"), str):
                     intent = step["intent"]
                 elif intent and isinstance(step, dict) and isinstance(step.get("action"), str):

@@ -176,12 +176,15 @@ def leave_one_out(data: Dataset) -> Dataset:
         further.update(dict.fromkeys(answer.wordings[1:]))
     askable = [text for text in further if text not in stored]
     places = np.random.default_rng(0).permutation(len(askable))[:MOST_QUESTIONS]
-    drawn = [askable[place] for place in np.sort(places)]
-    rows: dict[str, list[int]] = {text: [] for text in drawn}
+    rows: dict[str, list[int]] = {}
+    for place in np.sort(places):
+        rows[askable[place]] = []
     for row, answer in enumerate(data.answers):
         for text in rows.keys() & set(answer.wordings):
             rows[text].append(row)
-    questions = [Question(str(place), text, tuple(rows[text])) for place, text in enumerate(drawn)]
+    questions: list[Question] = []
+    for number, (text, right) in enumerate(rows.items()):
+        questions.append(Question(str(number), text, tuple(right)))
     return replace(data, questions=questions)
 
 

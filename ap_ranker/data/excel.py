@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from ap_ranker.child_process import ChildProcess
 from ap_ranker.data.column_names import find_pair
-from ap_ranker.data.rows import Columns, Row, below_titles, named_rows, rows_of, texts
+from ap_ranker.data.rows import Columns, Record, Row, below_titles, named_rows, rows_of, texts
 from ap_ranker.errors import extra_for, library_errors
 from ap_ranker.safe_open import OLD_OFFICE, check_growth, check_zip, found_instead, open_file
 
@@ -31,7 +31,9 @@ def read_spreadsheet(content: bytes, path: Path, chosen: Columns = None) -> Iter
     if not content.startswith(OLD_OFFICE):
         check_zip(content, path, "a spreadsheet without a password")
     with ChildProcess() as child:
-        sheets = {name: list(enumerate(rows, start=1)) for name, rows in child.call(read_cells, path)}
+        sheets: dict[str, list[Record]] = {}
+        for name, rows in child.call(read_cells, path):
+            sheets[name] = list(enumerate(rows, start=1))
     header_of: dict[str, list[str]] = {}  # of the sheets that have rows
     for name, records in sheets.items():
         _, from_names_on = below_titles(records)
@@ -43,14 +45,22 @@ def read_spreadsheet(content: bytes, path: Path, chosen: Columns = None) -> Iter
     for name in names:
         columns.update(dict.fromkeys(header_of[name]))
     if len(header_of) > 1:
-        names_left_out = ", ".join(name for name in header_of if name not in names)
+        names_left_out = [name for name in header_of if name not in names]
         without = ""
         if names_left_out:
-            without = f"; left out, as they have other columns: {names_left_out}"
+            without = f"; left out, as they have other columns: {', '.join(names_left_out)}"
         logger.info("%s: sheets that are read: %s%s.", path, ", ".join(names), without)
     for name in names:
-        rows = named_rows(sheets[name], f"{path}, sheet {name!r}", unit="row", chosen=chosen)
-        yield from rows_of(((place, columns | values) for place, values in rows), path)
+        named = named_rows(sheets[name], f"{path}, sheet {name!r}", unit="row", chosen=chosen)
+        yield from rows_of(_with_all_columns(named, columns), path)
+
+
+def _with_all_columns(
+    records: Iterable[tuple[str, dict[str, Any]]], columns: dict[str, None]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The places and values of rows, `None` for a column of another sheet."""
+    for place, values in records:
+        yield place, columns | values
 
 
 def _sheets_to_read(header_of: Mapping[str, Sequence[str]]) -> list[str]:
@@ -90,7 +100,8 @@ def read_cells(path: Path) -> list[tuple[str, list[list[Any]]]]:
             for (top, left), (bottom, _) in sheet.merged_cell_ranges or ():
                 for row in filter(texts, rows[top + 1 : bottom + 1]):  # a text beside several rows is that of each
                     row[left : left + 1] = rows[top][left : left + 1]
-    n_cells = sum(map(len, chain.from_iterable(cells.values())))
+    all_rows = chain.from_iterable(cells.values())
+    n_cells = sum(map(len, all_rows))
     check_growth(path, n_cells, len(content))
     shown_cells: list[tuple[str, list[list[Any]]]] = []
     for name, rows in cells.items():

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain
 from pathlib import Path
 
 from ap_ranker.data.html_cells import as_cell, shown_text
@@ -52,12 +51,14 @@ class Entry:
     @classmethod
     def of(cls, row: Row) -> Entry:
         """The entry of a row, which must have an answer."""
-        other = {name: value for name, value in row.fields.items() if name not in ("question", "answer")}
+        other: dict[str, str] = {}
         wordings: dict[str, None] = {}
-        for name in list(other):
+        for name, text in row.fields.items():
             if WORDING_COLUMNS.fullmatch(name):
-                lines = other.pop(name).splitlines()
-                wordings.update(dict.fromkeys(shown_text(stripped(line)) for line in lines))
+                for line in text.splitlines():
+                    wordings[shown_text(stripped(line))] = None
+            elif name not in ("question", "answer"):
+                other[name] = text
         return cls(
             shown_text(row.get("question")),
             shown_text(row.need("answer")),
@@ -117,9 +118,18 @@ def finished(table: Table) -> tuple[list[Entry], list[LeftOut]]:
         if row.get("answer"):
             entries.append(Entry.of(row))
         else:
-            text = row.get("question") or next(filter(None, map(row.get, row.fields)), "")
-            left_out.append(LeftOut(row.place, f"it has no answer ({one_line(repr(text), 60)})."))
+            text = one_line(repr(_first_text(row)), 60)
+            left_out.append(LeftOut(row.place, f"it has no answer ({text})."))
     return entries, left_out
+
+
+def _first_text(row: Row) -> str:
+    """What tells which row it is: its question, or else its first text; empty if it has none."""
+    for column in ("question", *row.fields):
+        text = row.get(column)
+        if text:
+            return text
+    return ""
 
 
 MOST_GONE = 20
@@ -136,16 +146,22 @@ writes a short file anew sees all of it."""
 
 def gone_entries(before: Sequence[Entry], after: Sequence[Entry]) -> list[Entry]:
     """The entries of a file of which a new version has neither the question nor the answer, if these are too many."""
-    questions = set(map(question_key, chain.from_iterable(entry.questions for entry in after))) - {""}
+    questions: set[str] = set()
+    for entry in after:
+        questions.update(map(question_key, entry.questions))
+    questions.discard("")
     answers = {normalized(entry.answer) for entry in after}
     gone = []
     for entry in before:
         if question_key(entry.question) not in questions and normalized(entry.answer) not in answers:
             gone.append(entry)
+    if len(gone) >= MOST_GONE:
+        return gone
     is_short = len(before) < SHORT
+    if is_short and len(after) >= len(before):
+        return []
     share = SHORT_SHARE if is_short else SHARE_GONE
-    is_share = len(gone) > max(FEW_GONE, share * len(before)) and not (is_short and len(after) >= len(before))
-    if is_share or len(gone) >= MOST_GONE:
+    if len(gone) > max(FEW_GONE, share * len(before)):
         return gone
     return []
 
@@ -177,10 +193,15 @@ def write_entries(entries: Sequence[Entry], path: Path, *, private: bool = False
 
     Only its user can read a `private` one: wordings may be what visitors said.
     """
-    others = list(dict.fromkeys(chain.from_iterable(entry.other for entry in entries)))
+    others: dict[str, None] = {}
+    for entry in entries:
+        others.update(dict.fromkeys(entry.other))
     rows = []
     for entry in entries:
-        lines = (" ".join(wording.split()) for wording in entry.wordings)  # no other sign ends a line
-        texts = as_cell(entry.question), as_cell(entry.answer), "\n".join(map(as_cell, lines))
-        rows.append([*(entry.other.get(name, "") for name in others), *texts])
+        row = [entry.other.get(name, "") for name in others]
+        row.append(as_cell(entry.question))
+        row.append(as_cell(entry.answer))
+        lines = [as_cell(" ".join(wording.split())) for wording in entry.wordings]  # no other sign ends a line
+        row.append("\n".join(lines))
+        rows.append(row)
     write_text_atomically(path, csv_text([*others, "question", "answer", "wordings"], rows), private=private)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,11 +30,7 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     notes: Counter[str] = Counter()
     for row in rows:
         question = shown_text(row.need("question"))
-        forms = [
-            *_forms(shown_text(row.need("answer")), shown_text(row.get("stored_question"))),
-            *_forms(row.need("answer"), row.get("stored_question")),  # earlier releases kept texts that look like HTML
-        ]
-        answer = next((row_of[text] for text in forms if text in row_of), None)
+        answer = _judged_answer(row, row_of)
         if answer is None:
             notes["judgements of answers that the data does not have left out"] += 1
         elif question in held_out:
@@ -44,12 +41,26 @@ def add_feedback(training: Dataset, dev: Dataset, path: Path) -> Dataset:
     for text, answer in +votes:
         right[text].append(answer)
     notes["questions that users' feedback answers"] = len(right)
-    extended = [
-        replace(question, positives=tuple(dict.fromkeys((*question.positives, *right.pop(question.text, [])))))
-        for question in training.questions
+    questions: list[Question] = []
+    for training_question in training.questions:
+        helped = right.pop(training_question.text, [])
+        positives = dict.fromkeys((*training_question.positives, *helped))
+        questions.append(replace(training_question, positives=tuple(positives)))
+    for i, (text, answers) in enumerate(right.items()):  # the questions that are left are new
+        questions.append(Question(f"feedback-{i}", text, tuple(answers)))
+    return replace(training, questions=questions, notes=training.notes + notes, has_feedback=True)
+
+
+def _judged_answer(row: Row, row_of: Mapping[str, int]) -> int | None:
+    """Which of the answers, by their texts, users judged; `None` if it is none of these."""
+    forms = [
+        *_forms(shown_text(row.need("answer")), shown_text(row.get("stored_question"))),
+        *_forms(row.need("answer"), row.get("stored_question")),  # earlier releases kept texts that look like HTML
     ]
-    new = [Question(f"feedback-{i}", text, tuple(answers)) for i, (text, answers) in enumerate(right.items())]
-    return replace(training, questions=[*extended, *new], notes=training.notes + notes, has_feedback=True)
+    for text in forms:
+        if text in row_of:
+            return row_of[text]
+    return None
 
 
 def _forms(answer: str, stored_question: str) -> tuple[str, str]:

@@ -121,9 +121,9 @@ def _shows_tags(text: str) -> bool:
     """Whether code in Markdown has a tag or an entity."""
     if "`" not in text and "~~~" not in text:
         return False
-    blocks = [text[start:end] for start, end in code_blocks(text)]
-    spans = [span["code"] for span in _CODE_SPAN.finditer(text)]
-    return any(_IN_CODE.search(code) for code in (*blocks, *spans))
+    code = [text[start:end] for start, end in code_blocks(text)]
+    code += [span["code"] for span in _CODE_SPAN.finditer(text)]
+    return any(map(_IN_CODE.search, code))
 
 
 def _is_html(text: str) -> bool:
@@ -132,10 +132,11 @@ def _is_html(text: str) -> bool:
     is_html = False
     for tag in _TAG.finditer(text):
         name = tag["name"].lower()
+        has_attribute = _ATTRIBUTE.search(tag["attributes"] or "") is not None
         if name in _ALONE:
-            is_html = is_html or name in ("br", "hr") or bool(_ATTRIBUTE.search(tag["attributes"] or ""))
+            is_html = is_html or name in ("br", "hr") or has_attribute
         elif not tag["ends"]:
-            begun.add(f"{name} " if _ATTRIBUTE.search(tag["attributes"] or "") else name)
+            begun.add(f"{name} " if has_attribute else name)
         elif name in begun or f"{name} " in begun:
             if name in _BLOCKS or f"{name} " in begun:
                 return True
@@ -172,11 +173,15 @@ def _text_of(html: str) -> str:
     is_markdown = not markup.lstrip().startswith("<") and bool(_MARKDOWN.search(markup))
     markup = _LINE_END_BEHIND.sub(r"\1", markup)
     if is_markdown:
-        markup = _TABLE_ROW.sub(lambda row: _BREAK.sub(" ", row[0]), markup)
+        markup = _TABLE_ROW.sub(_without_breaks, markup)
     parser = _Text(keeps_space=in_lines or is_markdown)
     parser.feed(_NO_TAG.sub("&lt;", markup))
     parser.close()
     return parser.result() or html
+
+
+def _without_breaks(table_row: re.Match[str]) -> str:
+    return _BREAK.sub(" ", table_row[0])
 
 
 class _Text(HTMLParser):
@@ -206,8 +211,8 @@ class _Text(HTMLParser):
             self._parts.append("\n\n")
         elif tag in _BLOCKS:
             self._parts.append("\n")
-        elif tag == "img" and (text := dict(attrs).get("alt")):
-            self._parts.append(text)
+        elif tag == "img":
+            self._parts.append(dict(attrs).get("alt") or "")
         elif tag in _MEDIA and _is_web(address):
             self._parts.append(f" {address} ")
 
@@ -227,7 +232,9 @@ class _Text(HTMLParser):
         address, start = self._link
         self._link = None
         text = " ".join("".join(self._parts[start:]).split())
-        self._parts[start:] = [f"[{text}]({address})" if _is_web(address) and text and text != address else text]
+        if _is_web(address) and text and text != address:
+            text = f"[{text}]({address})"
+        self._parts[start:] = [text]
 
     def handle_data(self, data: str) -> None:
         if not self._skipped:
@@ -239,8 +246,9 @@ class _Text(HTMLParser):
         text = "".join(self._parts).replace("\xa0", " ")
         if self._keeps_space:
             return text.strip()
-        lines = "\n".join(" ".join(line.split()) for line in text.split("\n"))
-        return re.sub(r"\n{3,}", "\n\n", re.sub(r"(?<!\n)\n+(?=- )", "\n", lines)).strip()
+        text = "\n".join(" ".join(line.split()) for line in text.split("\n"))
+        text = re.sub(r"(?<!\n)\n+(?=- )", "\n", text)  # no empty line above a list's first entry or between two
+        return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
 def _is_web(address: str) -> bool:

@@ -42,8 +42,8 @@ def read_jsonl(content: bytes, path: Path, columns: Columns = None) -> Iterator[
             missing = ", ".join(sorted(first_names.keys() - fields.keys()))
             if missing and not is_pair:
                 raise InputError(f"{place}: expected the fields of the first line, found none of {missing}.")
-            names = dict.fromkeys((*first_names, *fields))
-            yield row_of({name: fields.get(name) for name in names}, place)
+            all_fields = dict.fromkeys(first_names) | fields  # `None` where it has none
+            yield row_of(all_fields, place)
 
 
 def read_json(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
@@ -85,7 +85,7 @@ def _rows_in(value: Any, path: Path, columns: Columns, cells: CellCount) -> Iter
 def _with_all_fields(records: Iterable[Fields], names: Iterable[str], path: Path) -> Iterator[tuple[str, Fields]]:
     """The place of each record, and its values of all these names, `None` where it has none."""
     for number, record in enumerate(records, start=1):
-        yield f"{path}, entry {number}", {name: record.get(name) for name in names}
+        yield f"{path}, entry {number}", dict.fromkeys(names) | record
 
 
 def _is_lines(text: str) -> bool:
@@ -190,7 +190,7 @@ class _Walk:
             is_plain = is_single(part) or (isinstance(part, list) and all(map(is_single, part)))
             texts = part if is_plain else None
             if texts is None and self._may_be_text(name, part):
-                texts = texts_of(part)
+                texts = texts_of(part)  # also of null, which becomes an empty text
             if isinstance(texts, dict):
                 for language, text in texts.items():
                     own_fields[f"{name}.{language}"] = text
@@ -213,11 +213,11 @@ class _Walk:
 
     def _pair(self, fields: Fields) -> tuple[str, ...]:
         """The names of a row's question and answer."""
-        names = list(fields)
         if self._columns is not None:
             return self._columns
-        bases = [base_name(name) for name in names]
-        return tuple(names[place] for place in find_pair(bases))
+        names = list(fields)
+        places = find_pair(map(base_name, names))
+        return tuple(names[place] for place in places)
 
 
 def _is_flat(value: Any) -> bool:

@@ -62,13 +62,17 @@ def _texts_by_language(value: dict[str, Any]) -> dict[str, Any] | None:
 def _wrapped_text(value: dict[str, Any]) -> Any:
     """The text within an object that says something about it, too."""
     parts = value.get("parts")
-    if isinstance(parts, list) and all(isinstance(part, dict) and is_single(part.get("text")) for part in parts):
-        return "".join(str(part.get("text") or "") for part in parts)  # words with and without a mark, of Dialogflow
+    if isinstance(parts, list) and all(map(_has_single_text, parts)):  # words with and without a mark, of Dialogflow
+        return "".join(str(part.get("text") or "") for part in parts)
     for name in TEXT_KEYS:
         if name in value:
             text = texts_of(value[name])
             return None if isinstance(text, dict) else text
     return None
+
+
+def _has_single_text(part: Any) -> bool:
+    return isinstance(part, dict) and is_single(part.get("text"))
 
 
 def _list_of_texts(values: list[Any]) -> list[Any] | None:
@@ -95,7 +99,8 @@ def rich_text(value: Any) -> str | None:
 
 def _is_of_editor(value: Any) -> bool:
     if isinstance(value, list):
-        return bool(value) and all(isinstance(block, dict) and _is_of_editor(block) for block in value)
+        has_only_objects = all(isinstance(block, dict) for block in value)
+        return bool(value) and has_only_objects and all(map(_is_of_editor, value))
     if not isinstance(value, dict):
         return False
     if "plain_text" in value:  # Notion
@@ -112,8 +117,10 @@ def _pieces(value: Any) -> Iterator[str]:
         for block in value:
             yield from _pieces(block)
     elif isinstance(value, dict):
-        text = next((value[name] for name in ("text", "plain_text", "value") if isinstance(value.get(name), str)), "")
-        yield text
+        for name in ("text", "plain_text", "value"):
+            if isinstance(value.get(name), str):
+                yield value[name]
+                break
         data = value.get("data")
         if isinstance(data, dict):
             yield from _pieces(data)

@@ -53,17 +53,20 @@ def _records(
 
 def _flat(record: dict[str, Any], place: str, columns: Columns, cells: CellCount) -> list[dict[str, Any]]:
     """A record as rows of texts; InputError if objects in it hold what is no question or answer."""
-    nested = [name for name, value in record.items() if isinstance(value, dict) or _holds_objects(value)]
-    if not nested:
-        return [record]
-    rows = rows_in_record(record, columns, cells=cells)
-    if not rows:
-        raise InputError(f"{place}: expected texts, numbers or lists of them in column {nested[0]!r}, found objects.")
-    return rows
+    for name, value in record.items():
+        if _holds_objects(value):
+            rows = rows_in_record(record, columns, cells=cells)
+            if rows:
+                return rows
+            raise InputError(f"{place}: expected texts, numbers or lists of them in column {name!r}, found objects.")
+    return [record]
 
 
 def _holds_objects(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(part, (dict, list)) for part in value)
+    """Whether a value is an object or a list of objects or lists."""
+    if isinstance(value, list):
+        return any(isinstance(part, (dict, list)) for part in value)
+    return isinstance(value, dict)
 
 
 def _values(column: pyarrow.Array, name: str, path: Path) -> list[Any]:

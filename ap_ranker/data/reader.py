@@ -8,10 +8,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from itertools import chain
 from pathlib import Path
 
 from ap_ranker.data.dataset import Answer, Dataset, Question
@@ -192,18 +191,21 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
     wordings are compared.
     """
     entries = _read(faq, columns)
-    asked = set(map(question_key, chain.from_iterable(map(_asked, table.rows))))
     entries_of: defaultdict[str, list[int]] = defaultdict(list)
     for i, entry in enumerate(entries):
         forms = map(normalized, (entry.answer, entry.text(Match.both), entry.text(match)))
         for form in set(forms):
             entries_of[form].append(i)
+    asked_keys: set[str] = set()  # of all questions, also of pairs that are left out
     positives: defaultdict[str, dict[int, None]] = defaultdict(dict)
     missing: list[str] = []
     for row in table.rows:
-        right = entries_of.get(normalized(shown_text(row.need("answer"))))
+        questions = _asked(row)
+        asked_keys.update(map(question_key, questions))
+        answer = shown_text(row.need("answer"))
+        right = entries_of.get(normalized(answer))
         if right:
-            for question in _asked(row):
+            for question in questions:
                 positives[question] |= dict.fromkeys(right)
         else:
             missing.append(row.place.removeprefix(f"{table.path}, "))
@@ -216,18 +218,24 @@ def _pairs_among(table: Table, faq: Path, match: Match, columns: tuple[str, str]
         if len(missing) > NAMED:
             places += f"; and {len(missing) - NAMED:,} more"
         notes[f"pairs left out, because their answer is not in {faq}: {places}"] = len(missing)
-    ids = [entry.other.get("aid", "") for entry in entries]
-    if not all(ids) or len(set(ids)) < len(ids):
-        ids = [str(i) for i in range(len(entries))]
     answers = []
-    for answer_id, entry in zip(ids, entries, strict=True):
-        meets_itself = question_key(entry.question) in asked
+    for answer_id, entry in zip(_answer_ids(entries), entries, strict=True):
+        meets_itself = question_key(entry.question) in asked_keys
         matched_entry = replace(entry, question="") if meets_itself else entry
         answers.append(Answer(answer_id, matched_entry.text(match), wordings=entry.questions, answer=entry.answer))
     return _dataset(table, answers, positives=positives, notes=notes, file=faq)
 
 
+def _answer_ids(entries: Sequence[Entry]) -> list[str]:
+    """The ids of a FAQ's entries: those of its column `aid` or, if some are missing or the same, their positions."""
+    ids = [entry.other.get("aid", "") for entry in entries]
+    if all(ids) and len(set(ids)) == len(ids):
+        return ids
+    return [str(position) for position, _ in enumerate(entries)]
+
+
 def _asked(row: Row) -> tuple[str, ...]:
+    """The question of a row and its further wordings."""
     return (shown_text(row.need("question")), *Entry.of(row).wordings)
 
 
@@ -244,7 +252,9 @@ def _read(faq: Path, columns: tuple[str, str] | None) -> list[Entry]:
 def _dataset(
     table: Table, answers: list[Answer], positives: dict[str, dict[int, None]], notes: Counter[str], file: Path
 ) -> Dataset:
-    questions = [Question(str(i), text, tuple(right)) for i, (text, right) in enumerate(positives.items())]
+    questions: list[Question] = []
+    for number, (text, right) in enumerate(positives.items()):
+        questions.append(Question(str(number), text, tuple(right)))
     return Dataset(str(table.path), answers, questions, notes=notes, answers_file=str(file))
 
 
@@ -275,10 +285,10 @@ def _judged(table: Table) -> Dataset:
     questions = []
     for i, (key, candidates) in enumerate(judged.items()):
         rows, labels = zip(*candidates.values(), strict=True)
-        positives = tuple(row for row, label in candidates.values() if label == len(classes) - 1)
-        questions.append(
-            Question(key if has_id else str(i), texts[key], positives=positives, candidates=rows, labels=labels)
-        )
+        best = len(classes) - 1
+        positives = tuple(row for row, label in candidates.values() if label == best)
+        question_id = key if has_id else str(i)
+        questions.append(Question(question_id, texts[key], positives=positives, candidates=rows, labels=labels))
     return Dataset(str(table.path), answers, questions, judged=True, classes=classes, notes=notes)
 
 
@@ -295,7 +305,9 @@ def read_label(row: Row, classes: tuple[str, ...]) -> int:
     if value in labels:
         return labels[value]
     graded = ", ".join(reversed(GRADED_CLASSES))
-    expected = f"{graded}, as in the first row" if len(classes) > 2 else f"1 or 0 (or true, false; or {graded})"
+    expected = f"1 or 0 (or true, false; or {graded})"
+    if len(classes) > 2:
+        expected = f"{graded}, as in the first row"
     raise InputError(f"{row.place}: expected a label {expected}, found {one_line(repr(row.get('label')))}.")
 
 

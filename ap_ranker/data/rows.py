@@ -114,12 +114,13 @@ class CellCount:
 
 def row_of(values: dict[str, Any], place: str) -> Row:
     """The row of values that may be lists; errors as `as_text`."""
-    fields = {name: as_text(value, name, place=place) for name, value in values.items()}
+    fields: dict[str, str] = {}
     lists: dict[str, tuple[str, ...]] = {}
     for name, value in values.items():
+        fields[name] = as_text(value, name, place=place)
         if isinstance(value, list):
-            part_texts = [as_text(part, name, place=place) for part in value]
-            lists[name] = tuple(text.strip() for text in part_texts if stripped(text))
+            part_texts = [stripped(as_text(part, name, place=place)) for part in value]
+            lists[name] = tuple(filter(None, part_texts))
     return Row(fields, place, lists=lists)
 
 
@@ -151,10 +152,17 @@ def texts(values: Iterable[Any]) -> list[str]:
 
 def below_titles(records: Iterable[Record]) -> tuple[int, Iterator[Record]]:
     """The number of titles above the names of the columns, and the records with any text from the names on."""
-    filled = (record for record in records if texts(record[1]))
+    filled = _with_texts(records)
     top = list(islice(filled, MAX_TITLE_ROWS + 2))
     n_titles = _count_titles(top)
     return n_titles, chain(top[n_titles:], filled)
+
+
+def _with_texts(records: Iterable[Record]) -> Iterator[Record]:
+    """The records with any text."""
+    for number, values in records:
+        if texts(values):
+            yield number, values
 
 
 def _count_titles(top: Sequence[Record]) -> int:
@@ -168,7 +176,10 @@ def _count_titles(top: Sequence[Record]) -> int:
     for place, row in enumerate(rows[: MAX_TITLE_ROWS + 1]):
         if find_pair(row) and (place == 0 or len(rows[0]) < max(len(row), 3)):
             return place
-    with_several_texts = [place for place, row in enumerate(rows) if len(row) > 1]
+    with_several_texts: list[int] = []
+    for place, row in enumerate(rows):
+        if len(row) > 1:
+            with_several_texts.append(place)
     if len(with_several_texts) < 2 or with_several_texts[0] > MAX_TITLE_ROWS:
         return 0
     place = with_several_texts[0]
@@ -214,6 +225,7 @@ def named_rows(
             continue
         outside = header.texts_outside(values, ignored)
         if outside and outside[0] < header.left:
+            # The error about a column without a name, for the column of the text.
             check_columns([*map(str, range(outside[0])), ""], place)
         is_too_short = len(values) < header.right and not header.is_pair
         if outside or is_too_short:
@@ -293,8 +305,11 @@ class _Header:
 
     def texts_outside(self, values: Sequence[Any], ignored: Container[int]) -> list[int]:
         """The positions of texts before the first name and behind the last one."""
-        outside = [*range(min(self.left, len(values))), *range(self.right, len(values))]
-        return [position for position in outside if position not in ignored and _has_text(values[position])]
+        positions = []
+        for position in (*range(min(self.left, len(values))), *range(self.right, len(values))):
+            if position not in ignored and _has_text(values[position]):
+                positions.append(position)
+        return positions
 
     def may_be_names(self) -> bool:
         """Whether it looks like names of columns: there are several, and the first is no question."""
@@ -327,7 +342,9 @@ def _filled(records: Iterable[Record]) -> set[int]:
     """The positions at which any record has a text."""
     filled: set[int] = set()
     for _, values in records:
-        filled.update(position for position, value in enumerate(values) if _has_text(value))
+        for position, value in enumerate(values):
+            if _has_text(value):
+                filled.add(position)
     return filled
 
 
@@ -349,7 +366,10 @@ def _other_tables(below: Sequence[Record], nameless: set[int], after_blank: set[
     Another table stands below a blank row. It has its names in more columns than the first one: also in such that have
     no name there, and hold nothing above. Most of its rows have texts in these, too. A note beside an entry is none.
     """
-    starts = [place for place, (number, _) in enumerate(below) if number in after_blank and place]
+    starts: list[int] = []
+    for place, (number, _) in enumerate(below):
+        if place and number in after_blank:
+            starts.append(place)
     if not starts:
         return {}
     rows_of_other_tables: dict[int, str] = {}
@@ -366,13 +386,14 @@ def _other_tables(below: Sequence[Record], nameless: set[int], after_blank: set[
 
 def _is_table_beside(block: Sequence[Record], free: set[int]) -> bool:
     """Whether records between two blank ones are a table, perhaps with a title, that has names in `free` columns."""
-    has_title = len(block) > 1 and len(texts(block[0][1])) == 1
+    _, first_values = block[0]
+    has_title = len(block) > 1 and len(texts(first_values)) == 1
     rows = block[1:] if has_title else block
-    is_wide = [not free.isdisjoint(_filled([record])) for record in rows]
-    names = texts(rows[0][1])
-    if len(rows) < 2 or not is_wide[0] or any(name.endswith(QUESTION_MARKS) for name in names):
+    _, names = rows[0]
+    if len(rows) < 2 or any(name.endswith(QUESTION_MARKS) for name in texts(names)):
         return False
-    return 2 * sum(is_wide) > len(is_wide)
+    is_wide = [not free.isdisjoint(_filled([record])) for record in rows]
+    return is_wide[0] and 2 * sum(is_wide) > len(is_wide)
 
 
 def check_columns(names: Sequence[str], place: object) -> None:

@@ -30,7 +30,7 @@ def with_line_ends(rows: list[Row]) -> list[Row]:
         return rows
     if any(map(_has_line_end, rows)):
         return rows
-    return [_unescaped_row(row) if _has_backslash(row) else row for row in rows]
+    return list(map(_unescaped_row, rows))
 
 
 def _has_backslash(row: Row) -> bool:
@@ -42,6 +42,8 @@ def _has_line_end(row: Row) -> bool:
 
 
 def _unescaped_row(row: Row) -> Row:
+    if not _has_backslash(row):
+        return row
     fields = {name: _unescaped(text) for name, text in row.fields.items()}
     lists = {name: tuple(map(_unescaped, texts)) for name, texts in row.lists.items()}
     return replace(row, fields=fields, lists=lists)
@@ -114,26 +116,38 @@ def entries_by_language(columns: Sequence[str], rows: list[Row]) -> Iterator[Row
         fields = dict(row.fields)
         for column in (*question_columns.values(), *answer_columns.values()):
             fields.pop(column, None)
-        languages = [language for language, column in answer_columns.items() if row.get(column)]
-        if not languages:
-            languages = [next(iter(answer_columns))]
-        asked_in = {language: column for language, column in question_columns.items() if row.get(column)}
+        answered_in = _columns_with_text(row, answer_columns)
+        languages = list(answered_in) or list(answer_columns)[:1]
+        asked_in = _columns_with_text(row, question_columns)
         for language in languages:
-            columns_of_language = [asked_in[key] for key in (language, "") if key in asked_in][:1]
+            columns_of_language: list[str] = []
+            if language in asked_in:
+                columns_of_language.append(asked_in[language])
+            elif "" in asked_in:
+                columns_of_language.append(asked_in[""])
             if language == languages[0]:
                 columns_of_language += _columns_without_answer(asked_in, languages, columns=columns_of_language)
             questions: list[str] = []
             for column in columns_of_language:
                 questions += row.lists.get(column) or [row.get(column)]
             answer_column = answer_columns[language]
-            texts = {"question": questions[0] if questions else "", "answer": row.fields.get(answer_column, "")}
             lists = dict(row.lists)
             lists["question"] = tuple(questions)
             if answer_column in row.lists:
                 lists["answer"] = row.lists[answer_column]
-            of_language = {"language": language} if language else {}
+            of_language: dict[str, str] = {}
+            if language:
+                of_language["language"] = language
+            of_language |= fields  # where a column "language" counts more
+            of_language["question"] = questions[0] if questions else ""
+            of_language["answer"] = row.fields.get(answer_column, "")
             place = f"{row.place}, {language}" if len(languages) > 1 else row.place
-            yield Row(of_language | fields | texts, place, written=row.written, lists=lists)
+            yield Row(of_language, place, written=row.written, lists=lists)
+
+
+def _columns_with_text(row: Row, column_of: Mapping[str, str]) -> dict[str, str]:
+    """Those languages, with their columns, in which a row has a text."""
+    return {language: column for language, column in column_of.items() if row.get(column)}
 
 
 def _columns_without_answer(
@@ -159,8 +173,13 @@ def _columns_by_language(columns: Sequence[str]) -> tuple[dict[str, str], dict[s
         base, language = split_language(column)
         split_columns.append((column, plain(base), language.lower()))
     for question_names, answer_names in PAIRS:
-        questions = {language: column for column, base, language in split_columns if base in question_names}
-        answers = {language: column for column, base, language in split_columns if base in answer_names}
+        questions: dict[str, str] = {}
+        answers: dict[str, str] = {}
+        for column, base, language in split_columns:
+            if base in question_names:
+                questions[language] = column
+            if base in answer_names:
+                answers[language] = column
         is_whole = "" in questions and "" in answers  # then a translation of one side alone is another column
         if questions and answers and (any(questions) or any(answers)):
             if is_whole and not any(questions.keys() & answers.keys()):

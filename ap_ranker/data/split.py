@@ -62,7 +62,8 @@ def split_questions(dataset: Dataset, share: float, seed: int) -> tuple[Dataset,
 def _fill(order: Sequence[int], share: float) -> set[int]:
     """The first groups that fit into the share; the smallest group if none fits."""
     sizes = Counter(order)
-    left = min(max(1, round(share * len(order))), len(order) - 1)
+    at_least_one = max(1, round(share * len(order)))
+    left = min(at_least_one, len(order) - 1)
     taken: set[int] = set()
     for group, size in sizes.items():
         if size <= left:

@@ -78,8 +78,11 @@ class Table:
         changed = {old: new for old, new in names.items() if old != new}
         if not changed:
             return self
-        displaced = {new: f"other {new}" for new in changed.values() if new not in names}
-        new_names = displaced | changed
+        new_names: dict[str, str] = {}
+        for new in changed.values():
+            if new not in names:
+                new_names[new] = f"other {new}"
+        new_names |= changed
         written = {new: old for old, new in new_names.items()}
         columns = tuple(new_names.get(column, column) for column in self.columns)
         rows = []
@@ -135,7 +138,8 @@ COMPRESSED = (".parquet", ".xlsx", ".xls", ".ods")
 
 def _most_cells(content: bytes, path: Path) -> int:
     """How many cells a file may hold: each takes a byte, unless it is compressed."""
-    return len(content) * (MAX_RATIO if file_format(path) in COMPRESSED else 1)
+    cells_of_byte = MAX_RATIO if file_format(path) in COMPRESSED else 1
+    return len(content) * cells_of_byte
 
 
 def _read_delimited(content: bytes, path: Path, columns: Columns = None) -> Iterator[Row]:
@@ -181,10 +185,15 @@ _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical ba
 def _delimiter(text: str, path: Path) -> str:
     """What separates the names of the columns; raises `InputError` if several of `_DELIMITERS` do."""
     beginning = text[: 2**17]
-    names_by_delimiter = {delimiter: _names_of_columns(beginning, delimiter) for delimiter in _DELIMITERS}
-    candidates = [delimiter for delimiter, names in names_by_delimiter.items() if find_pair(names)]
-    if not candidates:
-        candidates = [delimiter for delimiter, names in names_by_delimiter.items() if len(names) > 1]
+    of_pairs: list[str] = []
+    of_several_names: list[str] = []
+    for delimiter in _DELIMITERS:
+        names = _names_of_columns(beginning, delimiter)
+        if find_pair(names):
+            of_pairs.append(delimiter)
+        if len(names) > 1:
+            of_several_names.append(delimiter)
+    candidates = of_pairs or of_several_names
     if len(candidates) > 1:
         kinds = " and ".join(_DELIMITERS[delimiter] for delimiter in candidates)
         raise InputError(
@@ -217,7 +226,7 @@ def _has_quoted_fields(text: str) -> bool:
     if fitting_quoted != fitting_unquoted or fitting_unquoted < math.inf:
         return fitting_quoted > fitting_unquoted
     marked_fields = [field for field in re.split(r"[\t\r\n]", text) if '"' in field]
-    header = re.split(r"[\r\n]", text, maxsplit=1)[0]
+    header = _first_line(text)
     is_quoted = re.compile(r'"(?:[^"]|"")*"').fullmatch
     if not all(map(is_quoted, marked_fields)):
         return False
@@ -228,10 +237,14 @@ def _has_spaced_fields(text: str, spaced: str) -> bool:
     """Whether fields are quoted behind a space (`"Gap", "In mm, or so"`): the header's, or so more records fit it."""
     if spaced not in text:
         return False
-    if spaced in re.split(r"[\r\n]", text, maxsplit=1)[0]:
+    if spaced in _first_line(text):
         return True
     delimiter = spaced[0]
     return _fitting_lines(text, delimiter, skipinitialspace=True) > _fitting_lines(text, delimiter)
+
+
+def _first_line(text: str) -> str:
+    return re.split(r"[\r\n]", text, maxsplit=1)[0]
 
 
 def _fitting_lines(text: str, delimiter: str = "\t", **reading: Any) -> float:
@@ -254,8 +267,10 @@ def _fitting_lines(text: str, delimiter: str = "\t", **reading: Any) -> float:
 
 def _number_of_last_text(record: Sequence[str]) -> list[int]:
     """The number of the last field with a text, from 1 on; empty if there is none."""
-    numbers = [number for number, text in enumerate(record, start=1) if text.strip()]
-    return numbers[-1:]
+    for number in range(len(record), 0, -1):
+        if record[number - 1].strip():
+            return [number]
+    return []
 
 
 FORMATS: dict[str, Callable[[bytes, Path, Columns], Iterator[Row]]] = {
@@ -329,7 +344,8 @@ def _names_of_fields(rows: Iterable[Row]) -> dict[str, None]:
 
 def _with_a_row_for_each_language(table: Table) -> Table:
     """The table with each language of an entry in a row of its own; as it is if it has one language."""
-    cells = CellCount(table.path, MOST_BY_LANGUAGE * sum(len(row.fields) for row in table.rows))
+    n_cells = sum(len(row.fields) for row in table.rows)
+    cells = CellCount(table.path, MOST_BY_LANGUAGE * n_cells)
     names = list(_names_of_fields(table.rows))
     rows = list(cells.of(entries_by_language(names, table.rows)))
     if not rows:
@@ -349,7 +365,10 @@ def _pair_in_other_words(table: Table) -> tuple[str, str] | None:
 
 def _log_other_pairs(table: Table, written: Mapping[str, str]) -> None:
     """Tell of columns that could be another pair, such as one in another language."""
-    columns_left = {plain(column): column for column in table.columns if column not in written.values()}
+    columns_left: dict[str, str] = {}
+    for column in table.columns:
+        if column not in written.values():
+            columns_left[plain(column)] = column
     for question_names, answer_names in PAIRS:
         question = _first_of(question_names, columns_left)
         answer = _first_of(answer_names, columns_left)
@@ -438,13 +457,14 @@ def _only_two(table: Table, written: dict[str, str], *, guess: bool) -> tuple[st
     """The two columns of a table that has no others but those of a form; `None` if a name says what one holds."""
     columns = [column for column in table.columns if plain(column) not in OF_FORMS]
     is_form = len(columns) < len(table.columns)  # its columns are called as it asks
-    # Later records of JSON may have more.
-    has_others = any(len(row.fields) != len(table.columns) for row in table.rows)
-    if len(columns) != len(PAIR) or has_others or written.keys() - {"question"} or not (guess or is_form):
+    has_other_names = bool(written.keys() - {"question"})
+    if len(columns) != len(PAIR) or has_other_names or not (guess or is_form):
+        return None
+    if any(len(row.fields) != len(table.columns) for row in table.rows):  # later records of JSON may have more
         return None
     question, answer = columns
     if written.get("question") == answer:
-        question, answer = answer, question
+        answer, question = columns
     for mark, longest in LONGEST_NAMES.items():
         is_question = question.endswith(mark) and (len(question) > longest or answer.endswith(mark))
         if is_question and not is_form:

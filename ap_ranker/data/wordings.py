@@ -33,20 +33,21 @@ class Wordings:
 
     by_id: Mapping[str, Sequence[str]] = field(default_factory=dict)
     by_text: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    _found: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
+    _wordings_of: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def of(self, *answer: str) -> tuple[str, ...]:
         """The wordings of an answer, given its id and the forms of its text, with and without the stored question."""
-        wordings = self._found.get(answer)
+        wordings = self._wordings_of.get(answer)
         if wordings is None:
             answer_id, *texts = answer
             distinct = dict.fromkeys(self.by_id.get(answer_id, ()))
             if self.by_text:
                 for text in texts:
-                    distinct.update(dict.fromkeys(self.by_text.get(normalized(text), ())))
+                    of_text = self.by_text.get(normalized(text), ())
+                    distinct.update(dict.fromkeys(of_text))
             wordings = tuple(distinct)
-            if len(self._found) < MOST_ANSWERS:
-                self._found[answer] = wordings
+            if len(self._wordings_of) < MOST_ANSWERS:
+                self._wordings_of[answer] = wordings
         return wordings
 
     def __len__(self) -> int:
@@ -85,9 +86,12 @@ def _wordings_of_pairs(table: Table) -> Mapping[str, Sequence[str]]:
 
     Rows without one of both are left out, and a warning names them.
     """
-    unfinished = [row for row in table.rows if not (row.get("question") and row.get("answer"))]
-    log_left_out(table.path, [LeftOut(row.place, "it has no question or no answer.") for row in unfinished])
-    places_left_out = {row.place for row in unfinished}
+    left_out: list[LeftOut] = []
+    for row in table.rows:
+        if not (row.get("question") and row.get("answer")):
+            left_out.append(LeftOut(row.place, "it has no question or no answer."))
+    log_left_out(table.path, left_out)
+    places_left_out = {row_left_out.place for row_left_out in left_out}
     pairs: list[tuple[str, str]] = []
     for row in table.rows:
         if row.place in places_left_out:
@@ -106,11 +110,13 @@ def _wordings_by_id(table: Table) -> Mapping[str, Sequence[str]]:
     for row in table.rows:
         question = shown_text(row.need("question"))
         if row.get("answerable").lower() not in UNANSWERABLE:
-            pairs += [(answer_id, question) for answer_id in row.need("answer_ids").split()]
+            for answer_id in row.need("answer_ids").split():
+                pairs.append((answer_id, question))
     return _grouped(pairs)
 
 
 def _grouped(keyed: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
+    """Pairs of a key and a text as key -> its texts, each once."""
     grouped: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for key, text in keyed:
         grouped[key][text] = None
@@ -118,10 +124,12 @@ def _grouped(keyed: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
 
 
 def _merged(parts: Iterable[Mapping[str, Sequence[str]]]) -> Mapping[str, Sequence[str]]:
+    """The texts of all parts by their keys, each once."""
     keyed: list[tuple[str, str]] = []
     for part in parts:
         for key, texts in part.items():
-            keyed += [(key, text) for text in texts]
+            for text in texts:
+                keyed.append((key, text))
     return _grouped(keyed)
 
 
@@ -192,8 +200,10 @@ def wordings_of(entries: Sequence[Entry], texts: Sequence[str], files: Sequence[
     wordings: list[tuple[str, ...]] = []
     for entry, text in zip(entries, texts, strict=True):
         distinct = dict.fromkeys(entry.questions)
+        answer_id = entry.other.get("aid", "")
         for file in files:
-            distinct.update(dict.fromkeys(file.of(entry.other.get("aid", ""), text, entry.answer)))
+            of_file = file.of(answer_id, text, entry.answer)
+            distinct.update(dict.fromkeys(of_file))
         wordings.append(tuple(distinct))
     return wordings
 
@@ -216,7 +226,8 @@ def with_wordings(dataset: Dataset, training: Dataset) -> Dataset:
     answers = training.answers
     pairs: list[tuple[str, str]] = []
     for question in training.questions:
-        pairs += [(normalized(answers[row].text), question.text) for row in question.positives]
+        for row in question.positives:
+            pairs.append((normalized(answers[row].text), question.text))
     wordings = Wordings(by_text=_grouped(pairs))
 
     def of_training(answer: Answer) -> Iterable[str]:
@@ -226,10 +237,12 @@ def with_wordings(dataset: Dataset, training: Dataset) -> Dataset:
 
 
 def _with(dataset: Dataset, wordings: Callable[[Answer], Iterable[str]]) -> Dataset:
-    def extended(answer: Answer) -> Answer:
-        return replace(answer, wordings=tuple(dict.fromkeys((*answer.wordings, *wordings(answer)))))
-
-    return replace(dataset, answers=list(map(extended, dataset.answers)))
+    """The data with these further wordings of its answers."""
+    answers: list[Answer] = []
+    for answer in dataset.answers:
+        all_wordings = dict.fromkeys((*answer.wordings, *wordings(answer)))
+        answers.append(replace(answer, wordings=tuple(all_wordings)))
+    return replace(dataset, answers=answers)
 
 
 class WordingRows:
@@ -241,10 +254,10 @@ class WordingRows:
         # Hashes of the names: the texts of a million documents in a dictionary would take gigabytes.
         hashes = array("q")
         rows = array("q")
-        for row, own, (answer_id, *texts) in read:
-            self._own += [(row, text) for text in own]
-            names = {("id", answer_id)}
-            names.update(("text", normalized(text)) for text in texts)
+        for row, own, (answer_id, content, answer) in read:
+            for text in own:
+                self._own.append((row, text))
+            names = {("id", answer_id), ("text", normalized(content)), ("text", normalized(answer))}
             for name in names:
                 hashes.append(hash(name))
                 rows.append(row)

@@ -7,13 +7,12 @@ import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 
 from ap_ranker.child_process import ChildProcess
 from ap_ranker.data.faq import SHOWN as SHOWN
 from ap_ranker.data.faq import Entry, finished, gone_entries, log_left_out, read_faq, why_kept
-from ap_ranker.data.rows import LeftOut
+from ap_ranker.data.rows import LeftOut, Row
 from ap_ranker.data.tables import FORMATS as TABLES
 from ap_ranker.data.tables import PAIR, file_format, name_columns, read_table
 from ap_ranker.documents.convert import FORMATS, convert_file
@@ -29,9 +28,8 @@ from ap_ranker.safe_open import save_as, what_is_at
 
 logger = logging.getLogger(__name__)
 
-READABLE = (
-    f"a table ({', '.join(TABLES)}) or a document ({', '.join(ending for ending in FORMATS if ending not in TABLES)})"
-)
+_DOCUMENTS = [ending for ending in FORMATS if ending not in TABLES]
+READABLE = f"a table ({', '.join(TABLES)}) or a document ({', '.join(_DOCUMENTS)})"
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,10 @@ class Reading:
     @property
     def entries(self) -> list[Entry]:
         """Passages of documents, and entries and rows of tables."""
-        return list(chain.from_iterable(file.entries for file in self.by_file.values()))
+        entries: list[Entry] = []
+        for file in self.by_file.values():
+            entries += file.entries
+        return entries
 
     @property
     def files(self) -> int:
@@ -54,8 +55,10 @@ class Reading:
     @property
     def left_out(self) -> list[LeftOut]:
         """What could not be read, and why."""
-        of_files = chain.from_iterable(file.left_out for file in self.by_file.values())
-        return sorted([*self.skipped, *of_files], key=lambda left: left.place)
+        left_out = list(self.skipped)
+        for file in self.by_file.values():
+            left_out += file.left_out
+        return sorted(left_out, key=lambda left: left.place)
 
 
 def read_entries(path: Path, columns: tuple[str, str] | None = None) -> list[Entry]:
@@ -104,7 +107,8 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
     by_file: dict[str, FileReading] = {}
     with ChildProcess() as child:
         for file in files:
-            name = os.fsencode(file.relative_to(root).as_posix()).decode(errors="replace")
+            path_in_folder = file.relative_to(root).as_posix()
+            name = os.fsencode(path_in_folder).decode(errors="replace")  # the system's names may be no UTF-8
             version = file_version(file)
             before = earlier_files.get(name)
             if before is not None and before.version == version:
@@ -118,11 +122,7 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
             except (InputError, OSError) as error:
                 if not is_folder:
                     raise
-                reason = f"cannot be read ({error.strerror})." if isinstance(error, OSError) else str(error)
-                reason = reason.removeprefix(str(file)).lstrip(":, ")
-                kept = before if before is not None and before.entries else FileReading([])
-                still = " What it was before still counts." if kept.entries else ""
-                by_file[name] = replace(kept, version=version, left_out=[LeftOut(name, reason + still)])
+                by_file[name] = replace(_unread(before, error, file, name), version=version)
     reading = Reading(by_file, skipped)
     if not reading.files:
         example = ""
@@ -133,6 +133,16 @@ def read_documents(path: Path, columns: tuple[str, str] | None = None, earlier: 
         named = f"the columns {columns[0]!r} and {columns[1]!r} that --columns names"
         raise InputError(f"{path}: expected a table with {named}, found none.")
     return reading
+
+
+def _unread(before: FileReading | None, error: InputError | OSError, file: Path, name: str) -> FileReading:
+    """What is kept of a file that cannot be read: what it was before, if that had entries, and why it is left out."""
+    reason = str(error).removeprefix(str(file)).lstrip(":, ")
+    if isinstance(error, OSError):
+        reason = f"cannot be read ({error.strerror})."
+    if before is not None and before.entries:
+        return replace(before, left_out=[LeftOut(name, f"{reason} What it was before still counts.")])
+    return FileReading([], left_out=[LeftOut(name, reason)])
 
 
 def _unless_lost(before: FileReading, read: FileReading, name: str) -> FileReading:
@@ -155,14 +165,16 @@ def _read_file(file: Path, name: str, columns: tuple[str, str] | None, child: Ch
     if not entries:
         raise InputError(f"{file}: expected text, found none{converted.advice}.")
     faults = []
-    for part, fault in converted.faults:
-        faults.append(LeftOut(f"{name}, {part}" if part else name, fault))
-    texts = [(part, without_marks(part.text)) for part in parts if part.question]
-    of_headings = [
-        MarkupQuestion(part.question, text, kind=HEADING, headings=part.above, anchor=part.anchor)
-        for part, text in texts
-    ]
-    return FileReading(entries, faults, [*of_headings, *markup_questions])
+    for place, fault in converted.faults:
+        faults.append(LeftOut(f"{name}, {place}" if place else name, fault))
+    questions: list[MarkupQuestion] = []
+    for part in parts:
+        if part.question:
+            answer = without_marks(part.text)
+            questions.append(
+                MarkupQuestion(part.question, answer, kind=HEADING, headings=part.above, anchor=part.anchor)
+            )
+    return FileReading(entries, faults, [*questions, *markup_questions])
 
 
 TRAINING = ("answer_ids", "candidate_ids", "label")
@@ -173,24 +185,36 @@ def _read_rows(path: Path, name: str, columns: tuple[str, str] | None) -> FileRe
     """Read a table of a folder; `name` is its path in the folder, which becomes the source of its entries."""
     raw = read_table(path, columns)
     table = name_columns(raw, guess=False)
-    training = [column for column in TRAINING if column in table.columns and "question" in table.columns]
-    if training:
-        raise InputError(f"{path}: its column {training[0]!r} belongs to training data, not to texts to search.")
+    for column in TRAINING:
+        if column in table.columns and "question" in table.columns:
+            raise InputError(f"{path}: its column {column!r} belongs to training data, not to texts to search.")
     chosen = False
     if columns:
         with suppress(InputError):  # another table of the folder may have them
             table = name_columns(raw, columns)
             chosen = True
-    source = {"file_path": name}
-    entries = list[Entry]()
+    entries: list[Entry] = []
     if not set(PAIR) <= set(table.columns):
         if path.suffix.lower() in (".json", ".yml", ".yaml"):  # such as the settings of a program
             raise InputError(f"{path}: expected articles, or questions with answers, found {table.header}.")
         for row in table.rows:
-            text = "\n".join(f"{column}: {value.strip()}" for column, value in row.fields.items() if value.strip())
-            entries += split(Converted(text), name, row.place)
+            entries += split(Converted(_as_lines(row)), name, row.place)
         return FileReading(entries, has_columns=chosen)
     complete, unfinished = finished(table)
-    entries += [replace(entry, other=source | entry.other) for entry in complete]
-    left_out = [replace(left, place=name + left.place.removeprefix(str(path))) for left in unfinished]
+    for entry in complete:
+        entries.append(replace(entry, other={"file_path": name} | entry.other))
+    left_out: list[LeftOut] = []
+    for left in unfinished:
+        place = name + left.place.removeprefix(str(path))
+        left_out.append(replace(left, place=place))
     return FileReading(entries, left_out, has_columns=chosen)
+
+
+def _as_lines(row: Row) -> str:
+    """A row of any table as a text: its columns that hold one, a line each."""
+    lines = []
+    for column, value in row.fields.items():
+        text = value.strip()
+        if text:
+            lines.append(f"{column}: {text}")
+    return "\n".join(lines)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from html import escape
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -163,12 +163,23 @@ def _docx(content: bytes, path: Path) -> Converted:
     from docx.oxml.ns import qn
     from docx.table import Table
 
-    signs = {"t": "", "tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "p": "\n"}
     references = qn("w:footnoteReference"), qn("w:endnoteReference")
-    signs = {qn(f"w:{name}"): sign for name, sign in signs.items()} | dict.fromkeys((qn("m:t"), *references), "")
+    signs = {  # element -> what it stands for; empty if for its own text
+        qn("w:t"): "",
+        qn("w:tab"): "\t",
+        qn("w:br"): "\n",
+        qn("w:cr"): "\n",
+        qn("w:noBreakHyphen"): "-",
+        qn("w:p"): "\n",
+        **dict.fromkeys((qn("m:t"), *references), ""),
+    }
+
+    def with_space(element: Any) -> str:
+        """The text of an element, with white space around it."""
+        return "".join(signs[piece.tag] or piece.text or "" for piece in element.iter(*signs))
 
     def text_of(element: Any) -> str:
-        return "".join(signs[piece.tag] or piece.text or "" for piece in element.iter(*signs)).strip()
+        return with_space(element).strip()
 
     def html_of(element: Any) -> str:
         return escape(text_of(element)).replace("\n", "<br>")
@@ -180,7 +191,7 @@ def _docx(content: bytes, path: Path) -> Converted:
             text = text_of(run)
             if text and not is_bold(run):
                 break
-            begins += "".join(signs[piece.tag] or piece.text or "" for piece in run.iter(*signs))
+            begins += with_space(run)
         whole = text_of(paragraph)
         begins = begins.strip()
         if not begins or not whole.startswith(begins):
@@ -194,20 +205,18 @@ def _docx(content: bytes, path: Path) -> Converted:
 
     check_zip(content, path, _KINDS[".docx"])
     document = docx.Document(io.BytesIO(content))
-    parts = []
-    relations = [
-        relation for relation in document.part.rels.values() if relation.reltype.endswith(("/footnotes", "/endnotes"))
-    ]
-    notes = chain.from_iterable(parse_xml(relation.target_part.blob) for relation in relations)
-    texts = {(f"{note.tag}Reference", note.get(qn("w:id"))): text_of(note) for note in notes}
+    parts: list[str] = []
+    note_of: dict[tuple[str, str], str] = {}  # the tag of a reference, and an id -> the text of the note
+    for relation in document.part.rels.values():
+        if relation.reltype.endswith(("/footnotes", "/endnotes")):
+            for note in parse_xml(relation.target_part.blob):
+                note_of[f"{note.tag}Reference", note.get(qn("w:id"))] = text_of(note)
     for reference in document.element.body.iter(*references):
-        reference.text = f" ({texts.get((reference.tag, reference.get(qn('w:id'))), '…')})"
+        note_text = note_of.get((reference.tag, reference.get(qn("w:id"))), "…")
+        reference.text = f" ({note_text})"
     for repeated in document.element.body.xpath("//w:moveFrom | //*[local-name() = 'Fallback']"):
         repeated.getparent().remove(repeated)
-    bases = {style.style_id: style.element.basedOn_val for style in document.styles}
-    styles = {style.style_id: _HEADING.fullmatch(style.name or "") for style in document.styles}
-    for _ in range(3):
-        styles = {style_id: own or styles.get(bases[style_id]) for style_id, own in styles.items()}
+    styles = _heading_styles(document.styles)
     for element in document.element.body.xpath("(.//w:p | .//w:tbl[w:tr])[not(ancestor::w:p or ancestor::w:tbl)]"):
         if element.tag == qn("w:tbl"):
             rows: list[str] = []
@@ -217,13 +226,24 @@ def _docx(content: bytes, path: Path) -> Converted:
             parts.append(f"<table><tr>{'<tr>'.join(rows)}</table>")
             continue
         text = with_bold(element)
-        named = element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
-        style = None if named is None else styles.get(named.get(qn("w:val")))  # `block.style` takes milliseconds
+        style_name = element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")  # `block.style` takes milliseconds
+        style = None if style_name is None else styles.get(style_name.get(qn("w:val")))
         kind = "p"
         if text and style:
             kind = f"h{min(int(style[1] or 0) + 1, 6)}"
         parts.append(f"<{kind}>{text}</{kind}>")
     return read_page("".join(parts))
+
+
+def _heading_styles(styles: Any) -> dict[str, re.Match[str] | None]:
+    """The ids of Word's styles, with what `_HEADING` says of their names, or of those of styles that they rest on."""
+    bases = {style.style_id: style.element.basedOn_val for style in styles}
+    headings = {style.style_id: _HEADING.fullmatch(style.name or "") for style in styles}
+    for _ in range(3):  # each time from one more style below
+        before = dict(headings)
+        for style_id, own in before.items():
+            headings[style_id] = own or before.get(bases[style_id])
+    return headings
 
 
 MAX_PAGES = 5_000
@@ -248,8 +268,11 @@ def _pdf(content: bytes, path: Path) -> Converted:
     # Without the signs that divide a word at the end of a line.
     text = re.sub(r"(?<=\w)[-\u00ad\u2010]\n(?=[^\W\d_A-Z])", "", "\f".join(texts))
     advice = ": is it a scan? Recognize its text first, such as with OCRmyPDF"
-    left = f"its pages from {len(texts) + 1:,} to {len(pages):,}: more than can be read of one file. Divide it."
-    return Converted(text, by="pages", advice=advice, faults=[("", left)] if len(texts) < len(pages) else [])
+    faults: list[tuple[str, str]] = []
+    if len(texts) < len(pages):
+        left = f"its pages from {len(texts) + 1:,} to {len(pages):,}: more than can be read of one file. Divide it."
+        faults.append(("", left))
+    return Converted(text, by="pages", advice=advice, faults=faults)
 
 
 def _pptx(content: bytes, path: Path) -> Converted:
@@ -261,7 +284,10 @@ def _pptx(content: bytes, path: Path) -> Converted:
     for slide in slides:
         text = ""
         for piece in slide.element.iter("{*}p", "{*}t", "{*}br"):  # in tables and groups, too
-            text += (piece.text or "") if piece.tag.endswith("}t") else "\n"
+            if piece.tag.endswith("}t"):
+                text += piece.text or ""
+            else:
+                text += "\n"
         texts.append(text)
     return Converted("\f".join(texts), by="pages")
 
@@ -277,13 +303,17 @@ def text_with_questions(text: str) -> Converted:
     return Converted("\n".join(lines), by="headings")
 
 
+def _plain_text(content: bytes, path: Path) -> Converted:
+    return text_with_questions(decode(content, path))
+
+
 FORMATS: dict[str, Callable[[bytes, Path], Converted]] = {
     **dict.fromkeys((".md", ".markdown", ".mdx"), _markdown),
     **dict.fromkeys((".html", ".htm"), _html),
     ".pdf": _pdf,
     ".docx": _docx,
     ".pptx": _pptx,
-    ".txt": lambda content, path: text_with_questions(decode(content, path)),
+    ".txt": _plain_text,
     ".json": convert_export,
 }
 """Ending of a document's name -> its converter."""

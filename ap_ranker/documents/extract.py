@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 from ap_ranker.data.faq import Entry, read_faq
 from ap_ranker.data.rows import LeftOut
 from ap_ranker.documents import is_faq, read_documents
+from ap_ranker.documents.html import letters
 from ap_ranker.documents.markup_questions import DEFINITION, DETAILS, JSON_LD, MICRODATA, TABLE, MarkupQuestion
 from ap_ranker.documents.sections import HEADING
 from ap_ranker.errors import InputError
@@ -41,10 +41,11 @@ class Extracted:
     @property
     def faq(self) -> list[Entry]:
         """The same as entries of a FAQ, for a table that a person can edit."""
-        return [
-            Entry(entry.question, entry.answer, other={"source": at}, place=at, wordings=entry.wordings)
-            for entry, at in self.entries
-        ]
+        faq: list[Entry] = []
+        for question, place in self.entries:
+            other = {"source": place}
+            faq.append(Entry(question.question, question.answer, other=other, place=place, wordings=question.wordings))
+        return faq
 
 
 def extract(path: Path) -> Extracted:
@@ -64,28 +65,38 @@ def extract(path: Path) -> Extracted:
     for name, file in reading.by_file.items():
         for entry in file.questions:
             entries.append(entry)
-            places.append(f"{name}#{entry.anchor}" if entry.anchor else name)
+            place = f"{name}#{entry.anchor}" if entry.anchor else name
+            places.append(place)
     rows = _without_copies(entries)
     if not rows:
         expected = "headings that ask a question, details, definition lists, tables or a FAQPage of schema.org"
         instead = f"Their passages can be searched as they are: ap-ranker serve {path}"
         raise InputError(f"{path}: expected {expected}, found none in {reading.files:,} files. {instead}")
+    n_without = 0
+    for file in reading.by_file.values():
+        if file.entries and not file.questions:
+            n_without += 1
     return Extracted(
         [(entries[row], places[row]) for row in rows],
         Counter(entries[row].kind for row in rows),
         merged=len(entries) - len(rows),
         left_out=reading.left_out,
-        without=sum(bool(file.entries) and not file.questions for file in reading.by_file.values()),
+        without=n_without,
     )
 
 
 def _without_copies(entries: Sequence[MarkupQuestion]) -> list[int]:
     """The positions of those that no other one with the same question contains."""
-    kept: dict[str, list[tuple[int, str]]] = {}
-    for i, entry in enumerate(entries):
-        letters = "".join(filter(str.isalnum, entry.answer.casefold()))
-        same = kept.setdefault(question_key(entry.question), [])
-        if not any(letters in other for _, other in same):
-            same[:] = [copy for copy in same if copy[1] not in letters]
-            same.append((i, letters))
-    return sorted(i for i, _ in chain.from_iterable(kept.values()))
+    kept: defaultdict[str, dict[int, str]] = defaultdict(dict)  # of each question: position -> letters of the answer
+    for position, entry in enumerate(entries):
+        answer = letters(entry.answer.casefold())
+        answers = kept[question_key(entry.question)]
+        if any(answer in other for other in answers.values()):
+            continue
+        for earlier in [earlier for earlier, other in answers.items() if other in answer]:
+            del answers[earlier]
+        answers[position] = answer
+    positions: list[int] = []
+    for answers in kept.values():
+        positions += answers
+    return sorted(positions)

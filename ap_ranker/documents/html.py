@@ -72,7 +72,7 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
     above = _keep_page_of_confluence(soup)
     address = soup.find("link", rel="canonical")
     url = str(address.get("href") or "") if address else ""
-    hidden, faults = read_json_ld(soup, lambda html: without_marks(_to_text(_parse(html))))
+    hidden, faults = read_json_ld(soup, _text_of_html)
     mark_questions(soup)
     for heading in soup(HEADINGS):  # a `div` between them has kept it open
         for inner in reversed(heading(HEADINGS)):
@@ -83,11 +83,14 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
     body = mains[0] if len(mains) == 1 else soup.body
     if body is None:
         return Converted("", title, url, "headings", markup_questions=hidden, faults=faults)
-    markup_questions = take_entries(body, lambda tag: without_marks(_to_text(tag)))
+    markup_questions = take_entries(body, _text_of_element)
     visible = {question_key(entry.question) for entry in markup_questions}
     markup_questions += [entry for entry in hidden if question_key(entry.question) not in visible]
     anchors = [(heading.get_text(), str(heading["id"])) for heading in body(HEADINGS)]
-    title = above or (title if body.find("h1") is None else "")
+    if above:
+        title = above
+    elif body.find("h1") is not None:  # which says it
+        title = ""
     return Converted(
         _to_text(body),
         title,
@@ -98,6 +101,14 @@ def read_page(content: bytes | str, slug: Callable[[str], str] | None = None) ->
         markup_questions=markup_questions,
         faults=faults,
     )
+
+
+def _text_of_html(html: str) -> str:
+    return without_marks(_to_text(_parse(html)))
+
+
+def _text_of_element(element: Tag) -> str:
+    return without_marks(_to_text(element))
 
 
 def _keep_page_of_confluence(soup: BeautifulSoup) -> str:
@@ -160,7 +171,7 @@ def _remove_what_is_no_text(soup: BeautifulSoup) -> None:
         if not tag.find_parent(["main", "article"]) and not tag.find("h1"):
             tag.decompose()
     for tag in soup("a"):
-        if not any(any(map(str.isalnum, text)) for text in tag.strings):  # such as ¶, the link of a heading to itself
+        if not letters("".join(tag.strings)):  # such as ¶, the link of a heading to itself
             tag.decompose()
 
 
@@ -184,7 +195,9 @@ def _one_space(space: re.Match[str]) -> str:
 
 def _short_space(space: re.Match[str]) -> str:
     """The same in code, of which nothing is left out; nobody indents it so far."""
-    return space[0][:_FEW] + ("\n" if "\n" in space[0][_FEW:] else "")
+    rest = space[0][_FEW:]
+    line_end = "\n" if "\n" in rest else ""
+    return space[0][:_FEW] + line_end
 
 
 _BLOCKS = ("p", "div", "details", "dl", "dt", "dd")
@@ -238,5 +251,8 @@ def without_marks(text: str) -> str:
     in_code = False
     for line in text.split("\n"):
         in_code ^= bool(_FENCE.match(line))
-        lines.append(line if in_code else _MARK.sub("", line, count=1).rstrip())
+        if in_code:
+            lines.append(line)
+        else:
+            lines.append(_MARK.sub("", line, count=1).rstrip())
     return "\n".join(lines)

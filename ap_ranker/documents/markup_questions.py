@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.column_names import find_pair
@@ -42,11 +41,19 @@ def set_anchors(soup: BeautifulSoup, slug: Callable[[str], str] | None = None) -
     """Give each heading the id that leads to it; `slug` makes those of headings without one."""
     begun: set[int] = set()  # elements around the headings before
     for heading in soup(HEADINGS):
-        new = list(takewhile(lambda element: id(element) not in begun, heading.parents))
-        begun.update(map(id, new))
-        section = next((element for element in new if element.name in ("section", "article", "div")), None)
-        anchor = _own_anchor(heading) or (_text_of(section.get("id")) if section is not None else "")
-        heading["id"] = anchor or (slug(heading.get_text()) if slug else "")
+        section = None  # the innermost one of which this is the first heading
+        for element in heading.parents:
+            if id(element) in begun:
+                break
+            begun.add(id(element))
+            if section is None and element.name in ("section", "article", "div"):
+                section = element
+        anchor = _own_anchor(heading)
+        if not anchor and section is not None:
+            anchor = _text_of(section.get("id"))
+        if not anchor and slug:
+            anchor = slug(heading.get_text())
+        heading["id"] = anchor
 
 
 def _own_anchor(tag: Tag) -> str:
@@ -74,7 +81,9 @@ def take_entries(body: Tag, to_text: Callable[[Tag], str]) -> list[MarkupQuestio
         take = {"details": _take_details, "dl": _take_terms, "table": _take_rows}.get(tag.name, _take_microdata)
         taken = []
         for entry in take(tag, to_text):
-            above = tuple(heading for heading in headings if entry.kind != MICRODATA or heading != entry.question)
+            above = headings
+            if entry.kind == MICRODATA:  # its question may be the heading
+                above = tuple(heading for heading in headings if heading != entry.question)
             taken.append(replace(entry, headings=above, anchor=entry.anchor or anchor))
         entries = taken + entries
     return entries
@@ -91,11 +100,15 @@ def _places(body: Tag) -> Iterator[tuple[Tag, tuple[str, ...], str]]:
         in_answer, topics = inside.get(id(tag.parent), (False, ()))
         if tag.name in HEADINGS and not in_answer:
             level = int(tag.name[1])
-            above = [*(heading_above for heading_above in above if heading_above[0] < level), (level, _title(tag))]
+            while above and above[-1][0] >= level:  # the levels rise
+                above.pop()
+            above.append((level, _title(tag)))
             anchor = _text_of(tag.get("id"))
         elif tag.name == "details" or (is_list and not in_answer) or is_question:
-            yield tag, (*(text for _, text in above), *topics), anchor
-        if tag.name == "details" and (summary := tag.find("summary", recursive=False)) is not None:
+            headings = tuple(text for _, text in above)
+            yield tag, headings + topics, anchor
+        summary = tag.find("summary", recursive=False) if tag.name == "details" else None
+        if summary is not None:
             topics = (*topics, _title(summary))[-MAX_TOPICS:]
         inside[id(tag)] = in_answer or tag.name in ("details", "dl"), topics
 
@@ -124,6 +137,7 @@ _TAKEN = "data-taken"
 
 
 def _take_details(details: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQuestion]:
+    """The question of a `details`, its summary, which is taken out of the page with its answer."""
     summary = details.find("summary", recursive=False)
     question = _title(summary) if summary is not None else ""
     if summary is None or not question:
@@ -141,17 +155,21 @@ def _take_details(details: Tag, to_text: Callable[[Tag], str]) -> Iterator[Marku
 
 
 def _take_terms(terms: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQuestion]:
+    """The terms of a definition list, each with its definitions, which are taken out of the page."""
     groups: list[tuple[list[Tag], list[Tag]]] = []
     for part in _parts(terms):
-        if part.name == "dt" and (not groups or groups[-1][1]):
-            groups.append(([], []))
-        if groups:
-            groups[-1][part.name == "dd"].append(part)
+        if part.name == "dt":
+            if not groups or groups[-1][1]:  # the group before has its definitions
+                groups.append(([], []))
+            groups[-1][0].append(part)
+        elif groups:
+            groups[-1][1].append(part)
     for names, definitions in groups:
         questions = list(filter(None, map(_title, names)))
         answer = "\n\n".join(filter(None, map(to_text, definitions)))
         if questions and answer:
-            own = next(filter(None, map(_own_anchor, names)), "")
+            anchors = [*filter(None, map(_own_anchor, names)), ""]
+            own = anchors[0]
             question, *wordings = questions
             yield MarkupQuestion(question, answer, DEFINITION, anchor=own, wordings=tuple(wordings))
             for part in (*names, *definitions):
@@ -159,30 +177,44 @@ def _take_terms(terms: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQue
 
 
 def _take_rows(table: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQuestion]:
-    rows = [(row, row.find_all(["th", "td"], recursive=False)) for row in table("tr")]
-    pair = find_pair(map(_title, rows[0][1])) if rows else []
-    for row, cells in rows[1:] if pair else ():
-        if len(cells) != len(rows[0][1]):
+    """The rows of a table with questions and answers; those that hold nothing else are taken out of the page."""
+    rows = table("tr")
+    header = _cells(rows[0]) if rows else []
+    pair = find_pair(map(_title, header))
+    if not pair:
+        return
+    question_column, answer_column = pair
+    for row in rows[1:]:
+        cells = _cells(row)
+        if len(cells) != len(header):
             continue
-        question = _title(cells[pair[0]])
+        question = _title(cells[question_column])
         text = ""
-        if question and pair[0] != pair[1]:
-            text = to_text(copy(cells[pair[1]]))
+        if question and question_column != answer_column:
+            text = to_text(copy(cells[answer_column]))
         if question and text:
             yield MarkupQuestion(question, text, TABLE, anchor=_own_anchor(row))
             if len(cells) == len(pair):  # else what its other columns say stays in the page
                 row.decompose()
-    if pair and len(table("tr")) == 1 < len(rows):
+    if len(table("tr")) == 1 < len(rows):
         table.decompose()
+
+
+def _cells(row: Tag) -> list[Tag]:
+    return list(row.find_all(["th", "td"], recursive=False))
 
 
 def _parts(terms: Tag) -> Iterator[Tag]:
     """The terms and definitions of a list; they may be grouped in `div`."""
     for child in terms.find_all(True, recursive=False):
-        yield from [child] if child.name in ("dt", "dd") else child.find_all(["dt", "dd"], recursive=False)
+        if child.name in ("dt", "dd"):
+            yield child
+        else:
+            yield from child.find_all(["dt", "dd"], recursive=False)
 
 
 def _take_microdata(tag: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQuestion]:
+    """A question of schema.org, which is taken out of the page with its answer."""
     name = tag.find(itemprop="name")
     accepted = tag.find(itemprop="acceptedAnswer")
     if name is None or accepted is None:
@@ -194,7 +226,10 @@ def _take_microdata(tag: Tag, to_text: Callable[[Tag], str]) -> Iterator[MarkupQ
         own = _text_of(tag.get("id")) or _own_anchor(heading or name)
         yield MarkupQuestion(question, answer, MICRODATA, anchor=own)
         accepted.decompose()
-        (heading if heading is not None and _title(heading) == question else name).decompose()
+        if heading is not None and _title(heading) == question:
+            heading.decompose()
+        else:
+            name.decompose()
         if not any(map(str.strip, tag.strings)):
             tag.decompose()  # else one around it looks through what is left of it again
 
@@ -242,7 +277,8 @@ def _parse_json_ld(text: str) -> Any:
         return json.loads(text, strict=False)
     except ValueError as error:
         before = _BEFORE_JSON.match(text)
-        inner = _STRING_OR_FAULT.sub(_without_fault, text[before.end() if before else 0 :]).lstrip()
+        begins = before.end() if before else 0
+        inner = _STRING_OR_FAULT.sub(_without_fault, text[begins:]).lstrip()
         try:
             value, end = json.JSONDecoder(strict=False).raw_decode(inner)
         except ValueError:
@@ -266,11 +302,17 @@ def _json_ld_entry(value: dict[str, Any], to_text: Callable[[str], str]) -> Iter
         kinds = [kinds]
     if not any(str(kind).endswith("Question") for kind in kinds):
         return
-    names = (value.get("name"), value.get("text"))
-    question = next(filter(None, (to_text(name) for name in names if isinstance(name, str))), "")
-    accepted = value.get("acceptedAnswer")
-    answers = accepted if isinstance(accepted, list) else [accepted]
-    texts = [to_text(own["text"]) for own in answers if isinstance(own, dict) and isinstance(own.get("text"), str)]
+    question = ""
+    for name in (value.get("name"), value.get("text")):
+        if isinstance(name, str):
+            question = question or to_text(name)
+    answers = value.get("acceptedAnswer")
+    if not isinstance(answers, list):
+        answers = [answers]
+    texts: list[str] = []
+    for accepted in answers:
+        if isinstance(accepted, dict) and isinstance(accepted.get("text"), str):
+            texts.append(to_text(accepted["text"]))
     answer = "\n\n".join(filter(None, texts))
     if question and answer:
         address = value.get("url") or value.get("@id")

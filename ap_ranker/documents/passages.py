@@ -49,18 +49,21 @@ def passages_of(
     def pieces_of(titles: Iterable[str], text: str, page: int | None, **fields: Any) -> list[Entry]:
         source = {"file_path": file}
         anchor = fields.pop("anchor")
-        titles = [*titles]
+        titles = list(titles)
         url = converted.url
         for heading in map(letters, reversed((fields["question"], *titles))):  # the question's own, if it has one
             url = converted.articles.get(heading, url)
         if url:
-            source["url"] = f"{url.partition('#')[0]}#{anchor}" if anchor else url
+            page_url, _, _ = url.partition("#")
+            source["url"] = f"{page_url}#{anchor}" if anchor else url
         if page:
             source["page_number"] = str(page)
         path: list[str] = []
         for heading in filter(None, titles):
             line = " ".join(heading.split())
-            path.append(line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…")
+            if len(line) > MAX_TITLE:
+                line = f"{line[: MAX_TITLE - 1]}…"
+            path.append(line)
         title = " > ".join(path)
         title = title or re.sub(r"[-_\s]+", " ", Path(file).stem).strip()
         return [Entry(answer=piece, other=source, place=place or file, title=title, **fields) for piece in pieces(text)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ap_ranker.data.dataset import QUESTION_MARKS
@@ -52,7 +52,8 @@ def without_answer_label(text: str) -> str:
 def is_labelled(text: str) -> bool:
     """Whether a text begins as a question that is labelled so."""
     number = NUMBER.match(text)
-    return QUESTION_LABEL.match(text, number.end() if number else 0) is not None
+    begins = number.end() if number else 0
+    return QUESTION_LABEL.match(text, begins) is not None
 
 
 def mark_questions(soup: BeautifulSoup) -> None:
@@ -73,10 +74,8 @@ def _open_list(items: Tag) -> None:
     """Make paragraphs of a list each of whose items begins with a bold question."""
     entries = items.find_all("li", recursive=False)
     for entry in entries:
-        first = next((node for node in entry.children if _text([node]).strip()), None)
-        nodes: list[Any] = list(getattr(first, "children", ())) if getattr(first, "name", None) == "p" else [first]
-        line = next(iter(_lines_of(nodes)), [])
-        if first is None or not _is_bold(line) or not _text(line).strip().endswith(QUESTION_MARKS):
+        line = _first_line(entry)
+        if not _is_bold(line) or not _text(line).strip().endswith(QUESTION_MARKS):
             return
     for entry in entries:
         entry.name = "div" if entry.find(["p", "div", "ul", "ol", "table"]) is not None else "p"
@@ -84,7 +83,19 @@ def _open_list(items: Tag) -> None:
         items.name = "div"
 
 
+def _first_line(entry: Tag) -> list[Any]:
+    """The nodes of the first line of a list's item, which may stand in a paragraph; none if it has no text."""
+    children: Iterator[Any] = entry.children
+    for node in children:
+        if _text([node]).strip():
+            nodes = node.children if _name(node) == "p" else [node]
+            lines = _lines_of(nodes)
+            return lines[0] if lines else []
+    return []
+
+
 def _mark(soup: BeautifulSoup, paragraph: Tag) -> None:
+    """Make headings of the questions of a paragraph, if it begins with one."""
     lines = _lines(paragraph)
     if not lines:
         return
@@ -128,36 +139,47 @@ def _lines(paragraph: Tag) -> list[list[Any]]:
 def _lines_of(nodes: Iterable[Any]) -> list[list[Any]]:
     lines: list[list[Any]] = [[]]
     for node in nodes:
-        if getattr(node, "name", None) == "br":
+        if _name(node) == "br":
             lines.append([])
             continue
-        is_text = getattr(node, "name", None) is None
-        if (
-            is_text and str(node).startswith("\n") and _is_bold(lines[-1])
-        ):  # a question in bold, a line above its answer
+        is_text = _name(node) is None
+        begins_line = is_text and str(node).startswith("\n")
+        if begins_line and _is_bold(lines[-1]):  # a question in bold, a line above its answer
             lines.append([node])
             continue
-        if getattr(node, "name", None) is None and "\n" in str(node).strip():
+        if is_text and "\n" in str(node).strip():
             first, *rest = str(node).strip().split("\n")
             if all(QUESTION_LABEL.match(part) or ANSWER_LABEL.match(part) for part in rest):
                 lines[-1].append(type(node)(first))
-                lines += [[type(node)(part)] for part in rest]
+                for part in rest:
+                    lines.append([type(node)(part)])
                 continue
         lines[-1].append(node)
     return [line for line in lines if _text(line).strip()]
 
 
+def _name(node: Any) -> str | None:
+    """The name of an element; `None` for a text."""
+    name: str | None = getattr(node, "name", None)
+    return name
+
+
 def _text(nodes: Iterable[Any]) -> str:
-    return "".join(node.get_text() if getattr(node, "name", None) else str(node) for node in nodes)
+    texts = []
+    for node in nodes:
+        texts.append(node.get_text() if _name(node) else str(node))
+    return "".join(texts)
 
 
 def _is_bold(nodes: Iterable[Any]) -> bool:
     """Whether all text of a line is bold."""
-    full = [node for node in nodes if _text([node]).strip()]
-    return bool(full) and all(getattr(node, "name", None) in ("b", "strong") or _wraps_bold(node) for node in full)
+    with_text = [node for node in nodes if _text([node]).strip()]
+    return bool(with_text) and all(map(_holds_bold, with_text))
 
 
-def _wraps_bold(node: Any) -> bool:
-    """Whether an element, such as a `span`, holds nothing but bold text."""
-    name = getattr(node, "name", None)
+def _holds_bold(node: Any) -> bool:
+    """Whether a node is bold, or an element, such as a `span`, that holds nothing but bold text."""
+    name = _name(node)
+    if name in ("b", "strong"):
+        return True
     return name in ("span", "font", "u", "em", "i", "a") and _is_bold(node.children)

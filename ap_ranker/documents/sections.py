@@ -7,7 +7,6 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from ap_ranker.data.dataset import QUESTION_MARKS
 from ap_ranker.documents.html import Converted, letters
@@ -42,33 +41,25 @@ def sections(converted: Converted) -> list[Section]:
     A heading that asks a question asks for the text up to the next heading of any level: what stands below another
     one is about another matter as often as not.
     """
-    anchors = [anchor for _, anchor in converted.anchors]
-    places: defaultdict[str, list[int]] = defaultdict(list)  # of the headings with the same letters, in order
-    for place, (heading, _) in enumerate(converted.anchors):
-        places[letters(heading)].append(place)
-    next_place = 0
-    headings_of_questions = chain.from_iterable(question.headings for question in converted.markup_questions)
-    above_questions = set(map(letters, headings_of_questions))
+    anchors = _Anchors(converted)
+    above_questions: set[str] = set()
+    for markup_question in converted.markup_questions:
+        above_questions.update(map(letters, markup_question.headings))
     sections_so_far: list[Section] = []
-    text = re.sub(r"\r\n?", "\n", _UNUSABLE.sub("", converted.text))
-    pages = text.split("\f") if converted.by == "pages" else [text]
-    parts = _below_headings(text) if converted.by == "headings" else (((), page) for page in pages)
-    for number, (path, part) in enumerate(parts, start=1):
-        lines = "\n".join(line.rstrip() for line in part.replace("\f", "\n").split("\n"))
-        if not path and lines and above_questions:  # a heading of marked-up questions alone is their title
-            lines = "\n".join(line for line in lines.split("\n") if not line or letters(line) not in above_questions)
-        anchor = ""
-        same = places[letters(path[-1])] if path else []
-        at = bisect_left(same, next_place)
-        if at < len(same):
-            anchor = anchors[same[at]]
-            next_place = same[at] + 1  # headings without text have none either
-        text = re.sub(r"\n{3,}", "\n\n", lines).strip()
+    for number, (path, part) in enumerate(_parts(converted), start=1):
+        lines = [line.rstrip() for line in part.replace("\f", "\n").split("\n")]
+        if not path and above_questions:  # a heading of marked-up questions alone is their title
+            lines = [line for line in lines if not line or letters(line) not in above_questions]
+        anchor = anchors.next_of(path[-1]) if path else ""
+        text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
         if not text:
             continue
         is_article = bool(path) and letters(path[-1]) in converted.articles
-        is_asked = is_article or (bool(path) and (asks(path[-1]) or is_labelled(path[-1])))
-        above, question = (path[:-1], path[-1]) if is_asked else (path, "")
+        question = ""
+        above = path
+        if path and (is_article or asks(path[-1]) or is_labelled(path[-1])):
+            question = path[-1]
+            above = path[:-1]
         titles = (converted.title, *above) if converted.title else above
         if not path and not sections_so_far and converted.by == "headings" and asks(converted.title):
             question = converted.title  # a page whose title asks what its text answers
@@ -77,14 +68,47 @@ def sections(converted: Converted) -> list[Section]:
             question = without_label(question)
             text = without_answer_label(text)
         page = number if converted.by == "pages" else None
-        sections_so_far.append(Section(titles, " ".join(question.split()), text=text, page=page, anchor=anchor))
+        question = " ".join(question.split())
+        sections_so_far.append(Section(titles, question, text=text, page=page, anchor=anchor))
     return sections_so_far
+
+
+class _Anchors:
+    """What leads to the headings of a page, told heading by heading, in order."""
+
+    def __init__(self, converted: Converted) -> None:
+        self._anchors = [anchor for _, anchor in converted.anchors]
+        self._places: defaultdict[str, list[int]] = defaultdict(list)  # of headings with the same letters, in order
+        for place, (heading, _) in enumerate(converted.anchors):
+            self._places[letters(heading)].append(place)
+        self._next_place = 0
+
+    def next_of(self, heading: str) -> str:
+        """The anchor of the next heading that reads so, of those behind the one before; empty if there is none."""
+        places = self._places.get(letters(heading), [])
+        at = bisect_left(places, self._next_place)
+        if at == len(places):
+            return ""
+        self._next_place = places[at] + 1  # headings without text have none either
+        return self._anchors[places[at]]
+
+
+def _parts(converted: Converted) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The texts of a document's pages, or below its headings, which are the path of each."""
+    text = re.sub(r"\r\n?", "\n", _UNUSABLE.sub("", converted.text))
+    if converted.by == "headings":
+        yield from _below_headings(text)
+        return
+    pages = text.split("\f") if converted.by == "pages" else [text]
+    for page in pages:
+        yield (), page
 
 
 def _below_headings(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """What stands below each heading; one without text that is not above the next text is a part of that."""
     headings = list(_headings(text))
-    ends = [*(heading.start() for heading in headings), len(text)]
+    ends = [heading.start() for heading in headings]
+    ends.append(len(text))
     yield (), text[: ends[0]]
     above: dict[int, str] = {}
     waiting: list[str] = []
@@ -116,7 +140,11 @@ def _headings(text: str) -> Iterator[re.Match[str]]:
 def marked_up(converted: Converted, parts: Sequence[Section]) -> list[MarkupQuestion]:
     """The questions that a document marks up; for search engines, without those that are headings, too."""
     headings = {question_key(part.question) for part in parts if part.question}
-    return [q for q in converted.markup_questions if q.kind != JSON_LD or question_key(q.question) not in headings]
+    questions: list[MarkupQuestion] = []
+    for question in converted.markup_questions:
+        if question.kind != JSON_LD or question_key(question.question) not in headings:
+            questions.append(question)
+    return questions
 
 
 _WORDS = re.compile(
@@ -147,5 +175,7 @@ def asks(heading: str) -> bool:
     if text.endswith(QUESTION_MARKS):
         return any(map(str.isalpha, text))
     first, _, rest = text.partition(" ")
-    second = rest.partition(" ")[0]
-    return bool((rest and _WORDS.fullmatch(first)) or _INVERTED.fullmatch(f"{first} {second}"))
+    second, _, _ = rest.partition(" ")
+    if rest and _WORDS.fullmatch(first):
+        return True
+    return _INVERTED.fullmatch(f"{first} {second}") is not None

@@ -65,7 +65,8 @@ class WatchedFolder:
         else:
             earlier = self._reading
             self._reading = read_documents(self.path, self._columns, self._reading)
-            log_reading(self.path, self._reading, set(earlier.left_out) if earlier else ())
+            logged_before = set(earlier.left_out) if earlier else ()
+            log_reading(self.path, self._reading, logged_before)
             read = self._reading.entries
             left_out = self._reading.left_out
         self.left_out = left_out

@@ -38,9 +38,12 @@ BATCH = 256
 WRITERS = 2
 """Number of batches written at once, while the next one is embedded."""
 
-SAMPLE, NEAREST = 16, 0.999
-"""Number of documents whose vectors are read back, and the cosine from which on a vector is the one that was written.
-Vectors of 8-bit numbers are kept beside exact ones, which are compared."""
+SAMPLE = 16
+"""Number of documents whose vectors are read back."""
+
+NEAREST = 0.999
+"""The cosine from which on a vector is the one that was written. Where the index searches with 8-bit numbers, the exact
+ones are kept, too, and compared here."""
 
 
 @dataclass(frozen=True)
@@ -121,9 +124,14 @@ def go_back(store: ElasticsearchFAQStore) -> str:
 
 
 def _note(cluster: Cluster, index: str, notes: Mapping[str, Any]) -> None:
-    found = cluster.description(index)
-    others = {} if found is None else found[1].get("_meta", {})
-    cluster.client.indices.put_mapping(index=index, meta={**others, OF_INDEX: dict(notes)})
+    """Write the notes of an index beside whatever else its mapping's `_meta` says."""
+    description = cluster.description(index)
+    meta: dict[str, Any] = {}
+    if description is not None:
+        _, mapping = description
+        meta |= mapping.get("_meta", {})
+    meta[OF_INDEX] = dict(notes)
+    cluster.client.indices.put_mapping(index=index, meta=meta)
 
 
 class _Builder:
@@ -142,7 +150,7 @@ class _Builder:
     def run(self, documents: Iterable[Document], test: CompareIndex | None) -> IndexChanges:
         name = self.target.store.index
         entries = {document.id: marked(document) for document in documents}
-        ours = {key: each for key, each in entries.items() if self.keys[0] <= each.meta[MARK] < self.keys[1]}
+        ours = self._of_this_part(entries)
         with locked_index(self.cluster.client, f"{name}-lock", self.keys) as lock:
             before = self.cluster.current()
             layout = Layout.read(
@@ -153,7 +161,8 @@ class _Builder:
             )
             rewrite = self._open(layout)
             stored = self.cluster.list_ours(self.index, self.keys)
-            changes = self._synchronize(lock, ours, {} if rewrite else stored, stored)
+            done = {} if rewrite else stored
+            changes = self._synchronize(lock, ours, done, stored)
             self._read_others(lock, before, entries)
             self.cluster.client.indices.refresh(index=self.index)
             self._check(ours, changes)
@@ -168,33 +177,54 @@ class _Builder:
                 self._finish(layout, before, entries)
         return changes
 
+    def _of_this_part(self, entries: Mapping[str, Document]) -> dict[str, Document]:
+        """The entries that this run writes: those with keys of its range."""
+        first, end = self.keys
+        ours: dict[str, Document] = {}
+        for document_id, document in entries.items():
+            if first <= document.meta[MARK] < end:
+                ours[document_id] = document
+        return ours
+
     def change(self, new: Sequence[Document], gone: Collection[str]) -> None:
         """As `write_changes`."""
         documents = [marked(document) for document in new]
         with locked_index(self.cluster.client, f"{self.target.store.index}-lock", self.keys) as lock:
-            kept = {index: notes for index, notes in self.cluster.kept().items() if notes.get("complete")}
+            kept = self._complete_indexes()
             if self.index not in kept:
                 raise self.target.store.missing(self.index)
             self._write(lock, documents)
             for index, notes in kept.items():
                 lock.check()
-                self._change(index, notes, [] if index == self.index else documents, gone)
+                if index == self.index:  # it has the new ones already, with vectors
+                    self._change(index, notes, [], gone)
+                else:
+                    self._change(index, notes, documents, gone)
+
+    def _complete_indexes(self) -> dict[str, dict[str, Any]]:
+        """The notes of the FAQ's indexes that a run has finished, by their names."""
+        complete: dict[str, dict[str, Any]] = {}
+        for index, notes in self.cluster.kept().items():
+            if notes.get("complete"):
+                complete[index] = notes
+        return complete
 
     def _open(self, layout: Layout) -> bool:
         """Make the index, or check its layout; whether all must be written again for fields that are new."""
         client = self.cluster.client
-        found = self.cluster.description(self.index)
-        if found is None:
+        description = self.cluster.description(self.index)
+        if description is None:
             settings = {**layout.settings, "refresh_interval": "-1"}
             client.indices.create(index=self.index, settings=settings, mappings=layout.with_notes(self._notes(False)))
             return False
-        differences = layout.differences(*found)
+        index_settings, mapping = description
+        differences = layout.differences(index_settings, mapping)
         if differences:
             raise InputError(
                 f"Expected the index {self.index!r} as this command makes it, found another layout: "
                 f"{'; '.join(differences)}. Delete that index, and the command makes it anew, or change the settings."
             )
-        missing = layout.missing_fields(found[1])
+        missing = layout.missing_fields(mapping)
         if missing:
             client.indices.put_mapping(index=self.index, properties=missing)
         if layout.changeable:
@@ -203,8 +233,15 @@ class _Builder:
 
     def _notes(self, complete: bool) -> dict[str, Any]:
         target = self.target
-        made: dict[str, Any] = {"faq": target.store.index, "made_by": target.maker, "origin": target.origin}
-        return {**made, "language": target.language, **target.notes, "complete": complete}
+        notes: dict[str, Any] = {
+            "faq": target.store.index,
+            "made_by": target.maker,
+            "origin": target.origin,
+            "language": target.language,
+        }
+        notes |= target.notes
+        notes["complete"] = complete
+        return notes
 
     def _synchronize(
         self,
@@ -214,19 +251,32 @@ class _Builder:
         stored: Mapping[str, Stored],
     ) -> IndexChanges:
         """Write what is missing, and then delete what is no entry any more."""
-        finished = {key for key, each in done.items() if each.made_by == self.target.maker}
-        missing = [document for key, document in entries.items() if key not in finished]
-        stale = [key for key in stored if key not in entries]
+        missing: list[Document] = []
+        for document_id, document in entries.items():
+            in_index = done.get(document_id)
+            if in_index is None or in_index.made_by != self.target.maker:
+                missing.append(document)
+        stale = [document_id for document_id in stored if document_id not in entries]
         n_finished = len(entries) - len(missing)
-        self.on_progress(n_finished, len(entries))
-        self._write(lock, missing, lambda written: self.on_progress(n_finished + written, len(entries)))
+
+        def report_written(n_written: int) -> None:
+            self.on_progress(n_finished + n_written, len(entries))
+
+        report_written(0)
+        self._write(lock, missing, report_written)
         lock.check()
-        self.cluster.write(self.index, ({"_op_type": "delete", "_id": key} for key in stale))
-        old_entries = Counter(stored[key].entry or "" for key in stale)
-        replaced = (Counter(map(entry_key, missing)) & old_entries).total()
+        self.cluster.write(self.index, [_deletion(document_id) for document_id in stale])
+        # A document that is deleted while another one of the same entry is written was replaced.
+        old_entries = Counter(stored[document_id].entry or "" for document_id in stale)
+        new_entries = Counter(map(entry_key, missing))
+        replaced = (new_entries & old_entries).total()
         written_again = sum(document.id in stored for document in missing)
-        added = len(missing) - written_again - replaced
-        return IndexChanges(added, replaced + written_again, len(stale) - replaced, n_finished)
+        return IndexChanges(
+            added=len(missing) - written_again - replaced,
+            changed=replaced + written_again,
+            removed=len(stale) - replaced,
+            unchanged=n_finished,
+        )
 
     def _write(
         self, lock: IndexLock, documents: Sequence[Document], on_written: Callable[[int], None] = lambda written: None
@@ -241,8 +291,8 @@ class _Builder:
                 if len(waiting) > WRITERS:
                     waiting.pop(0).result()
                 on_written(min(start + BATCH, len(documents)))
-            for each in waiting:
-                each.result()
+            for writing in waiting:
+                writing.result()
 
     def _actions(self, documents: list[Document]) -> Iterator[dict[str, Any]]:
         target = self.target
@@ -251,15 +301,19 @@ class _Builder:
             self.embedded += documents[:1]
         sources = sources_of(documents, target.maker, target.language, target.embed_wordings)
         for document, source in zip(documents, sources, strict=True):
-            yield {"_op_type": "index", "_id": document.id, "_source": source}
+            yield _insertion(document, source)
 
     def _read_others(self, lock: IndexLock, before: str | None, entries: Mapping[str, Document]) -> None:
         """Documents of other writers stay: those of the index before come along, those of this one can be searched."""
         for index in dict.fromkeys([self.index, before or self.index]):
-            hits = self.cluster.list_others(index, self.target.maker)
-            foreign = (hit for hit in hits if hit["_id"] not in entries and MARK not in hit["_source"])
-            read = (read_document(hit["_id"], hit["_source"]) for hit in foreign)
-            self._write(lock, [_without_vector(document) for document in read if document is not None])
+            foreign: list[Document] = []
+            for hit in self.cluster.list_others(index, self.target.maker):
+                if hit["_id"] in entries or MARK in hit["_source"]:
+                    continue
+                document = read_document(hit["_id"], hit["_source"])
+                if document is not None:
+                    foreign.append(_without_vector(document))
+            self._write(lock, foreign)
             self.cluster.client.indices.refresh(index=self.index)
 
     def _check(self, entries: Mapping[str, Document], changes: IndexChanges) -> None:
@@ -289,7 +343,9 @@ class _Builder:
         answer = self.cluster.client.search(
             index=self.index, size=1, query=search, source=False, allow_partial_search_results=False
         )
-        cosine = next((hit["_score"] - 1 for hit in answer["hits"]["hits"]), -1.0)
+        hits = answer["hits"]["hits"]
+        # Elasticsearch allows no negative score, so that the script has added 1.
+        cosine = hits[0]["_score"] - 1 if hits else -1.0
         if cosine < NEAREST:
             raise InputError(
                 f"Expected the vector of the entry {document.id!r} in the index {self.index!r} as it was written, "
@@ -302,36 +358,37 @@ class _Builder:
 
         There it is found by words and known wordings, until the command runs with that index's checkpoint.
         """
-        for index, notes in self.cluster.kept().items():
-            if index == self.index or not notes.get("complete"):
+        for index, notes in self._complete_indexes().items():
+            if index == self.index:
                 continue
             lock.check()
             stored = self.cluster.list_ours(index, self.keys)
-            new = [document for key, document in entries.items() if key not in stored]
-            stale = [key for key in stored if key not in entries]
+            new = [document for document_id, document in entries.items() if document_id not in stored]
+            stale = [document_id for document_id in stored if document_id not in entries]
             if new or stale:
                 self._change(index, notes, new, stale)
 
     def _change(self, index: str, notes: Mapping[str, Any], new: Sequence[Document], gone: Collection[str]) -> None:
         """Write documents without vectors into an index, and delete others."""
         sources = sources_of(new, "", notes.get("language"), None)
-        actions: list[dict[str, Any]] = [
-            {"_op_type": "index", "_id": document.id, "_source": source}
-            for document, source in zip(new, sources, strict=True)
-        ]
-        actions += [{"_op_type": "delete", "_id": key} for key in gone]
+        actions = [_insertion(document, source) for document, source in zip(new, sources, strict=True)]
+        actions += [_deletion(document_id) for document_id in gone]
         self.cluster.write(index, actions)
         self.cluster.client.indices.refresh(index=index)
 
     def _finish(self, layout: Layout, before: str | None, entries: Mapping[str, Document]) -> None:
         """Let the FAQ's name mean the index; remove all but the one before."""
-        client, index = self.cluster.client, self.index
+        client = self.cluster.client
+        index = self.index
         kept = self.cluster.kept()
         texts = [document.content or "" for document in entries.values()]
-        notes = kept[index] | self._notes(True) | {"sketch": asdict(FAQSketch.of(texts)), "at": time.time()}
+        notes = kept[index] | self._notes(True)
+        notes["sketch"] = asdict(FAQSketch.of(texts))
+        notes["at"] = time.time()
         if before not in (None, index, self.target.store.index):
             notes["previous"] = before
-        client.indices.put_settings(index=index, settings={"refresh_interval": layout.settings.get("refresh_interval")})
+        refresh_interval = layout.settings.get("refresh_interval")  # off while the index was being made
+        client.indices.put_settings(index=index, settings={"refresh_interval": refresh_interval})
         _note(self.cluster, index, notes)
         if before != index:
             self.cluster.move_alias(index)
@@ -344,20 +401,37 @@ class _Builder:
         number, parts = self.part
         if parts == 1:
             return True
-        index, client = f"{self.target.store.index}-lock", self.cluster.client
-        digest = blake2b("".join(sorted(entries)).encode(), digest_size=8).hexdigest()
-        names = [f"done-{self.target.maker}-{digest}-{each}-of-{parts}" for each in range(1, parts + 1)]
+        index = f"{self.target.store.index}-lock"
+        client = self.cluster.client
+        all_ids = "".join(sorted(entries))
+        digest = blake2b(all_ids.encode(), digest_size=8).hexdigest()
+        names = [f"done-{self.target.maker}-{digest}-{part}-of-{parts}" for part in range(1, parts + 1)]
         client.index(index=index, id=names[number - 1], document={"done": True}, refresh=True)
-        found = client.mget(index=index, ids=names, realtime=True)
-        return all(each["found"] for each in found["docs"])
+        answer = client.mget(index=index, ids=names, realtime=True)
+        return all(document["found"] for document in answer["docs"])
+
+
+def _insertion(document: Document, source: Mapping[str, Any]) -> dict[str, Any]:
+    """The action of a bulk request that writes a document."""
+    return {"_op_type": "index", "_id": document.id, "_source": source}
+
+
+def _deletion(document_id: str) -> dict[str, Any]:
+    """The action of a bulk request that deletes a document."""
+    return {"_op_type": "delete", "_id": document_id}
 
 
 def _without_vector(document: Document) -> Document:
     """A document of another writer, to be embedded by this checkpoint."""
-    meta = {name: value for name, value in document.meta.items() if name != EMBEDDED_BY}
+    meta = dict(document.meta)
+    meta.pop(EMBEDDED_BY, None)
     return Document(id=document.id, content=document.content, meta=meta)
 
 
 def vectors_of(embed: Callable[[Sequence[str]], Any]) -> Embed:
     """A ranker's vectors of known wordings as numbers."""
-    return lambda texts: np.asarray(embed(texts))
+
+    def embed_wordings(texts: Sequence[str]) -> np.ndarray:
+        return np.asarray(embed(texts))
+
+    return embed_wordings

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,8 @@ class DeclaredPipeline:
         query = None
         if isinstance(inputs, dict):
             query = inputs.get("query")
-        query = query if isinstance(query, list) else [query]
+        if not isinstance(query, list):
+            query = [query]
         documents = None
         if isinstance(outputs, dict):
             documents = outputs.get("documents")
@@ -107,14 +108,14 @@ class DeclaredPipeline:
                 f"{path}: expected 'inputs: query: component.socket' (or a list) and 'outputs: documents: component."
                 f"documents' of the pipeline, found {safe_line(str(inputs))} and {safe_line(str(outputs))}."
             )
-        embedders = (part for part in components_of(pipeline) if isinstance(part, APTextEmbedder))
+        embedders = [part for part in components_of(pipeline) if isinstance(part, APTextEmbedder)]
         return cls(
             path,
             pipeline,
             query=query,
             last=last,
             takes_threshold=f"{last}.score_threshold" in takes,
-            embedder=next(embedders, None),
+            embedder=embedders[0] if embedders else None,
         )
 
     def become(self, other: DeclaredPipeline) -> None:
@@ -125,7 +126,8 @@ class DeclaredPipeline:
     @property
     def place(self) -> str:
         """Where its stores keep their documents, for messages."""
-        return ", ".join(dict.fromkeys(map(describe_store, self._stores())))
+        descriptions = map(describe_store, self._stores())
+        return ", ".join(dict.fromkeys(descriptions))
 
     def fill(self, entries: Sequence[Entry] | None, match: Match) -> list[Document]:
         """Let its stores be searched for a FAQ's entries (`fill_store`); without, they must hold documents."""
@@ -146,7 +148,8 @@ class DeclaredPipeline:
         """
         for store in self._stores():
             retriever = self._elasticsearch_retriever(store)
-            fill_store(store, documents, None if retriever is None else retriever.index)
+            index = None if retriever is None else retriever.index
+            fill_store(store, documents, index)
 
     def check(self) -> None:
         """See, by one small request, whether a question could be answered in full now; InputError says why not."""
@@ -172,13 +175,17 @@ class DeclaredPipeline:
 
     def index_retriever(self) -> ElasticsearchFAQRetriever | None:
         """The first retriever that searches an index of its checkpoint; `None` if there is none."""
-        parts = components_of(self.pipeline)
-        return next((part for part in parts if isinstance(part, ElasticsearchFAQRetriever)), None)
+        for part in components_of(self.pipeline):
+            if isinstance(part, ElasticsearchFAQRetriever):
+                return part
+        return None
 
     def _elasticsearch_retriever(self, store: Any) -> ElasticsearchFAQRetriever | None:
         """The retriever of ours that searches a store in Elasticsearch; its checkpoint decides which index."""
-        retrievers = (part for part in components_of(self.pipeline) if isinstance(part, ElasticsearchFAQRetriever))
-        return next((part for part in retrievers if part.document_store is store), None)
+        for part in components_of(self.pipeline):
+            if isinstance(part, ElasticsearchFAQRetriever) and part.document_store is store:
+                return part
+        return None
 
     def _stores(self) -> list[Any]:
         stores = find_stores(self.pipeline)
@@ -224,9 +231,10 @@ class DeclaredPipeline:
         `on_progress` is called with the number of documents done and their total.
         """
         ranker = self.ranker()
-        end = time.monotonic() + (ENCODING_SECONDS if seconds is None else seconds)
         if ranker is None:
             return
+        most_seconds = ENCODING_SECONDS if seconds is None else seconds
+        end = time.monotonic() + most_seconds
         for start in range(0, len(documents), BATCH):
             if time.monotonic() > end:
                 break
@@ -257,7 +265,8 @@ class DeclaredPipeline:
         ranker = now.ranker()
         if ranker is None:
             documents = now.run(question, limits, top_k)
-            return documents, Decision(Outcome.ANSWER if documents else Outcome.NONE, None, Basis.NOTHING)
+            outcome = Outcome.ANSWER if documents else Outcome.NONE
+            return documents, Decision(outcome, None, Basis.NOTHING)
         if not now.takes_threshold:  # the ranker is not the last
             documents = now.run(question, limits, top_k)
             return documents, ranker.decide(question, documents, **limits)
@@ -299,7 +308,10 @@ class DeclaredPipeline:
         stores = find_stores(self.pipeline)
 
         def first_texts(most: int) -> list[str]:
-            return list(chain.from_iterable(self._contents(store, most) for store in stores))
+            texts: list[str] = []
+            for store in stores:
+                texts += self._contents(store, most)
+            return texts
 
         ranker.compare_faq(first_texts)
 
@@ -318,8 +330,7 @@ class DeclaredPipeline:
 
     def run(self, question: str, limits: Limits = NO_LIMITS, top_k: int | None = None) -> list[Document]:
         """Retrieve and rank the documents for a question, best first; without `top_k`, as many as the pipeline says."""
-        settings = {name: value for name, value in {**limits, "top_k": top_k}.items() if value is not None}
-        data: dict[str, dict[str, Any]] = {self.last: settings}
+        data: dict[str, dict[str, Any]] = {self.last: _without_none({**limits, "top_k": top_k})}
         for target in self.query:
             component, socket = target.split(".", 1)
             data.setdefault(component, {})[socket] = question
@@ -377,7 +388,10 @@ class DeclaredPipeline:
 
     def ranker(self) -> AnswerRanker | None:
         """The first ranker of ap-ranker in the pipeline; `None` if there is none."""
-        return next((part for part in components_of(self.pipeline) if isinstance(part, AnswerRanker)), None)
+        for part in components_of(self.pipeline):
+            if isinstance(part, AnswerRanker):
+                return part
+        return None
 
     def _needed_ranker(self, purpose: str) -> AnswerRanker:
         ranker = self.ranker()
@@ -388,7 +402,8 @@ class DeclaredPipeline:
     @property
     def cache_info(self) -> CacheInfo | None:
         """Of the ranker's cache; `None` without one."""
-        if ranker := self.ranker():
+        ranker = self.ranker()
+        if ranker:
             return ranker.cache_info
         return None
 
@@ -403,8 +418,12 @@ _ORIGINS = {
 def _effective(limits: Limits, ranker: AnswerRanker) -> dict[str, float]:
     """The limits of a search; without any, those of its ranker."""
     own = {"precision": ranker.precision, "score_threshold": ranker.score_threshold}
-    named = {name: value for name, value in limits.items() if value is not None}
-    return named or {name: value for name, value in own.items() if value is not None}
+    return _without_none(limits) or _without_none(own)
+
+
+def _without_none(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those settings that have a value."""
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _sockets(described: Mapping[str, Mapping[str, Any]]) -> set[str]:

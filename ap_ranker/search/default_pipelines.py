@@ -8,10 +8,17 @@ from pathlib import Path
 from ap_ranker.errors import InputError
 from ap_ranker.files import write_text_atomically
 
-_PACKAGE = Path(str(files("ap_ranker")))
-_FOLDERS = (_PACKAGE / "pipelines", _PACKAGE.parent / "pipelines")
 
-DEFAULTS = next(folder for folder in _FOLDERS if (folder / "faq_search.yaml").is_file())
+def _default_folder() -> Path:
+    """The folder `pipelines` of the wheel, or else that of the clone."""
+    package = Path(str(files("ap_ranker")))
+    of_wheel = package / "pipelines"
+    if (of_wheel / "faq_search.yaml").is_file():
+        return of_wheel
+    return package.parent / "pipelines"
+
+
+DEFAULTS = _default_folder()
 """The folder of the default pipelines."""
 
 BY_WORDS = DEFAULTS / "faq_search.yaml"
@@ -28,8 +35,10 @@ def find_pipeline(path: Path) -> Path:
 
 def write_pipelines(folder: Path, *, overwrite: bool = False) -> list[Path]:
     """Copy the default pipelines, and the index that those of Elasticsearch use, into a folder; all or none."""
-    default_files = sorted(path for path in DEFAULTS.iterdir() if path.suffix in (".json", ".yaml"))
-    copies = {folder / path.name: path.read_text(encoding="utf-8") for path in default_files}
+    copies: dict[Path, str] = {}
+    for path in sorted(DEFAULTS.iterdir()):
+        if path.suffix in (".json", ".yaml"):
+            copies[folder / path.name] = path.read_text(encoding="utf-8")
     existing = [str(path) for path in copies if path.exists()]
     if existing and not overwrite:
         raise InputError(

@@ -75,47 +75,78 @@ def diagnose(setup: SearchSetup) -> list[Finding]:
     entries = setup.documents.entries
     data = setup.faq()
     ranker = Ranker.from_pretrained(setup.checkpoint, cache=EncodingCache(CACHE_BYTES))
-    source = f"{setup.wordings[0]} --answers {data.name}" if setup.wordings else data.name
+    source = data.name
+    if setup.wordings:
+        source = f"{setup.wordings[0]} --answers {data.name}"
     if setup.untrained is not None:
         ranker.source = str(CHECKPOINT)  # for messages: an untrained one is in a folder of this run
     train = f"ap-ranker train {source} --output {CHECKPOINT}"
-    findings = [*_texts(entries), *_checkpoint(ranker, data, train)]
-    findings += [*_training(ranker, data, train), *_wordings(entries, data), *_cut(ranker, data), *_calibration(ranker)]
-    findings += _same_in_other_words(ranker, entries)
-    # Those with advice first; their own order is that of importance.
-    return [*sorted(findings, key=lambda finding: not finding.advice), *_measured(ranker, data)]
+    findings = [
+        *_texts(entries),
+        *_checkpoint(ranker, data, train),
+        *_training(ranker, data, train),
+        *_wordings(entries, data),
+        *_cut(ranker, data),
+        *_calibration(ranker),
+        *_same_in_other_words(ranker, entries),
+    ]
+    # Those with advice first; among them, the order above is that of importance.
+    findings.sort(key=lambda finding: not finding.advice)
+    return [*findings, *_measured(ranker, data)]
 
 
 def _texts(entries: Sequence[Entry]) -> Iterator[Finding]:
     """Questions that ask for two answers, and answers that are told twice."""
-    asked: defaultdict[str, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        for name in {question_key(text) for text in entry.questions} - {""}:
-            asked[name].append(entry)
-    torn = []
-    for same in asked.values():
-        if len({entry.answer for entry in same}) > 1:
-            torn.append(same)
+    torn = _torn_questions(entries)
     if torn:
-        places = " and ".join(entry.place for entry in torn[0][:2])
+        places = _first_places(torn[0])
         yield Finding(
             f"{len(torn):,} questions ask for two different answers, such as those of {places}.",
             "Decide which answer is right, and keep one entry.",
         )
     if len(entries) > LARGEST:
         return
-    groups: defaultdict[int, dict[str, Entry]] = defaultdict(dict)
-    for entry, group in zip(entries, nearly_equal_groups([entry.answer for entry in entries]).tolist(), strict=True):
-        groups[group].setdefault(normalized(entry.answer), entry)  # other rows with equal answers are wordings
-    copies = [[*same.values()] for same in groups.values() if len(same) > 1]
+    copies = _nearly_equal_answers(entries)
     if copies and have_questions(entries):  # documents repeat themselves: their copies are shown once
-        places = " and ".join(entry.place for entry in copies[0][:2])
+        places = _first_places(copies[0])
         yield Finding(
             f"{len(copies):,} answers are nearly equal to another, such as those of {places}.",
             "Merge nearly equal answers: give one entry the other's question as a further wording.",
         )
     if not torn and not copies:
         yield Finding(f"{len(entries):,} entries, none of which contradicts or nearly repeats another.")
+
+
+def _first_places(entries: Sequence[Entry]) -> str:
+    """Where the first two of several entries are, as an example."""
+    return " and ".join(entry.place for entry in entries[:2])
+
+
+def _torn_questions(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """For each question that has several answers, the entries that it asks for."""
+    entries_of: defaultdict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        for key in {question_key(text) for text in entry.questions} - {""}:
+            entries_of[key].append(entry)
+    torn = []
+    for asked in entries_of.values():
+        answers = {entry.answer for entry in asked}
+        if len(answers) > 1:
+            torn.append(asked)
+    return torn
+
+
+def _nearly_equal_answers(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Groups of entries with answers that are nearly, but not quite, equal."""
+    groups = nearly_equal_groups([entry.answer for entry in entries]).tolist()
+    by_answer: defaultdict[int, dict[str, Entry]] = defaultdict(dict)  # of each group
+    for entry, group in zip(entries, groups, strict=True):
+        by_answer[group].setdefault(normalized(entry.answer), entry)  # other rows with equal answers are wordings
+    copies = []
+    for different in by_answer.values():
+        if len(different) > 1:
+            copies.append(list(different.values()))
+    return copies
 
 
 def _same_in_other_words(ranker: Ranker, entries: Sequence[Entry]) -> Iterator[Finding]:
@@ -126,11 +157,18 @@ def _same_in_other_words(ranker: Ranker, entries: Sequence[Entry]) -> Iterator[F
     cosines = _cosines(ranker, [entry.question for entry in asked])
     answers = _cosines(ranker, [entry.answer for entry in asked])
     is_same = (cosines >= SAME_QUESTION) | ((cosines >= LIKE_QUESTION) & (answers >= LIKE_ANSWER))
-    pairs = [(asked[i], asked[j], float(cosines[i, j])) for i, j in is_same.nonzero().tolist()]
-    torn = [pair for pair in pairs if normalized(pair[0].answer) != normalized(pair[1].answer)]
-    torn = [pair for pair in torn if question_key(pair[0].question) != question_key(pair[1].question)]
+    torn: list[tuple[int, int]] = []
+    for i, j in is_same.nonzero().tolist():
+        first = asked[i]
+        second = asked[j]
+        has_one_answer = normalized(first.answer) == normalized(second.answer)
+        has_one_question = question_key(first.question) == question_key(second.question)  # `_texts` tells of it
+        if not has_one_answer and not has_one_question:
+            torn.append((i, j))
     if torn:
-        first, second, _ = max(torn, key=lambda pair: pair[2])
+        i, j = max(torn, key=lambda pair: float(cosines[pair]))
+        first = asked[i]
+        second = asked[j]
         yield Finding(
             f"{len(torn):,} pairs of entries ask nearly the same in other words, such as {first.question!r} and "
             f"{second.question!r}.",
@@ -207,11 +245,13 @@ def _wordings(entries: Sequence[Entry], data: Dataset) -> Iterator[Finding]:
     total = len(entries)
     wordings_of = defaultdict[str, set[str]](set)
     for answer, entry in zip(data.answers, entries, strict=True):
-        wordings_of[normalized(entry.answer)].update(
-            answer.wordings
-        )  # another row with the same answer is a wording, too
-    further = [len(wordings_of[normalized(entry.answer)]) - bool(entry.question) for entry in entries]
-    without = [entry for entry, count in zip(entries, further, strict=True) if count < 1]
+        # By the answer's text, as another row with the same answer is a wording, too.
+        wordings_of[normalized(entry.answer)].update(answer.wordings)
+    without = []
+    for entry in entries:
+        n_stored = int(bool(entry.question))
+        if len(wordings_of[normalized(entry.answer)]) <= n_stored:
+            without.append(entry)
     advice = ""
     if len(without) > MANY * total:
         first = ", ".join(entry.question or entry.place for entry in without[:3])
@@ -219,14 +259,18 @@ def _wordings(entries: Sequence[Entry], data: Dataset) -> Iterator[Finding]:
             f"Write how users would ask for them, in a column `wordings`, beginning with those of: {first}. Or go "
             f"live, and accept what users ask on the owner's page: ap-ranker serve {data.name} --log-questions"
         )
-    missing = f"{len(without):,} of {total:,} entries have no known wording beside their stored question"
-    yield Finding(f"{missing}." if without else f"All {total:,} entries have known wordings.", advice)
+    if without:
+        yield Finding(
+            f"{len(without):,} of {total:,} entries have no known wording beside their stored question.", advice
+        )
+    else:
+        yield Finding(f"All {total:,} entries have known wordings.")
 
 
 def _cut(ranker: Ranker, data: Dataset) -> Iterator[Finding]:
     """Texts that are longer than the model reads."""
     most = ranker.tokenizer.max_tokens
-    (_, cut) = ranker.tokenizer.encode(data.answer_texts)
+    _, cut = ranker.tokenizer.encode(data.answer_texts)
     if cut:
         yield Finding(
             f"{cut:,} of {len(data.answers):,} texts are longer than the {most} tokens that are read.",
@@ -242,11 +286,9 @@ def _calibration(ranker: Ranker) -> Iterator[Finding]:
     if calibration is not None and calibration.basis in (Basis.QUESTIONS, Basis.WORDINGS):
         yield Finding(f"Calibrated on {calibration.basis}.")
         return
-    rests = (
-        "What is an answer and what a maybe rests on other FAQs."
-        if calibration is not None
-        else "Nothing is calibrated: every answer but that to a known question is a maybe."
-    )
+    rests = "Nothing is calibrated: every answer but that to a known question is a maybe."
+    if calibration is not None:
+        rests = "What is an answer and what a maybe rests on other FAQs."
     worth = f"A calibration of its own is worth it from {ENOUGH_TO_CALIBRATE} questions of users on."
     if _is_untrained(ranker):
         yield Finding(f"{rests} {worth}")
@@ -256,7 +298,10 @@ def _calibration(ranker: Ranker) -> Iterator[Finding]:
 
 def _measured(ranker: Ranker, data: Dataset) -> Iterator[Finding]:
     """How the search ranks known wordings, each asked as if nobody had known it; nothing if there are none."""
-    if len(data.answers) > LARGEST or not (asked := leave_one_out(data)).questions:
+    if len(data.answers) > LARGEST:
+        return
+    asked = leave_one_out(data)
+    if not asked.questions:
         return
     report = EvaluationSet(asked, language=ranker.bm25_language).report(ranker)
     measures = report.fusion or report.model

@@ -59,7 +59,10 @@ def block_advice(text: str) -> str:
     """What a block of an index means that an error tells of; nothing if it tells of none."""
     if "cluster_block_exception" not in text:
         return ""
-    return next((meaning for block, meaning in _BLOCKS.items() if block in text), "Remove the block.")
+    for block, meaning in _BLOCKS.items():
+        if block in text:
+            return meaning
+    return "Remove the block."
 
 
 def _advice_of_answer(status: int, text: str, has_password: bool) -> str:

@@ -28,9 +28,11 @@ ALL = 10**6  # as `top_k`: every document that was fetched
 
 @dataclass(frozen=True)
 class PipelineReport:
-    """The means of measures over the questions; over the new ones alone, and over near copies of what the search has
-    seen, unless all are new or none is; the share of questions for which a right answer was fetched, else a miss; and
-    the mean number of documents that were.
+    """The means of measures over the questions that a pipeline was asked.
+
+    `measures` are over all of them, `new` over those that are new alone, `near_copies` over near copies of what the
+    search has seen; the latter two are `None` if all are new or none is. `recall` is the share of questions for which a
+    right answer was fetched, and `fetched` the mean number of documents that were.
     """
 
     pipeline: str
@@ -78,39 +80,37 @@ def evaluate_pipeline(
     answers = RecognizedAnswers(dataset)
     if faq is None and not dataset.own_answers:
         faq = find_answers(Path(dataset.name))
-    found: list[tuple[np.ndarray, np.ndarray, int]] = []
+    rankings: list[tuple[np.ndarray, np.ndarray, int]] = []
     is_known: list[bool] = []
     with report_store_errors(path, search.place):
-        search.fill(None if faq is None else read_entries(faq, columns), match)
+        entries = None if faq is None else read_entries(faq, columns)
+        search.fill(entries, match)
         search.prepare()
         for question in questions:
-            # All that is fetched; of a foreign ranker, what it returns.
-            documents = search.run(question.text) if ranker is None else search.run(question.text, NO_THRESHOLD, ALL)
-            if ranker is None:
+            if ranker is None:  # what a foreign ranker returns
+                documents = search.run(question.text)
                 exact = is_exact_match(question.text, [list(own_wordings(document)) for document in documents])
-            else:
+            else:  # all that is fetched
+                documents = search.run(question.text, NO_THRESHOLD, ALL)
                 exact = ranker.exact_matches(question.text, documents)
             hits = answers.right(documents, question)
-            found.append((-_levels(documents, exact), hits, len(question.positives)))
+            rankings.append((-_levels(documents, exact), hits, len(question.positives)))
             is_known.append(any(exact))
     if not answers.found_any:
         raise InputError(
             f"{path}: expected documents among the answers of {dataset.name}, found none. Name the FAQ with --answers."
         )
-    each = measure_each(found)
-    is_new = ~np.array(is_known) if near is None else ~(np.array(is_known) | near)
+    measures = measure_each(rankings)
+    is_new = ~np.array(is_known)
+    if near is not None:
+        is_new &= ~near
     new = copies = None
     if 0 < is_new.sum() < len(is_new):
-        new = _means_of(each, is_new)
-        copies = _means_of(each, ~is_new)
-    return PipelineReport(
-        str(path),
-        means(each),
-        new,
-        float(np.mean([hits.any() for _, hits, _ in found])),
-        float(np.mean([len(hits) for _, hits, _ in found])),
-        copies,
-    )
+        new = _means_of(measures, is_new)
+        copies = _means_of(measures, ~is_new)
+    recall = float(np.mean([hits.any() for _, hits, _ in rankings]))
+    fetched = float(np.mean([len(hits) for _, hits, _ in rankings]))
+    return PipelineReport(str(path), means(measures), new, recall, fetched, copies)
 
 
 def _means_of(values: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, float]:
@@ -120,6 +120,9 @@ def _means_of(values: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, f
 
 def _levels(documents: Sequence[Document], exact: Sequence[bool]) -> np.ndarray:
     """(N,) levels of documents in order: those with equal scores share one, word-for-word answers are above others."""
-    keys = [(document.score, known) for document, known in zip(documents, exact, strict=True)]
-    falls = [one != other or one[0] is None for one, other in pairwise(keys)]
-    return np.cumsum([0, *falls])[: len(keys)]
+    scores = [document.score for document in documents]
+    keys = list(zip(scores, exact, strict=True))
+    is_below: list[bool] = []
+    for (score, is_exact), below in pairwise(keys):
+        is_below.append(score is None or (score, is_exact) != below)
+    return np.cumsum([0, *is_below])[: len(keys)]

@@ -23,7 +23,8 @@ PAGE = 5_000
 SECONDS = 90.0
 """Maximum number of seconds of a request that writes: a lost node's shards need a minute to move to another."""
 
-CHUNK, CHUNK_BYTES = 200, 5 * 2**20
+CHUNK = 200
+CHUNK_BYTES = 5 * 2**20
 """Maximum number of documents, and of bytes, of a request."""
 
 RETRIES = 7
@@ -50,8 +51,8 @@ class Cluster:
 
     def aliased(self) -> list[str]:
         """The indexes behind the alias; none if there is no such alias."""
-        found = self.client.options(ignore_status=404).indices.get_alias(name=self.name)
-        return [] if "error" in found else sorted(found)
+        aliases = self.client.options(ignore_status=404).indices.get_alias(name=self.name)
+        return [] if "error" in aliases else sorted(aliases)
 
     def is_index(self) -> bool:
         """Whether an index itself has the FAQ's name, as an earlier release made it."""
@@ -71,16 +72,20 @@ class Cluster:
 
     def kept(self) -> dict[str, dict[str, Any]]:
         """The notes of the FAQ's indexes, by their names."""
-        found = self.client.indices.get_mapping(index=f"{self.name}-*", expand_wildcards="open", allow_no_indices=True)
-        notes = {index: each["mappings"].get("_meta", {}).get(OF_INDEX) for index, each in found.items()}
-        return {index: each for index, each in notes.items() if each and each.get("faq") == self.name}
+        made = self.client.indices.get_mapping(index=f"{self.name}-*", expand_wildcards="open", allow_no_indices=True)
+        kept: dict[str, dict[str, Any]] = {}
+        for index, description in made.items():
+            notes = description["mappings"].get("_meta", {}).get(OF_INDEX)
+            if notes and notes.get("faq") == self.name:  # another FAQ's name may begin with this one's
+                kept[index] = notes
+        return kept
 
     def description(self, index: str) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
         """The settings and the mapping of an index; `None` if there is none."""
-        found = self.client.options(ignore_status=404).indices.get(index=index)
-        if "error" in found:
+        answer = self.client.options(ignore_status=404).indices.get(index=index)
+        if "error" in answer:
             return None
-        made = next(iter(found.values()))
+        made = next(iter(answer.values()))  # by its own name, where `index` is an alias
         return made["settings"]["index"], made["mappings"]
 
     def list_ours(self, index: str, keys: tuple[int, int]) -> dict[str, Stored]:
@@ -167,7 +172,9 @@ class Cluster:
         actions: list[dict[str, Any]] = [{"add": {"index": index, "alias": self.name}}]
         if self.is_index():
             actions.insert(0, {"remove_index": {"index": self.name}})
-        actions += [{"remove": {"index": each, "alias": self.name}} for each in self.aliased() if each != index]
+        for other in self.aliased():
+            if other != index:
+                actions.append({"remove": {"index": other, "alias": self.name}})
         self.client.indices.update_aliases(actions=actions)
 
 
@@ -177,10 +184,17 @@ def _first(values: Sequence[str] | None) -> str | None:
 
 def _refusal(index: str, operation: str, result: Mapping[str, Any]) -> InputError:
     error = result.get("error", {})
-    reason = error if isinstance(error, str) else f"{error.get('type')}: {error.get('reason')}"
-    cause = error.get("caused_by", {}).get("reason") if isinstance(error, dict) else None
+    cause = None
+    if isinstance(error, str):
+        reason = error
+    else:
+        reason = f"{error.get('type')}: {error.get('reason')}"
+        cause = error.get("caused_by", {}).get("reason")
+    explanation = one_line(reason)
+    if cause:
+        explanation += f"; {one_line(cause)}"
+    advice = block_advice(reason) or "What was written before stays; run the command again when that is mended."
     return InputError(
         f"Expected the index {index!r} to take every entry, found that it refused to {operation} "
-        f"{result.get('_id')!r} ({one_line(reason)}{f'; {one_line(cause)}' if cause else ''}). "
-        f"{block_advice(reason) or 'What was written before stays; run the command again when that is mended.'}"
+        f"{result.get('_id')!r} ({explanation}). {advice}"
     )

@@ -55,12 +55,12 @@ class _IndexedSearch:
         """What it gives the questions."""
         self.pipeline.prepare()
         self.pipeline.encode_ahead([question.text for question in questions])
-        shown = []
+        outcomes = []
         for place, question in enumerate(questions):
             on_progress(place, len(questions))
             documents, decision = self.pipeline.answer(question.text, top_k=ALL)
-            shown.append((decision.outcome, answers.right(documents, question).tolist()))
-        return Served.of_shown(shown)
+            outcomes.append((decision.outcome, answers.right(documents, question).tolist()))
+        return Served.of_shown(outcomes)
 
 
 class IndexTest:
@@ -80,18 +80,18 @@ class IndexTest:
 
         InputError if the new one has no answer of the data set.
         """
-        earlier = None if before in (None, index) else self._earlier(str(before), notes)
-        if earlier is not None:
-            found = self._compared_with(earlier, str(before))
-            if found is not None:
-                return found
-            reason = f"no question is new to both its checkpoint and that of {before}"
-        elif before is None:
+        if before is None:
             reason = "no index was searched before"
         elif before == index:
             reason = "the index that is searched is the checkpoint's own"
         else:
-            reason = f"the checkpoint of {before} ({notes.get('checkpoint', 'unknown')}) is not there"
+            earlier = self._earlier(before, notes)
+            comparison = None if earlier is None else self._compared_with(earlier, before)
+            if comparison is not None:
+                return comparison
+            reason = f"no question is new to both its checkpoint and that of {before}"
+            if earlier is None:
+                reason = f"the checkpoint of {before} ({notes.get('checkpoint', 'unknown')}) is not there"
         asked = self._new_to(self._new)
         served = self._asked(self._new, asked)
         if not asked:
@@ -105,7 +105,7 @@ class IndexTest:
         asked = self._new_to(self._new, earlier)
         if not asked:
             return None
-        found = verdict(
+        comparison = verdict(
             self._asked(earlier, asked),
             self._asked(self._new, asked),
             near_groups([question.text for question in asked]).tolist(),
@@ -113,7 +113,7 @@ class IndexTest:
             learnt=self._new.learnt.learnt,
             learnt_before=earlier.learnt.learnt,
         )
-        return IndexComparison(len(asked), found.mrr_after, found.utility_after, found)
+        return IndexComparison(len(asked), comparison.mrr_after, comparison.utility_after, comparison)
 
     def _new_to(self, *searches: _IndexedSearch) -> list[Question]:
         """The answerable questions that are new to all of the searches, and no near copies of known wordings."""
@@ -146,5 +146,7 @@ class IndexTest:
 def _folders(*checkpoints: str | None) -> Iterator[Path]:
     """Folders of checkpoints, and of those that were there before, the latest first."""
     for name in dict.fromkeys(filter(None, checkpoints)):
-        folder = Path(name)
-        yield from filter(is_checkpoint, (folder, *reversed(earlier_checkpoints(folder))))
+        current = Path(name)
+        for folder in (current, *reversed(earlier_checkpoints(current))):
+            if is_checkpoint(folder):
+                yield folder

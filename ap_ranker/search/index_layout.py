@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +15,15 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import AS
 
 SETTINGS = DEFAULTS / "elasticsearch_index.json"
 
-STEMMERS = {"english": "porter2", "porter": "porter"} | {
-    language: language
-    for language in (
-        *("arabic", "armenian", "basque", "catalan", "czech", "danish", "dutch", "estonian", "finnish", "french"),
-        *("german", "greek", "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali"),
-        *("norwegian", "persian", "portuguese", "romanian", "russian", "serbian", "spanish", "swedish", "tamil"),
-        *("turkish", "yiddish"),
-    )
-}
+_SAME_NAMES = (
+    *("arabic", "armenian", "basque", "catalan", "czech", "danish", "dutch", "estonian", "finnish", "french"),
+    *("german", "greek", "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali"),
+    *("norwegian", "persian", "portuguese", "romanian", "russian", "serbian", "spanish", "swedish", "tamil"),
+    *("turkish", "yiddish"),
+)
+"""Languages whose stemmers have their names in Elasticsearch, too."""
+
+STEMMERS = {"english": "porter2", "porter": "porter"} | {language: language for language in _SAME_NAMES}
 """Languages of BM25 -> what Elasticsearch calls their stemmers, for the field `content`; it lacks those of others."""
 
 STATIC = ("number_of_shards",)
@@ -59,7 +59,8 @@ class Layout:
         file = SETTINGS if path is None else Path(path)
         try:
             declared = json.loads(file.read_text(encoding="utf-8"))
-            settings, mappings = deepcopy(declared["settings"]), deepcopy(declared["mappings"])
+            settings = deepcopy(declared["settings"])
+            mappings = deepcopy(declared["mappings"])
             properties = mappings["properties"]
             analysis = settings["analysis"]
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -73,7 +74,8 @@ class Layout:
         else:
             properties["embedding"]["dims"] = dimensions
             properties[ASKED]["properties"]["vector"]["dims"] = dimensions
-        properties |= {name: dict(options) for name, options in (fields or {}).items()}
+        for name, options in (fields or {}).items():
+            properties[name] = dict(options)
         return cls(settings, mappings)
 
     def with_notes(self, notes: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,24 +89,32 @@ class Layout:
 
     def differences(self, settings: Mapping[str, Any], mappings: Mapping[str, Any]) -> list[str]:
         """What is otherwise in an index, by its name, with both values; fields that are missing aside."""
-        expected = {"mappings": {name: value for name, value in self.mappings.items() if name != "_meta"}}
-        expected["mappings"]["properties"] = {
-            name: options
-            for name, options in self.mappings["properties"].items()
-            if name in mappings.get("properties", {})
+        expected = {
+            "mappings": self._mappings_of(mappings.get("properties", {})),
+            "settings": {"analysis": self.settings.get("analysis", {}), **self._settings_of(STATIC)},
         }
-        expected["settings"] = {"analysis": self.settings.get("analysis", {})}
-        expected["settings"] |= {name: self.settings[name] for name in STATIC if name in self.settings}
-        found = {"mappings": mappings, "settings": settings}
-        return [
-            f"{name} is {one_line(repr(value), 60)}, expected {one_line(repr(wanted), 60)}"
-            for name, wanted, value in _different(expected, found)
-        ]
+        actual = {"mappings": mappings, "settings": settings}
+        differences = []
+        for name, wanted, value in _different(expected, actual):
+            differences.append(f"{name} is {one_line(repr(value), 60)}, expected {one_line(repr(wanted), 60)}")
+        return differences
 
     @property
     def changeable(self) -> dict[str, Any]:
         """Its settings that an index that exists takes over."""
-        return {name: self.settings[name] for name in DYNAMIC if name in self.settings}
+        return self._settings_of(DYNAMIC)
+
+    def _mappings_of(self, fields: Container[str]) -> dict[str, Any]:
+        """The mapping without notes, and of its fields only these."""
+        properties = self.mappings["properties"]
+        mappings = dict(self.mappings)
+        mappings.pop("_meta", None)
+        mappings["properties"] = {name: options for name, options in properties.items() if name in fields}
+        return mappings
+
+    def _settings_of(self, names: Iterable[str]) -> dict[str, Any]:
+        """Its settings of these names, without those that it leaves to Elasticsearch."""
+        return {name: self.settings[name] for name in names if name in self.settings}
 
 
 def _set_language(analysis: Mapping[str, Any], language: str | None) -> None:
@@ -120,16 +130,22 @@ def _set_language(analysis: Mapping[str, Any], language: str | None) -> None:
             filters[filters.index("lowercase")] = "lowercase_turkish"
 
 
-def _different(expected: Any, found: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """What of one is not in the other, which may have more: defaults, and numbers as texts."""
-    if isinstance(expected, Mapping) and isinstance(found, Mapping):
+def _different(expected: Any, actual: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """The name, the expected and the actual value of what differs; defaults, which nobody expects, do not."""
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         for key, value in expected.items():
-            yield from _different(value, found.get(key), f"{name}.{key}" if name else str(key))
-    elif _plain(expected) != _plain(found):
-        yield name, expected, found
+            inner_name = f"{name}.{key}" if name else str(key)
+            yield from _different(value, actual.get(key), inner_name)
+    elif _plain(expected) != _plain(actual):
+        yield name, expected, actual
 
 
 def _plain(value: Any) -> Any:
+    """A value as Elasticsearch gives it back: numbers and booleans are texts."""
     if isinstance(value, list):
-        return [_plain(each) for each in value]
-    return value if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        return [_plain(item) for item in value]
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)

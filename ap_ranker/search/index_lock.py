@@ -17,8 +17,11 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import el
 
 logger = logging.getLogger(__name__)
 
-BEAT, ALIVE = 10.0, 60.0
-"""Seconds between two signs of life, and after which a run without one has ended. Clocks may differ by less."""
+BEAT = 10.0
+"""Seconds between two signs of life."""
+
+ALIVE = 60.0
+"""Seconds after which a run without a sign of life has ended. Clocks may differ by less."""
 
 Range = tuple[int, int]
 """Keys of entries, from the first to below the second."""
@@ -32,7 +35,9 @@ class IndexLock:
     """A held lock; `check` raises InputError once another run has taken it."""
 
     def __init__(self, client: Any, index: str, keys: Range) -> None:
-        self._client, self._index, self._keys = client, index, keys
+        self._client = client
+        self._index = index
+        self._keys = keys
         self._name = f"{keys[0]}-{keys[1]}"
         self._run = {"run": uuid.uuid4().hex, "host": platform.node(), "process": os.getpid()}
         self._place: dict[str, int] = {}
@@ -46,22 +51,27 @@ class IndexLock:
 
     def acquire(self) -> None:
         """Take the lock; InputError if another run that lives has it, or one of a range that overlaps."""
-        found = self._client.options(ignore_status=404).get(index=self._index, id=self._name)
-        held = found.get("_source") if found.get("found") else None
+        document = self._client.options(ignore_status=404).get(index=self._index, id=self._name)
+        held = document.get("_source") if document.get("found") else None
         if held is not None and _lives(held):
             raise _refusal(held)
+        # Of two runs that see the same, the cluster lets only one write.
         place: dict[str, Any] = {"op_type": "create"}
         if held is not None:
-            place = {"if_seq_no": found["_seq_no"], "if_primary_term": found["_primary_term"]}
+            place = {"if_seq_no": document["_seq_no"], "if_primary_term": document["_primary_term"]}
         try:
             self._keep(self._client.index(index=self._index, id=self._name, document=self._state(), **place))
         except elasticsearch_library().ConflictError as error:
-            found = self._client.get(index=self._index, id=self._name)
-            raise _refusal(found["_source"]) from error
+            document = self._client.get(index=self._index, id=self._name)
+            raise _refusal(document["_source"]) from error
         self._client.indices.refresh(index=self._index)
         others = self._client.search(index=self._index, size=1000, allow_partial_search_results=False)
-        for other in (hit["_source"] for hit in others["hits"]["hits"] if "beat" in hit["_source"]):
-            overlaps = other["from"] < self._keys[1] and self._keys[0] < other["to"]
+        first, end = self._keys
+        for hit in others["hits"]["hits"]:
+            other = hit["_source"]
+            if "beat" not in other:  # no lock: a part of a run that is done
+                continue
+            overlaps = other["from"] < end and first < other["to"]
             if other["run"] != self._run["run"] and overlaps and _lives(other):
                 self.release()
                 raise _refusal(other)
@@ -103,6 +113,7 @@ class IndexLock:
         self._place = {"seq_no": written["_seq_no"], "primary_term": written["_primary_term"]}
 
     def _conditions(self) -> dict[str, Any]:
+        """That the lock is as it was last written: another run may have taken it."""
         return {f"if_{name}": value for name, value in self._place.items()}
 
 

@@ -40,13 +40,16 @@ def marked(document: Document) -> Document:
 def entry_of(document: Document) -> str:
     """The identity of an entry when its text changes: its `aid`, or else its question, or else its file and title."""
     meta = document.meta
-    passage = (meta.get("file_path"), meta["title"]) if "title" in meta else None
+    passage = None
+    if "title" in meta:
+        passage = (meta.get("file_path"), meta["title"])
     return str(meta.get("aid") or meta.get("question") or passage or meta.get("answer"))
 
 
 def entry_key(document: Document) -> str:
     """The identity of an entry as the index keeps it."""
-    return blake2b(entry_of(document).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    identity = entry_of(document).encode("utf-8", "surrogatepass")
+    return blake2b(identity, digest_size=12).hexdigest()
 
 
 def sources_of(
@@ -54,26 +57,50 @@ def sources_of(
 ) -> list[dict[str, Any]]:
     """Documents as the index of a maker holds them; `embed` makes the vectors of known wordings, if the model can."""
     wordings = [list(dict.fromkeys(own_wordings(document))) for document in documents]
-    texts = list(dict.fromkeys(text for known in wordings for text in known))
-    vectors = dict(zip(texts, embed(texts).tolist(), strict=True)) if embed is not None and texts else {}
+    vectors = {} if embed is None else _vectors(wordings, embed)
     sources = []
-    for document, known in zip(documents, wordings, strict=True):
+    for document, questions in zip(documents, wordings, strict=True):
         source = _haystack_fields(document)
         if document.content is not None:
             terms = text_terms(document.content, language)
             source[WORDS] = " ".join(terms)
             source[LENGTH] = len(terms)
-        answer_id, *forms = names_in_files(document)
-        names = [name_key("id", answer_id)] if answer_id else []
-        names += [name_key("text", normalized(form)) for form in dict.fromkeys(forms) if form]
-        source[NAMES] = names
-        source[KEYS] = [key for text in known for key in wording_keys(text)]
+        source[NAMES] = _name_keys(document)
+        keys: list[str] = []
+        for question in questions:
+            keys += wording_keys(question)
+        source[KEYS] = keys
         if embed is not None:
-            source[ASKED] = [{"vector": vectors[text]} for text in known]
+            source[ASKED] = [{"vector": vectors[question]} for question in questions]
         source[MADE_BY] = maker
         source[ENTRY] = entry_key(document)
         sources.append(source)
     return sources
+
+
+def _vectors(wordings: Sequence[Sequence[str]], embed: Embed) -> dict[str, list[float]]:
+    """The vectors of the wordings of several documents, by their texts, each made once."""
+    different: dict[str, None] = {}  # as a set in order
+    for questions in wordings:
+        different.update(dict.fromkeys(questions))
+    texts = list(different)
+    if not texts:
+        return {}
+    vectors = embed(texts).tolist()
+    return dict(zip(texts, vectors, strict=True))
+
+
+def _name_keys(document: Document) -> list[str]:
+    """Of the names that files of wordings may have for a document."""
+    answer_id, content, answer = names_in_files(document)
+    keys = []
+    if answer_id:
+        keys.append(name_key("id", answer_id))
+    if content:
+        keys.append(name_key("text", normalized(content)))
+    if answer and answer != content:
+        keys.append(name_key("text", normalized(answer)))
+    return keys
 
 
 def _haystack_fields(document: Document) -> dict[str, Any]:
@@ -83,8 +110,14 @@ def _haystack_fields(document: Document) -> dict[str, Any]:
         fields["content"] = document.content
     if document.embedding is not None:
         fields["embedding"] = document.embedding
-    meta = {name: value for name, value in document.meta.items() if value is not None and value != ""}
-    fields |= {name: value for name, value in meta.items() if name not in _RESERVED}
-    if nested := {name: value for name, value in meta.items() if name in _RESERVED}:
+    nested: dict[str, Any] = {}
+    for name, value in document.meta.items():
+        if value is None or value == "":
+            continue
+        if name in _RESERVED:
+            nested[name] = value
+        else:
+            fields[name] = value
+    if nested:
         fields["meta"] = nested
     return fields

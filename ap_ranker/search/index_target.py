@@ -44,22 +44,27 @@ def elasticsearch_of(store: Any) -> ElasticsearchFAQStore:
     if not is_elasticsearch(store):
         raise InputError(f"Expected a store in Elasticsearch, found {type(store).__name__}.")
     settings = store.to_dict()["init_parameters"]
-    fields = ((settings.get("custom_mapping") or {}).get("properties") or {}).items()
+    mapping = settings.get("custom_mapping") or {}
+    properties = mapping.get("properties") or {}
+    fields = {name: options for name, options in properties.items() if name not in _OWN_FIELDS}
     own = {name: settings[name] for name in _OURS if settings.get(name) is not None}
     more = {name: value for name, value in settings.items() if name not in (*_OURS, *_NOT_OF_CLIENT)}
     # `to_dict` leaves out a key that is written into the file.
-    keys = {name: vars(store).get(f"_{name}") for name in ("api_key", "api_key_id")}
+    attributes = vars(store)
     return ElasticsearchFAQStore(
         **own,
-        api_key=_secret(keys["api_key"]),
-        api_key_id=_secret(keys["api_key_id"]),
+        api_key=_secret(attributes.get("_api_key")),
+        api_key_id=_secret(attributes.get("_api_key_id")),
         client_settings=more or None,
-        fields={name: options for name, options in fields if name not in _OWN_FIELDS} or None,
+        fields=fields or None,
     )
 
 
 def _secret(key: Any) -> Secret | None:
-    return Secret.from_token(key) if isinstance(key, str) and key else key or None
+    """A key as a secret, whether it is one already or a text; an empty text is none."""
+    if isinstance(key, str) and key:
+        return Secret.from_token(key)
+    return key or None
 
 
 def find_target(
@@ -70,11 +75,11 @@ def find_target(
         return None
     check_language(language)
     ours = elasticsearch_of(store)
-    retriever = next((each for each in retrievers if isinstance(each, ElasticsearchFAQRetriever)), None)
-    if retriever is not None:
-        ranker = retriever.loaded()
-        check_same_language(ranker, language)
-        return _target_of(ours, ranker, retriever.texts.origin(ranker), retriever.embedded)
+    for retriever in retrievers:
+        if isinstance(retriever, ElasticsearchFAQRetriever):
+            ranker = retriever.loaded()
+            check_same_language(ranker, language)
+            return _target_of(ours, ranker, retriever.texts.origin(ranker), retriever.embedded)
     if embedder is not None:
         embedder.warm_up()
         ranker = embedder.loaded()

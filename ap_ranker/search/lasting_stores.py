@@ -33,8 +33,12 @@ class Difference:
         return bool(self.more or self.fewer)
 
     def __str__(self) -> str:
-        parts = [(self.more, "more"), (self.fewer, "fewer")]
-        return " and ".join(f"{count:,} {word}" for count, word in parts if count)
+        parts = []
+        if self.more:
+            parts.append(f"{self.more:,} more")
+        if self.fewer:
+            parts.append(f"{self.fewer:,} fewer")
+        return " and ".join(parts)
 
     @classmethod
     def between(cls, documents: Sequence[Document], stored: Mapping[str, bool]) -> Difference:
@@ -83,10 +87,12 @@ def _ends(store: Any) -> bool:
 
 
 def _marks(documents: Sequence[Document]) -> dict[str, bool]:
+    """The ids of documents, and whether `ap-ranker index` wrote them."""
     return {document.id: MARK in document.meta for document in documents}
 
 
 def _listed(store: Any, index: str | None) -> dict[str, bool]:
+    """As `_marks`, of an index of Elasticsearch."""
     ours = elasticsearch_of(store)
     cluster = Cluster(ours.client, ours.index)
     place = index or cluster.current()

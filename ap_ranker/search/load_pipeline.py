@@ -83,9 +83,11 @@ def _refuse_code(declared: Mapping[str, Any]) -> None:
                 if part.get(name):
                     where = f"{place}.{name}".removeprefix(".")
                     raise InputError(f"found {safe_line(where)}, which runs code. Such code is never run: leave it out")
-            waiting += [(f"{place}.{name}", value) for name, value in part.items()]
+            for name, value in part.items():
+                waiting.append((f"{place}.{name}", value))
         elif isinstance(part, list):
-            waiting += [(place, value) for value in part]
+            for value in part:
+                waiting.append((place, value))
 
 
 def components_of(part: Any) -> Iterator[Any]:
@@ -104,10 +106,13 @@ def components_of(part: Any) -> Iterator[Any]:
 
 def find_stores(pipeline: Pipeline) -> list[Any]:
     """The document stores of a pipeline's components."""
-    # Retrievers of other packages keep theirs in `_document_store`.
-    parts = components_of(pipeline)
-    stores = (getattr(part, "document_store", getattr(part, "_document_store", None)) for part in parts)
-    return [store for store in stores if store is not None]
+    stores = []
+    for part in components_of(pipeline):
+        theirs = getattr(part, "_document_store", None)  # of a retriever of another package
+        store = getattr(part, "document_store", theirs)
+        if store is not None:
+            stores.append(store)
+    return stores
 
 
 def describe_store(store: Any) -> str:
@@ -136,19 +141,20 @@ def report_store_errors(path: Path, store: str, asked: str = "") -> Iterator[Non
     except InputError:
         raise
     except Exception as error:
-        cause = (error.__cause__ or error) if isinstance(error, PipelineRuntimeError) else error
+        cause: BaseException = error
+        if isinstance(error, PipelineRuntimeError):
+            cause = error.__cause__ or error
         if isinstance(cause, InputError):
             raise cause from error
         explanation = _explanation(cause, asked)
+        if explanation is None and isinstance(error, PipelineRuntimeError):
+            logger.debug("%s: a component failed", path, exc_info=error)
+            reason = f"{type(cause).__name__}: {safe_line(cause, asked)}"
+            explanation = f"expected all components to run, but {error.component_name!r} failed ({reason})."
+        elif explanation is None and isinstance(error, ValueError | FilterError):
+            explanation = f"expected valid settings, found: {safe_line(error, asked)}"
         if explanation is None:
-            if isinstance(error, PipelineRuntimeError):
-                logger.debug("%s: a component failed", path, exc_info=error)
-                reason = f"{type(cause).__name__}: {safe_line(cause, asked)}"
-                explanation = f"expected all components to run, but {error.component_name!r} failed ({reason})."
-            elif isinstance(error, ValueError | FilterError):
-                explanation = f"expected valid settings, found: {safe_line(error, asked)}"
-            else:
-                raise
+            raise
         raise InputError(f"{path}: {store}: {explanation}") from error
 
 
@@ -175,8 +181,10 @@ def safe_line(error: BaseException | str, asked: str = "") -> str:
 def _without_question(text: str, question: str) -> str:
     """A message in which a question, as libraries write it, is replaced by `***`; one of few letters may be a word."""
     line = " ".join(question.split())
+    if len(line) <= FEW_LETTERS:
+        return text
     forms = {line, repr(line)[1:-1], json.dumps(line)[1:-1], json.dumps(line, ensure_ascii=False)[1:-1]}
-    for form in sorted(forms, key=len, reverse=True) if len(line) > FEW_LETTERS else ():
+    for form in sorted(forms, key=len, reverse=True):  # a shorter one may be part of a longer one
         text = text.replace(form, "***")
     return text
 

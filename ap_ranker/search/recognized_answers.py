@@ -29,19 +29,31 @@ class RecognizedAnswers:
         right = {self._answers[row].id for row in question.positives}
         ids = self._ids(documents, right)
         self.found_any |= not self._known.isdisjoint(ids)
-        return np.array([name in right for name in ids], dtype=bool)
+        return np.array([answer_id in right for answer_id in ids], dtype=bool)
 
     def _ids(self, documents: Sequence[Document], right: Container[str]) -> list[str]:
         """The ids of the answers that documents are, in order: of equal answers first the right ones, none twice."""
         ids: dict[str, None] = {}
         for rank, document in enumerate(documents):
-            of_text = next((self._ids_of[form] for form in _forms(document) if form in self._ids_of), ())
-            left = sorted((name for name in of_text if name not in ids), key=lambda name: name not in right)
-            ids[left[0] if left else f"document {rank}"] = None
+            left = [answer_id for answer_id in self._ids_of_equal(document) if answer_id not in ids]
+            right_ones = [answer_id for answer_id in left if answer_id in right]
+            candidates = [*right_ones, *left, f"document {rank}"]
+            ids[candidates[0]] = None
         return list(ids)
+
+    def _ids_of_equal(self, document: Document) -> Sequence[str]:
+        """The ids of the answers with the text of a document; none if it is no answer."""
+        for form in _forms(document):
+            if form in self._ids_of:  # asked first: a `defaultdict` would keep it
+                return self._ids_of[form]
+        return ()
 
 
 def _forms(document: Document) -> Iterator[str]:
+    """The texts, normalized, that an answer of the data may have if the document is that answer."""
     question = str(document.meta.get("question") or "")
     answer = str(document.meta.get("answer") or "")
-    yield from filter(None, map(normalized, (document.content or "", f"{question} {answer}", answer)))
+    for text in (document.content or "", f"{question} {answer}", answer):
+        form = normalized(text)
+        if form:
+            yield form

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from hashlib import sha256
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +100,10 @@ def _settings(current: Ranker, changed: Mapping[str, Any]) -> TrainingConfig:
         names -= {setting.name for setting in fields(Recipe)}  # which depend on it
     if not objective_spec(str(trained_with.get("objective", "softmax"))).needs_gradient:
         names -= {"objective"}  # of a model that counts, which has no other
-    kept = {name: value for name, value in trained_with.items() if name in names}
     if trained_with.get("epochs") == 0:
         kept = {"model": current.config.model, "options": current.config.options, "language": current.bm25_language}
+    else:
+        kept = {name: value for name, value in trained_with.items() if name in names}
     overrides = {name: value for name, value in changed.items() if value is not None}
     return read_fields(TrainingConfig, kept | overrides, current.source)
 
@@ -111,7 +111,9 @@ def _settings(current: Ranker, changed: Mapping[str, Any]) -> TrainingConfig:
 def _check_same_faq(checkpoint: Path, faq: Dataset) -> None:
     """Raise an InputError if a checkpoint is of another FAQ."""
     sketch = read_checkpoint_config(checkpoint).faq
-    both = list(chain.from_iterable(answer.parts for answer in faq.answers))  # a training has matched one of them
+    both: list[str] = []  # texts with and without their question: a training has matched one of them
+    for answer in faq.answers:
+        both += answer.parts
     if sketch is not None and not sketch.is_same(FAQSketch.of(both)):
         searched = faq.answers_file
         advice = f"Train one: ap-ranker train {searched} --output {CHECKPOINT}"
@@ -127,8 +129,13 @@ def _questions(setup: SearchSetup) -> Dataset:
         for text in answer.wordings:
             right[text].append(row)
     stored = {entry.question for entry in setup.documents.entries}
-    questions = [Question(text, text, tuple(rows), stored=text in stored) for text, rows in right.items()]
-    answers = [replace(answer, wordings=tuple(stored.intersection(answer.wordings[:1]))) for answer in faq.answers]
+    questions = []
+    for text, rows in right.items():
+        questions.append(Question(text, text, tuple(rows), stored=text in stored))
+    answers = []
+    for answer in faq.answers:
+        stored_question = stored.intersection(answer.wordings[:1])  # none if the entry has only accepted wordings
+        answers.append(replace(answer, wordings=tuple(stored_question)))
     return replace(faq, name=f"{faq.name} with accepted wordings", answers=answers, questions=questions)
 
 
@@ -143,19 +150,14 @@ def _set_aside(data: Dataset, current: Ranker) -> tuple[Dataset, Dataset]:
         raise InputError(f"{expected}. Train it: ap-ranker train {data.answers_file} --output {CHECKPOINT}")
     nothing = [False] * len(texts)
     flags = zip(data.questions, learnt_from or nothing, current.chosen_by(texts) or nothing, strict=True)
-    used = {question.text for question, is_learnt, has_chosen in flags if is_learnt or has_chosen or question.stored}
+    used: set[str] = set()
+    for question, is_learnt, has_chosen in flags:
+        if is_learnt or has_chosen or question.stored:
+            used.add(question.text)
     if dev.is_file():  # it was chosen by these
         used |= {row.need("question") for row in read_table(dev).rows}
     near = near_any(set(texts), used)
-    new = [question for question in data.questions if question.text not in near]
-    # Whatever their order in the file.
-    new.sort(
-        key=lambda question: (sha256(question_key(question.text).encode("utf-8", "replace")).digest(), question.text)
-    )
-    groups = []
-    if new:
-        groups = near_groups([question.text for question in new]).tolist()
-    new = list(dict(zip(groups, new, strict=True)).values())  # one of those that are near to each other
+    new = _without_near_copies([question for question in data.questions if question.text not in near])
     if len(new) < 2:
         raise InputError(
             f"{current.source}: expected at least 2 wordings that are new to it, half of them to compare on, found "
@@ -165,6 +167,23 @@ def _set_aside(data: Dataset, current: Ranker) -> tuple[Dataset, Dataset]:
     withheld = near_any(set(texts), {question.text for question in held})
     rest = [question for question in data.questions if question.text not in withheld]
     return replace(data, questions=held), replace(data, questions=rest, withheld=frozenset(withheld))
+
+
+def _without_near_copies(questions: list[Question]) -> list[Question]:
+    """One of each group of questions that are near to each other, in an order that no file decides."""
+    if not questions:
+        return []
+    shuffled = sorted(questions, key=_digest)
+    groups = near_groups([question.text for question in shuffled]).tolist()
+    # In the order of the groups' first questions, the last question of each.
+    question_of = dict(zip(groups, shuffled, strict=True))
+    return list(question_of.values())
+
+
+def _digest(question: Question) -> tuple[bytes, str]:
+    """What questions are shuffled by, the same each time."""
+    key = question_key(question.text).encode("utf-8", "replace")
+    return sha256(key).digest(), question.text
 
 
 def _promised(ranker: Ranker) -> set[float]:

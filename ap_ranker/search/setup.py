@@ -73,7 +73,8 @@ class SearchSetup:
         if self.untrained is None:
             return
         choice = choose_checkpoint(CHECKPOINT)
-        logger.log(logging.WARNING if choice.folder is None else logging.INFO, "%s", choice.why)
+        level = logging.WARNING if choice.folder is None else logging.INFO
+        logger.log(level, "%s", choice.why)
 
     def _write_untrained(self, folder: Path) -> None:
         from ap_ranker.training.untrained import write_untrained  # most searches have a trained checkpoint
@@ -98,14 +99,21 @@ class SearchSetup:
         entries = self.documents.entries
         texts = [entry.text(self.match) for entry in entries]
         wordings = wordings_of(entries, texts, list(map(read_wordings, self.wordings)))
-        rows = zip(entries, texts, wordings, strict=True)
-        answers = [Answer(str(row), text, asked, entry.answer) for row, (entry, text, asked) in enumerate(rows)]
+        answers: list[Answer] = []
+        for entry, text, asked in zip(entries, texts, wordings, strict=True):
+            row = len(answers)
+            answers.append(Answer(str(row), text, asked, entry.answer))
         return Dataset(str(self.documents.path), answers, [], answers_file=str(self.documents.path))
 
     def look(self, search: DeclaredPipeline) -> list[object]:
         """What differs after every change of the checkpoints that a search has; those of the hub do not change."""
-        named = (part.model for part in components_of(search.pipeline) if hasattr(part, "model"))
-        folders = {Path(str(model)) for model in named} if self.untrained is None else {CHECKPOINT}
+        folders: set[Path] = set()
+        if self.untrained is None:
+            for part in components_of(search.pipeline):
+                if hasattr(part, "model"):
+                    folders.add(Path(str(part.model)))
+        else:
+            folders.add(CHECKPOINT)
         return [checkpoint_version(folder) for folder in sorted(folders)]
 
     def load(self) -> tuple[DeclaredPipeline, list[Document]]:
@@ -215,19 +223,28 @@ def search_faq(questions: Sequence[str], setup: SearchSetup, top_k: int | None =
         search.prepare()
         logger.info("%s", search.describe_decisions(setup.limits))
         for question in questions:
-            answers = []
             documents, decision = search.answer(question, setup.limits, top_k)
-            for document in documents if decision.outcome is not Outcome.NONE else ():
-                meta = document.meta
-                source = source_of(document)
-                of_question = query_data(document, query_key(question))
-                answer = {
-                    "score": document.score,
-                    "question": None if meta.get("question") is None else str(meta["question"]),
-                    "answer": str(meta.get("answer") or document.content or ""),
-                }
-                answer |= {MATCHED: of_question[MATCHED]} if MATCHED in of_question else {}
-                answers.append(answer | ({} if source is None else {"source": asdict(source)}))
+            answers: list[dict[str, Any]] = []
+            if decision.outcome is not Outcome.NONE:
+                answers = [_as_json(document, question) for document in documents]
             results.append({"question": question, **decision.as_json(), "answers": answers})
     flush_encodings()  # now: nobody else may hold the checkpoint of a pipeline that a file declares
     return results
+
+
+def _as_json(document: Document, question: str) -> dict[str, Any]:
+    """A document that answers a question, as `search_faq` describes it."""
+    meta = document.meta
+    stored_question = meta.get("question")
+    answer: dict[str, Any] = {
+        "score": document.score,
+        "question": None if stored_question is None else str(stored_question),
+        "answer": str(meta.get("answer") or document.content or ""),
+    }
+    of_question = query_data(document, query_key(question))
+    if MATCHED in of_question:
+        answer[MATCHED] = of_question[MATCHED]
+    source = source_of(document)
+    if source is not None:
+        answer["source"] = asdict(source)
+    return answer

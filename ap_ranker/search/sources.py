@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from haystack import Document
 
 
@@ -25,7 +27,7 @@ class Source:
 
     def __str__(self) -> str:
         file = f"{self.file}, page {self.page}" if self.page else self.file
-        return " · ".join(part for part in (self.title, file, self.url) if part)
+        return " · ".join(filter(None, (self.title, file, self.url)))
 
 
 def source_of(document: Document) -> Source | None:
@@ -34,19 +36,44 @@ def source_of(document: Document) -> Source | None:
     Its meta tells: `title` or the headings of Haystack's splitter, `file_path`, `page_number`, `url`.
     """
     meta = document.meta
-    above = document.meta.get("parent_headers")
-    headings = [*(above if isinstance(above, list) else []), meta.get("header")]
-    title = _text(meta.get("title")) or " > ".join(text for heading in headings if (text := _text(heading)))
-    file = _text(meta.get("file_path"))
+    title = _text(meta.get("title")) or _title_path(meta)
+    file = _file_name(meta)
+    number = 0
     page = str(meta.get("page_number"))  # of a table, it is text
-    for kind in (PurePosixPath, PureWindowsPath) if file else ():
-        if (path := kind(file or "")).is_absolute():
-            file = path.name
-    is_page = bool(file) and page.isascii() and page.isdigit() and len(page) < 10
-    url = next((_text(value) for name, value in meta.items() if str(name).strip().casefold() == "url"), None)
-    number = int(page) if is_page else 0
-    details = (title or None, file or None, number or None, url if _is_web(url) else None)
-    return Source(*details) if any(details) else None
+    if file and page.isascii() and page.isdigit() and len(page) < 10:
+        number = int(page)
+    url = _web_address(meta)
+    source = Source(title or None, file or None, number or None, url)
+    return None if source == Source() else source
+
+
+def _title_path(meta: Mapping[str, Any]) -> str:
+    """The headings of Haystack's splitter, from the highest one; empty without any."""
+    above = meta.get("parent_headers")
+    headings = [meta.get("header")]
+    if isinstance(above, list):
+        headings = above + headings
+    return " > ".join(filter(None, map(_text, headings)))
+
+
+def _file_name(meta: Mapping[str, Any]) -> str | None:
+    """The path of a file, of an absolute one only the name."""
+    file = _text(meta.get("file_path"))
+    for kind in (PurePosixPath, PureWindowsPath):
+        if file:
+            path = kind(file)
+            if path.is_absolute():
+                file = path.name
+    return file
+
+
+def _web_address(meta: Mapping[str, Any]) -> str | None:
+    """The value of the first field that is called `url` in any case, if it is an address of the web."""
+    for name, value in meta.items():
+        if str(name).strip().casefold() == "url":
+            url = _text(value)
+            return url if _is_web(url) else None
+    return None
 
 
 def _text(value: Any) -> str | None:

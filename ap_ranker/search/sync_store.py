@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from haystack import Document
 from haystack.components.writers import DocumentWriter
@@ -38,9 +37,12 @@ from haystack_integrations.components.retrievers.ap_ranker import ElasticsearchF
 
 KEYS = 2**32
 """The numbers that mark synchronised documents are below it."""
+
 LISTED = 5_000
+"""Number of documents to list at once, about; Elasticsearch allows 10,000."""
+
 BATCH = 500
-"""Numbers of documents to list at once, about, of which Elasticsearch allows 10,000, and to write or delete at once."""
+"""Number of documents to write or delete at once."""
 
 
 def index_faq(
@@ -125,23 +127,20 @@ def sync_documents(
     Documents that the embedder has not embedded are written again, duplicates once. `on_progress` is called with the
     number of these documents in the store and their total.
     """
-    origin = None if embedder is None else embedder.embedded_by
     # The mark is added but the id kept, so that `ap-ranker ask --documents` recognises a stored entry.
     target = {document.id: marked(document) for document in documents}
-    stored: dict[str, tuple[str | None, str]] = {}  # id -> what has embedded it, and the identity of its entry
-    n_ranges = 1 + max(len(target), store.count_documents()) // LISTED
-    for low, high in pairwise(KEYS * i // n_ranges for i in range(n_ranges + 1)):
-        listing = _stored(store, low, high).values()
-        stored |= {document.id: (document.meta.get(EMBEDDED_BY), entry_of(document)) for document in listing}
-    is_done = {key for key, (embedded_by, _) in stored.items() if origin in (None, embedded_by)}
-    missing = sorted((document for document in target.values() if document.id not in is_done), key=_key)
-    stale = [key for key in stored if key not in target]
+    stored = _stored_entries(store, max(len(target), store.count_documents()))
+    origin = None if embedder is None else embedder.embedded_by
+    missing = _missing(target, stored, origin)
+    stale = [document_id for document_id in stored if document_id not in target]
     done = len(target) - len(missing)
     on_progress(done, len(target))
 
     for start in range(0, len(missing), BATCH):
-        written = missing[start : start + BATCH]
-        _write(store, written if embedder is None else embedder.run(documents=written)["documents"])
+        batch = missing[start : start + BATCH]
+        if embedder is not None:
+            batch = embedder.run(documents=batch)["documents"]
+        _write(store, batch)
         if start == 0 and missing[0].id not in _stored(store, _key(missing[0]), _key(missing[0]) + 1):
             raise InputError(
                 f"Expected the field {MARK!r} in the mapping of the index, found no document by it. Add it "
@@ -158,19 +157,60 @@ def sync_documents(
                 "again when the index is not read-only."
             )
 
-    replaced = (Counter(map(entry_of, missing)) & Counter(stored[key][1] for key in stale)).total()
+    # A document that is deleted while another one of the same entry is written was replaced.
+    new_entries = Counter(map(entry_of, missing))
+    old_entries = Counter(stored[document_id].entry for document_id in stale)
+    replaced = (new_entries & old_entries).total()
     not_embedded = sum(document.id in stored for document in missing)
-    added = len(missing) - not_embedded - replaced
-    return IndexChanges(added, replaced + not_embedded, len(stale) - replaced, done)
+    return IndexChanges(
+        added=len(missing) - not_embedded - replaced,
+        changed=replaced + not_embedded,
+        removed=len(stale) - replaced,
+        unchanged=done,
+    )
+
+
+class _StoredEntry(NamedTuple):
+    """What a stored document says of itself: the checkpoint that has embedded it, and the identity of its entry."""
+
+    embedded_by: str | None
+    entry: str
+
+
+def _stored_entries(store: Any, n_documents: int) -> dict[str, _StoredEntry]:
+    """The marked documents of a store by their ids, listed in ranges of keys of about `LISTED` documents each."""
+    stored: dict[str, _StoredEntry] = {}
+    n_ranges = 1 + n_documents // LISTED
+    for number in range(n_ranges):
+        low = KEYS * number // n_ranges
+        high = KEYS * (number + 1) // n_ranges
+        for document_id, document in _stored(store, low, high).items():
+            stored[document_id] = _StoredEntry(document.meta.get(EMBEDDED_BY), entry_of(document))
+    return stored
+
+
+def _missing(target: Mapping[str, Document], stored: Mapping[str, _StoredEntry], origin: str | None) -> list[Document]:
+    """The documents, in order of keys, that are not stored, or not embedded by `origin`, if anything embeds."""
+    missing = []
+    for document_id, document in target.items():
+        entry = stored.get(document_id)
+        if entry is None or origin not in (None, entry.embedded_by):
+            missing.append(document)
+    return sorted(missing, key=_key)
 
 
 def _key(document: Document) -> int:
+    """The number that marks a document."""
     return int(document.meta[MARK])
 
 
 def _stored(store: Any, low: int, high: int) -> dict[str, Document]:
     """The marked documents with keys from `low` to below `high`, by id."""
-    bounds = [{"field": f"meta.{MARK}", "operator": sign, "value": value} for sign, value in ((">=", low), ("<", high))]
+    field = f"meta.{MARK}"
+    bounds = [
+        {"field": field, "operator": ">=", "value": low},
+        {"field": field, "operator": "<", "value": high},
+    ]
     for _ in range(5):
         documents = store.filter_documents({"operator": "AND", "conditions": bounds})
         by_id = {document.id: document for document in documents}
@@ -198,23 +238,27 @@ def _parts(path: Path) -> tuple[Any, APDocumentEmbedder | None, list[Any]]:
     pipeline, _ = load_pipeline(find_pipeline(path))
     parts = list(components_of(pipeline))
     stores = find_stores(pipeline)
-    ends = any(isinstance(store, InMemoryDocumentStore) or getattr(store, "path", store) is None for store in stores)
-    if ends or not stores or any(store.to_dict() != stores[0].to_dict() for store in stores):
+    are_persistent = all(map(_is_persistent, stores))
+    if not stores or not are_persistent or any(store.to_dict() != stores[0].to_dict() for store in stores):
         raise InputError(
             f"{path}: expected one persistent store, found {', '.join(map(describe_store, stores)) or 'none'}. "
             "Give it a path in place of documents, or use `ap-ranker ask --documents`."
         )
     before = [part for part in parts if not isinstance(part, DocumentWriter)]
-    if len(before) < len(parts) and not all(isinstance(part, APDocumentEmbedder) for part in before):
+    has_writer = len(before) < len(parts)
+    embedders = [part for part in parts if isinstance(part, APDocumentEmbedder)]
+    if has_writer and len(embedders) < len(before):
         raise InputError(
             f"{path}: expected a writer and before it at most an APDocumentEmbedder, found "
             f"{', '.join(type(part).__name__ for part in before)}. Run such a pipeline with Haystack."
         )
-    embedder = next((part for part in parts if isinstance(part, APDocumentEmbedder)), None)
+    embedder = embedders[0] if embedders else None
     if embedder is not None:
         embedder.progress_bar = False  # `on_progress` tells
-    return (
-        stores[0],
-        embedder,
-        [part for part in parts if isinstance(part, HybridRetriever | ElasticsearchFAQRetriever)],
-    )
+    retrievers = [part for part in parts if isinstance(part, HybridRetriever | ElasticsearchFAQRetriever)]
+    return stores[0], embedder, retrievers
+
+
+def _is_persistent(store: Any) -> bool:
+    """Whether what is written outlives the process: stores that have a `path`, such as BM25's, need one for that."""
+    return not isinstance(store, InMemoryDocumentStore) and getattr(store, "path", store) is not None

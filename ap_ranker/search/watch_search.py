@@ -32,8 +32,10 @@ from haystack_integrations.document_stores.ap_ranker.elasticsearch_faq import Mi
 logger = logging.getLogger(__name__)
 
 PAUSE = 0.5
+"""Seconds between two looks at the files, at least."""
+
 TIMES = 20
-"""Seconds between two looks at the files, and how many times as long as a look they are apart at least."""
+"""How many times as long as a look two of them are apart, at least."""
 
 INDEX_SECONDS = 30.0
 """Seconds between two looks for the index of a new checkpoint."""
@@ -50,9 +52,9 @@ class _WatchedDocuments(NamedTuple):
 
 @dataclass
 class _OwnersChanges:
-    """Documents that the owner has added to the FAQ, by their ids, and ids of those that are gone: no index has it yet.
+    """What the owner has added to the FAQ, documents by their ids, and the ids of what is gone; no index has it yet.
 
-    Of another change of the file nothing is among them: `ap-ranker index` writes what a file has.
+    Other changes of the file are not among these: `ap-ranker index` writes what a file has.
     """
 
     new: dict[str, Document]
@@ -64,10 +66,7 @@ class _OwnersChanges:
     def add(self, before: Sequence[Entry], now: Sequence[Entry], match: Match) -> None:
         """Let these changes contain those of one more step."""
         had = {to_document(entry, match).id for entry in before}
-        has: dict[str, Document] = {}
-        for entry in now:
-            document = to_document(entry, match)
-            has[document.id] = document
+        has = _documents_by_id(now, match)
         for document_id in had - has.keys():
             self.new.pop(document_id, None)
             self.gone.add(document_id)
@@ -112,19 +111,22 @@ class SearchWatcher:
         pause = PAUSE
         while not self._closed.wait(pause):
             started = time.thread_time()
-            now = [watched.documents.look() for watched in self.documents], self._setup.look(self._search)
+            versions = [watched.documents.look() for watched in self.documents]
+            checkpoint = self._setup.look(self._search)
             pause = max(PAUSE, TIMES * (time.thread_time() - started))
+            now = (versions, checkpoint)
             if now == seen:
-                for watched, version in zip(self.documents, now[0], strict=True):
-                    if version != watched.documents.version:
-                        before = watched.documents.version
-                        self._waits = False
-                        self._try(partial(self._update, watched), watched.documents.path)
-                        if self._waits:  # for another run of `ap-ranker index`, or for the cluster
-                            watched.documents.version = before
-                            pause = max(pause, INDEX_SECONDS)
-                if now[1] != self._checkpoint:
-                    self._checkpoint = now[1]  # even if it cannot be used, so that the same error is not met again
+                for watched, version in zip(self.documents, versions, strict=True):
+                    before = watched.documents.version
+                    if version == before:
+                        continue
+                    self._waits = False
+                    self._try(partial(self._update, watched), watched.documents.path)
+                    if self._waits:  # for another run of `ap-ranker index`, or for the cluster
+                        watched.documents.version = before
+                        pause = max(pause, INDEX_SECONDS)
+                if checkpoint != self._checkpoint:
+                    self._checkpoint = checkpoint  # even if it cannot be used, so that the same error is not met again
                     self._waits = False
                     self._try(self._switch, self._search.path)
                     if self._waits:  # for `ap-ranker index`, which makes the checkpoint's index
@@ -151,16 +153,20 @@ class SearchWatcher:
     def _switch(self) -> None:
         """Let another pipeline that has the checkpoint of now take the place of this one, unless it changes again."""
         new, documents = self._setup.load()
-        names = [_names_in_memory(pipeline) for pipeline in (self._search, new)]
-        if None in names[0] or names[0] & names[1]:
+        own_names = _names_in_memory(self._search)
+        new_names = _names_in_memory(new)
+        if None in own_names or own_names & new_names:
             expected = "expected documents in memory, which each of two pipelines has for itself"
             raise InputError(
                 f"{new.path}: {expected}, found {new.place}. Restart the server to use its new checkpoint."
             )
-        self._setup.warm_up(new, documents if self._encode else ())
-        for part in () if self._encode else components_of(new.pipeline):
-            if hasattr(part, "close"):
-                part.close()
+        if self._encode:
+            self._setup.warm_up(new, documents)
+        else:
+            self._setup.warm_up(new, ())
+            for part in components_of(new.pipeline):
+                if hasattr(part, "close"):
+                    part.close()
         if self._setup.look(self._search) == new.version:
             self._search.become(new)
             self.documents = _watched_documents(new, self._setup)
@@ -173,8 +179,7 @@ class SearchWatcher:
         overlay_before = watched.documents.version.overlay
         unchanged_before = watched.documents.unchanged
         entries_before = watched.documents.entries
-        read = [to_document(entry, watched.match) for entry in watched.documents.read()]
-        documents = {document.id: document for document in read}
+        documents = _documents_by_id(watched.documents.read(), watched.match)
         retrievers = [part for part in components_of(self._search.pipeline) if isinstance(part, HybridRetriever)]
         if watched.indexed and watched.documents.version.overlay != overlay_before:
             self._unwritten.add(entries_before, watched.documents.laid(unchanged_before), watched.match)
@@ -193,7 +198,8 @@ class SearchWatcher:
             store.exchange_documents(new, gone)
             added = len(new)
             removed = len(gone)
-        if self._encode and not any(retriever.embeds_now for retriever in retrievers):  # which will do it itself
+        is_embedding = any(retriever.embeds_now for retriever in retrievers)
+        if self._encode and not is_embedding:  # else the thread that embeds does it itself
             self._search.pipeline.warm_up()  # encodes new wordings
             flush_encodings()
         if added or removed:
@@ -211,16 +217,33 @@ class SearchWatcher:
         self._waits = False
 
 
+def _documents_by_id(entries: Sequence[Entry], match: Match) -> dict[str, Document]:
+    """The documents of a FAQ's entries."""
+    documents: dict[str, Document] = {}
+    for entry in entries:
+        document = to_document(entry, match)
+        documents[document.id] = document
+    return documents
+
+
 def _names_in_memory(search: DeclaredPipeline) -> set[str | None]:
-    """What tells the stores of two pipelines apart, `None` for one that both have; in Elasticsearch, each checkpoint
-    has an index of its own."""
-    stores = [store for store in find_stores(search.pipeline) if not isinstance(store, ElasticsearchFAQStore)]
-    return {getattr(store, "index", None) for store in stores}
+    """What tells the stores of two pipelines apart; `None` stands for a store that both may have.
+
+    Stores in Elasticsearch are left out: there, each checkpoint has an index of its own.
+    """
+    names: set[str | None] = set()
+    for store in find_stores(search.pipeline):
+        if not isinstance(store, ElasticsearchFAQStore):
+            names.add(getattr(store, "index", None))
+    return names
 
 
 def _watched_documents(search: DeclaredPipeline, setup: SearchSetup) -> list[_WatchedDocuments]:
-    stores = [store for store in find_stores(search.pipeline) if isinstance(store, BM25SDocumentStore)]
-    in_memory = [store for store in stores if store.path is None]
+    """The documents of a setup, or else those that the stores of its pipeline's file name."""
+    in_memory: list[BM25SDocumentStore] = []
+    for store in find_stores(search.pipeline):
+        if isinstance(store, BM25SDocumentStore) and store.path is None:
+            in_memory.append(store)
     parts = components_of(search.pipeline)
     indexed = [part for part in parts if isinstance(part, ElasticsearchFAQRetriever)]
     if setup.documents is not None:
@@ -228,8 +251,10 @@ def _watched_documents(search: DeclaredPipeline, setup: SearchSetup) -> list[_Wa
         if is_watched:
             return [_WatchedDocuments(setup.documents, setup.match, in_memory, indexed)]
         return []
-    named = [(store, Path(store.documents)) for store in in_memory if store.documents is not None]
-    watched = [_WatchedDocuments(WatchedFolder(path), Match(store.match), [store]) for store, path in named]
-    for documents in watched:
-        documents.documents.version = documents.documents.look()  # the store has read them
+    watched: list[_WatchedDocuments] = []
+    for store in in_memory:
+        if store.documents is not None:
+            documents = WatchedFolder(Path(store.documents))
+            documents.version = documents.look()  # the store has read them
+            watched.append(_WatchedDocuments(documents, Match(store.match), [store]))
     return watched

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable
-from itertools import islice
 
 import regex
 
-LEAST_RUN, LONGEST_RUN = 8, 50
-"""Letters of a word that may be several ones; of longer ones, nothing is."""
+LEAST_RUN = 8
+LONGEST_RUN = 50
+"""Letters of a word that may be several ones, from the first number to the second."""
 
 LONGEST_PIECE = 20
 
@@ -46,19 +46,25 @@ def pieces_of(word: str, is_known: Callable[[str], bool], light: Container[str] 
     length = len(word)
     if not LEAST_RUN <= length <= LONGEST_RUN or not word.isalpha():
         return []
+    # For the word's beginning of each length: the lowest cost of pieces, and these; `None` if there are none.
     best: list[tuple[int, list[str]] | None] = [(0, []), *[None] * length]
     for end in range(1, length + 1):
         for start in range(max(0, end - LONGEST_PIECE), end):
-            before, piece = best[start], word[start:end]
-            if before is None or (len(piece) == 1 and piece not in LETTERS_ALONE):
+            before = best[start]
+            piece = word[start:end]
+            is_letter = len(piece) == 1
+            if before is None or (is_letter and piece not in LETTERS_ALONE):
                 continue
-            cost = before[0] + (2 if len(piece) == 1 else 1)
+            cost_before, pieces_before = before
+            cost = cost_before + (2 if is_letter else 1)
             current = best[end]
             is_light = len(piece) >= LEAST_LIGHT and piece in light
             if (current is None or cost < current[0]) and (is_light or is_known(piece)):
-                best[end] = cost, [*before[1], piece]
+                best[end] = cost, [*pieces_before, piece]
     whole = best[length]
-    pieces = whole[1] if whole is not None else []
+    if whole is None:
+        return []
+    _, pieces = whole
     is_short = len(pieces) < 2 or (len(pieces) == 2 and min(map(len, pieces)) < LEAST_PIECE)
     says_something = any(len(piece) >= LEAST_PIECE and piece not in light and is_known(piece) for piece in pieces)
     return pieces if says_something and not is_short else []
@@ -79,14 +85,19 @@ class Consonants:
             return []
         consonants = _consonants(word)
         for ending in _ENDINGS:
-            stem = consonants.removesuffix(ending) if ending else consonants
-            is_shorter = len(stem) < len(consonants) or not ending
-            if not is_shorter or len(stem) < LEAST_CONSONANTS:
+            if not consonants.endswith(ending):
                 continue
-            longer = (each for each in self._words.get(stem, ()) if len(each) > len(stem))
-            known = list(islice(longer, MOST_MEANT + 1))
-            if known:
-                return known if len(known) <= MOST_MEANT else []
+            stem = consonants.removesuffix(ending)
+            if len(stem) < LEAST_CONSONANTS:
+                continue
+            candidates: list[str] = []
+            for known_word in self._words.get(stem, ()):
+                if len(known_word) > len(stem):
+                    candidates.append(known_word)
+                if len(candidates) > MOST_MEANT:  # any of too many
+                    return []
+            if candidates:
+                return candidates
         return []
 
 

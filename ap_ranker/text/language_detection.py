@@ -51,7 +51,10 @@ def main_language(texts: Iterable[str]) -> str | None:
     distinct = sorted(set(texts))
     sample = distinct[:: max(1, len(distinct) // _SAMPLE)]
     languages = Counter(filter(None, map(detect_language, sample)))
-    return next((code for code, count in languages.items() if 2 * count > languages.total()), None)
+    for code, count in languages.items():
+        if 2 * count > languages.total():
+            return code
+    return None
 
 
 @cache

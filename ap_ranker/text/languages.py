@@ -30,11 +30,14 @@ _THAI_RUN = regex.compile(rf"(?P<thai>\p{{Thai}}{{1,{LONGEST_RUN}}})|\P{{Thai}}+
 
 def unspaced_words(run: str, language: str | None) -> Iterator[tuple[tuple[str, ...], ...]]:
     """The words of a run, as `read_words` returns them: of Thai, each whole or as its pairs; pairs elsewhere."""
-    for part, is_word in thai_words(run) if language == THAI else [(run, False)]:
+    parts = thai_words(run) if language == THAI else [(run, False)]
+    for part, is_word in parts:
         if is_word:
-            yield tuple(dict.fromkeys([(part,), tuple(_singles_and_pairs(part))]))
+            terms = tuple(_singles_and_pairs(part))
+            yield tuple(dict.fromkeys([(part,), terms]))
         else:
-            yield from (((term,),) for term in _singles_and_pairs(part))
+            for term in _singles_and_pairs(part):
+                yield ((term,),)
 
 
 def _singles_and_pairs(run: str) -> Iterator[str]:

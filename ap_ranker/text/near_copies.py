@@ -60,13 +60,14 @@ def near_groups(texts: Sequence[str]) -> NDArray[np.int64]:
     """(N,) the group of each of N texts: near copies, and near copies of these, have one number."""
     table = _FormTable.of(texts)
     groups = _Groups(len(texts))
-    firsts, places = table.first_owners()
+    forms, owners = table.first_owners()
     for rows, hashes in ((table.own_rows, table.own), (table.variant_rows, table.variants)):
-        matches, place = _find(hashes, firsts)
-        for row, owner in zip(rows[matches].tolist(), places[place].tolist(), strict=True):
+        matches, place = _find(hashes, forms)
+        for row, owner in zip(rows[matches].tolist(), owners[place].tolist(), strict=True):
             groups.join(owner, row)
     order = np.argsort(table.exchanges, kind="stable")
-    is_same = table.exchanges[order][1:] == table.exchanges[order][:-1]
+    exchanges = table.exchanges[order]
+    is_same = exchanges[1:] == exchanges[:-1]  # equal ones are neighbours
     rows = table.exchange_rows[order]
     for row, copy in zip(rows[:-1][is_same].tolist(), rows[1:][is_same].tolist(), strict=True):
         groups.join(row, copy)
@@ -110,13 +111,19 @@ class KnownForms:
     def has(self, text: str) -> bool:
         """Whether a question is a near copy of a known one."""
         forms = forms_of(text)
-        pairs = (self.own, forms.variants), (self.variants, forms.own), (self.exchanges, forms.exchanges)
-        return any(_has_any(sorted_hashes, hashes) for sorted_hashes, hashes in pairs)
+        return (
+            _has_any(self.own, forms.variants)
+            or _has_any(self.variants, forms.own)
+            or _has_any(self.exchanges, forms.exchanges)
+        )
 
     def joined(self, other: KnownForms) -> KnownForms:
         """These and others."""
-        names = ("own", "variants", "exchanges")
-        return KnownForms(*(np.union1d(getattr(self, name), getattr(other, name)) for name in names))
+        return KnownForms(
+            np.union1d(self.own, other.own),
+            np.union1d(self.variants, other.variants),
+            np.union1d(self.exchanges, other.exchanges),
+        )
 
     def short(self) -> KnownForms:
         """With 32 bits of each hash, as a file has them: they tell a copy, but give no question away."""
@@ -129,7 +136,8 @@ class KnownForms:
 
 def _has_any(sorted_hashes: Hashes, hashes: Collection[int]) -> bool:
     wanted = np.fromiter(hashes, dtype=np.uint64, count=len(hashes)).astype(sorted_hashes.dtype)
-    return bool(len(_find(wanted, sorted_hashes)[0]))
+    matches, _ = _find(wanted, sorted_hashes)
+    return len(matches) > 0
 
 
 def _find(hashes: Hashes, distinct: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -256,8 +264,10 @@ class _Ring:
             word = self.words[place]
             slips = _slips(word) if SLIP <= len(word) <= LONGEST_KEPT else []  # what is longer is no word
             if len(self.words) < FEWEST_NEIGHBOURS:
-                yield from (self._changed(place, 1, [slip]) for slip in slips)
+                for slip in slips:
+                    yield self._changed(place, 1, [slip])
                 continue
+            # As `_changed`, with what is the same for all slips of a word computed once.
             before = self.hashes[place - 1]
             own = self.hashes[place]
             after = self.hashes[(place + 1) % len(self.hashes)]
@@ -331,7 +341,13 @@ def _kept_hash(word: str) -> int:
 @lru_cache(maxsize=2**15)
 def _slips(word: str) -> list[int]:
     """The hashes of a word with a letter less, but the first, and with two neighbouring letters exchanged."""
-    slips = {word[:place] + word[place + 1] + word[place] + word[place + 2 :] for place in range(1, len(word) - 1)}
-    if len(word) > SLIP:
-        slips |= {word[:place] + word[place + 1 :] for place in range(1, len(word))}
-    return [_hash(slip) for slip in sorted(slips - {word})]
+    slips: set[str] = set()
+    for place in range(1, len(word)):
+        before = word[:place]
+        after = word[place + 1 :]
+        if len(word) > SLIP:
+            slips.add(before + after)
+        if after:
+            slips.add(before + after[0] + word[place] + after[1:])
+    slips.discard(word)
+    return list(map(_hash, sorted(slips)))

@@ -28,13 +28,19 @@ from rapidfuzz.distance import OSA
 from ap_ranker.text.reading import fold
 
 LETTERS = 4
+"""Minimum number of letters of a known word: shorter ones are like too many others."""
+
 PART = 3
-"""Minimum number of letters of a known word, and of each part of a compound: shorter ones are like too many others."""
+"""The same of each part of a compound."""
 
 ENDING = 3
+"""Maximum number of letters of an ending."""
+
 LONG = 8
+"""Number of letters from which a word may have two changes."""
+
 LONGEST = 50
-"""Maximum number of letters of an ending; number from which a word may have two changes; maximum, as of real words."""
+"""Maximum number of letters of a word, as of real ones."""
 
 KEPT = 10_000  # number of words whose neighbours are kept, as users repeat them
 
@@ -47,7 +53,7 @@ class NearestWords:
 
     def __init__(self, words: Iterable[str]) -> None:
         self._words = dict.fromkeys(words)  # a set that keeps their order
-        self._found = lru_cache(KEPT)(self._find)
+        self._kept_nearest = lru_cache(KEPT)(self._nearest)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return NearestWords, (tuple(self._words),)
@@ -55,25 +61,30 @@ class NearestWords:
     def read(self, word: str) -> tuple[str, ...]:
         """One or two known words; none if no known word is near."""
         if LETTERS < len(word) <= LONGEST and _is_word(word):
-            return self._found(word)
+            return self._kept_nearest(word)
         return ()
 
-    def _find(self, word: str) -> tuple[str, ...]:
+    def _nearest(self, word: str) -> tuple[str, ...]:
+        """As `read`, by the rules above, in their order."""
         folded = _folded(word)
-        nearest = self._by_folded.get(folded)
-        if nearest:
-            return (nearest,)
-        beginnings = (word[:end] for end in range(len(word) - 1, max(LETTERS, len(word) - ENDING) - 1, -1))
-        nearest = next(filter(self._words.__contains__, beginnings), None)
-        if nearest:
-            return (nearest,)
+        same_letters = self._by_folded.get(folded)
+        if same_letters:
+            return (same_letters,)
+        shortest = max(LETTERS, len(word) - ENDING)
+        for end in range(len(word) - 1, shortest - 1, -1):
+            if word[:end] in self._words:
+                return (word[:end],)
         changes = 1 if len(word) < LONG else 2
-        alike = self._by_letter.get(folded[:1], [])
-        near = process.extractOne(folded, alike, scorer=OSA.distance, score_cutoff=changes)
+        same_first_letter = self._by_letter.get(folded[:1], [])
+        near = process.extractOne(folded, same_first_letter, scorer=OSA.distance, score_cutoff=changes)
         if near:  # the first of equals
             return (self._by_folded[near[0]],)
-        parts = ((word[:end], word[end:]) for end in range(len(word) - PART, PART - 1, -1))
-        return next((pair for pair in parts if self._words.keys() >= set(pair)), ())
+        for end in range(len(word) - PART, PART - 1, -1):
+            first = word[:end]
+            second = word[end:]
+            if first in self._words and second in self._words:
+                return first, second
+        return ()
 
     @cached_property
     def _by_folded(self) -> dict[str, str]:

@@ -141,7 +141,8 @@ def nearly_equal_groups(texts: Sequence[str]) -> np.ndarray:
     row_of = {key: row for row, key in enumerate(distinct)}
     sets = _Sets.of(distinct, NEAR)
     groups = _Groups(len(sets.order))
-    for ordered in (_sorted_rows(sets, distinct), _sorted_rows(sets, [key[::-1] for key in distinct])):
+    reversed_keys = [key[::-1] for key in distinct]  # texts that differ at their beginning are neighbours by their end
+    for ordered in (_sorted_rows(sets, distinct), _sorted_rows(sets, reversed_keys)):
         groups.join_near(sets, ordered[1:], ordered[:-1])
     open_rows = np.flatnonzero(_meets_others(sets, groups.labels()))
     rest = sets.selected(open_rows)
@@ -149,9 +150,12 @@ def nearly_equal_groups(texts: Sequence[str]) -> np.ndarray:
         groups.join_near(sets, open_rows[longer], open_rows[shorter])
     group_of = np.arange(len(distinct)) + len(sets.order)  # a text without 5-grams is alone
     group_of[sets.order] = groups.labels()
-    number: dict[int, int] = {}
-    in_order = (int(group_of[row_of[key]]) for key in keys)
-    return np.array([number.setdefault(group, len(number)) for group in in_order], dtype=np.int64)
+    number_of: dict[int, int] = {}  # group -> its number, in the order of the texts
+    numbers: list[int] = []
+    for key in keys:
+        group = int(group_of[row_of[key]])
+        numbers.append(number_of.setdefault(group, len(number_of)))
+    return np.array(numbers, dtype=np.int64)
 
 
 class _Groups:
@@ -188,7 +192,8 @@ class _Groups:
 
 def _sorted_rows(sets: _Sets, keys: Sequence[str]) -> np.ndarray:
     """The rows in the order of their texts' keys."""
-    return np.array(sorted(range(len(sets.order)), key=lambda row: keys[int(sets.order[row])]), dtype=np.int64)
+    rows = sorted(range(len(sets.order)), key=lambda row: keys[int(sets.order[row])])
+    return np.array(rows, dtype=np.int64)
 
 
 def _meets_others(sets: _Sets, labels: np.ndarray) -> np.ndarray:

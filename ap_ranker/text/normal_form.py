@@ -7,7 +7,6 @@ on one letter take it half a second, ten times as many a minute. So the marks of
 from __future__ import annotations
 
 import unicodedata
-from itertools import chain
 from typing import Literal
 
 import regex
@@ -23,16 +22,23 @@ def normal_form(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
     if text.isascii():
         return text
     decomposition: Literal["NFD", "NFKD"] = "NFKD" if "K" in form else "NFD"
-    return unicodedata.normalize(form, _MANY_MARKS.sub(lambda run: _sorted(run[0], decomposition), text))
+
+    def sorted_run(run: regex.Match[str]) -> str:
+        return _sorted(run[0], decomposition)
+
+    return unicodedata.normalize(form, _MANY_MARKS.sub(sorted_run, text))
 
 
 def _sorted(marks: str, form: Literal["NFD", "NFKD"]) -> str:
     """The parts of marks by their combining classes; one of class 0 stays where it is, and none passes it."""
-    parts = [*chain.from_iterable(unicodedata.normalize(form, mark) for mark in marks)]
     groups: list[list[str]] = [[]]
-    for part in parts:
-        if unicodedata.combining(part):
-            groups[-1].append(part)
-        else:
-            groups.append([part])
-    return "".join(chain.from_iterable(sorted(group, key=unicodedata.combining) for group in groups))
+    for mark in marks:
+        for part in unicodedata.normalize(form, mark):
+            if unicodedata.combining(part):
+                groups[-1].append(part)
+            else:
+                groups.append([part])
+    in_order: list[str] = []
+    for group in groups:
+        in_order += sorted(group, key=unicodedata.combining)
+    return "".join(in_order)

@@ -71,17 +71,21 @@ class Phrases:
         """Number of words of the longest phrase that begins at this place."""
         if start >= len(words):
             return 0
-        phrases = self._by_first.get(words[start], ())
-        sizes = [len(phrase) for phrase in phrases if tuple(words[start : start + len(phrase)]) == phrase]
-        return max(sizes, default=0)
+        longest = 0
+        for phrase in self._by_first.get(words[start], ()):
+            if len(phrase) > longest and tuple(words[start : start + len(phrase)]) == phrase:
+                longest = len(phrase)
+        return longest
 
     def at_end(self, words: Sequence[str]) -> int:
         """Number of words of the longest phrase that the words end with."""
         if not words:
             return 0
-        phrases = self._by_last.get(words[-1], ())
-        sizes = [len(phrase) for phrase in phrases if tuple(words[-len(phrase) :]) == phrase]
-        return max(sizes, default=0)
+        longest = 0
+        for phrase in self._by_last.get(words[-1], ()):
+            if len(phrase) > longest and tuple(words[-len(phrase) :]) == phrase:
+                longest = len(phrase)
+        return longest
 
 
 @dataclass(frozen=True)
@@ -190,8 +194,11 @@ def _asked_by(text: str) -> Words:
     """The words of a text without those that ask nothing; of a text of nothing else, none."""
     lists = _lists()
     text = _NAME_BELOW.sub("", _LINE_BELOW.sub("", text.strip()))
-    clauses = [list(_split(clause)) for clause in _CLAUSE.split(_NUMBER.sub("", plain(text)))]
-    clauses = [words for words in clauses if words]
+    clauses: list[list[str]] = []
+    for clause_text in _CLAUSE.split(_NUMBER.sub("", plain(text))):
+        words = _split(clause_text)
+        if words:
+            clauses.append(list(words))
     clauses = _without_signature(_without_greeting(clauses))
     asked: list[str] = []
     for clause in clauses:
@@ -210,12 +217,14 @@ def _without_greeting(clauses: list[list[str]]) -> list[list[str]]:
         if not (is_subject or is_greeting):
             break
         clauses = clauses[1:]
-    if clauses and (greeting := lists.greetings.at(clauses[0])):
+    if clauses:
+        greeting = lists.greetings.at(clauses[0])
         clauses = [clauses[0][greeting:], *clauses[1:]]
     return clauses
 
 
 def _without_signature(clauses: list[list[str]]) -> list[list[str]]:
+    """Without a closing, such as "best regards", and the name below it."""
     lists = _lists()
     for place, clause in enumerate(clauses):
         closing = lists.closings.at(clause)
@@ -236,6 +245,7 @@ def _without_signature(clauses: list[list[str]]) -> list[list[str]]:
 
 
 def _without_polite(clause: list[str]) -> list[str]:
+    """Without the polite words that it begins and ends with."""
     polite = _lists().polite
     while length := polite.at(clause):
         clause = clause[length:]
@@ -264,11 +274,17 @@ def _kept_words(token: str) -> Words:
     shortened = _SHORTENED.match(word)
     if shortened:
         word = shortened[1]
+    parts = [word]
     article, apostrophe, rest = word.partition("'")
-    words = [article, rest] if apostrophe and len(article) <= LONGEST_ARTICLE else [word]
-    words = [part.replace("'", "") for part in words]
+    if apostrophe and len(article) <= LONGEST_ARTICLE:
+        parts = [article, rest]
     same = _same()
-    return tuple(same.get(part, part) for part in words if part)
+    words: list[str] = []
+    for part in parts:
+        bare = part.replace("'", "")
+        if bare:
+            words.append(same.get(bare, bare))
+    return tuple(words)
 
 
 def _spelled(word: str) -> str:

@@ -392,7 +392,8 @@ def question_key(text: str) -> str:
     lowered = look_alike(lower(softly_plain(apart)).casefold())
     if "ı" in lowered:
         lowered = _LETTERS_OF_WORD.sub(_dotted, lowered)
-    return " ".join(_KEPT.findall(_JOINED_IN_KEYS.sub("", lowered).replace(SOFT, ""))) or " ".join(lowered.split())
+    joined = _JOINED_IN_KEYS.sub("", lowered).replace(SOFT, "")
+    return " ".join(_KEPT.findall(joined)) or " ".join(lowered.split())
 
 
 _CAPITAL_I = regex.compile(r"\b(?=\w*I)(?![\p{L}]*[QWXqwx])\p{L}{2,}\b")
@@ -495,4 +496,5 @@ def nearly_equal(text: str, other_text: str) -> bool:
 def _grams(text: str) -> frozenset[int]:
     """The 5-grams of a text, as hashes; a shorter text is one."""
     key = near_key(text)
-    return frozenset(hash(key[start : start + SIZE]) for start in range(max(1, len(key) - SIZE + 1)))
+    n_grams = max(1, len(key) - SIZE + 1)
+    return frozenset(hash(key[start : start + SIZE]) for start in range(n_grams))

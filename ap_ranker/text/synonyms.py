@@ -7,7 +7,6 @@ lift => elevator                            a question with the left words is se
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,6 +44,7 @@ class Synonyms:
 
     @cached_property
     def _known_words(self) -> frozenset[str]:
+        """All words that synonyms are asked by."""
         return frozenset(chain.from_iterable(self.others))
 
     def forms(self, question: str) -> list[str]:
@@ -56,30 +56,39 @@ class Synonyms:
         words = tuple(_read(question, self.language, self._known_words))
         keys = _keys(words, self.language)
         places: list[tuple[int, int, tuple[Words, ...]]] = []
-        i = 0
-        while i < len(words):
-            fitting = (length for length in self.lengths if i + length <= len(words))
-            length = next((length for length in fitting if keys[i : i + length] in self.others), 0)
+        start = 0
+        while start < len(words):
+            length = self._longest_at(start, keys)
             if length:
-                places.append((i, length, self.others[keys[i : i + length]]))
-            i += length or 1
+                places.append((start, length, self.others[keys[start : start + length]]))
+            start += length or 1
         return [SearchedForm(question), *islice(_replaced(words, places), MOST - 1)]
+
+    def _longest_at(self, start: int, keys: Words) -> int:
+        """The number of words of the longest synonym that begins at this place; 0 if none does."""
+        for length in self.lengths:
+            if start + length <= len(keys) and keys[start : start + length] in self.others:
+                return length
+        return 0
 
 
 def _replaced(words: Words, places: Sequence[tuple[int, int, tuple[Words, ...]]]) -> Iterator[SearchedForm]:
     """The forms with one place replaced, then with two, and so on: each with every synonym of its places."""
     for count in range(1, len(places) + 1):
-        for some in combinations(places, count):
-            for others in product(*(others for _, _, others in some)):
+        for chosen in combinations(places, count):
+            synonyms = [others for _, _, others in chosen]
+            for others in product(*synonyms):
                 form = list(words)
                 replaced: list[tuple[str, str]] = []
-                for (start, length, _), other in zip(reversed(some), reversed(others), strict=True):
+                # From the end, so that the places before stay where they are.
+                for (start, length, _), other in zip(reversed(chosen), reversed(others), strict=True):
                     replaced.append((" ".join(words[start : start + length]), " ".join(other)))
                     form[start : start + length] = other
                 yield SearchedForm(" ".join(form), tuple(replaced))
 
 
 def _keys(words: Words, language: str | None) -> Words:
+    """Words as they are compared."""
     alike = tuple(map(look_alike, words))
     if language is None:
         return alike
@@ -99,7 +108,8 @@ def read_synonyms(path: str | Path, language: str | None = None) -> Synonyms:
         for key, searched in _pairs(text, language, f"{path}, line {number}"):
             others.setdefault(key, {}).update(dict.fromkeys(searched))
     lengths = tuple(sorted({len(key) for key in others}, reverse=True))
-    return Synonyms({key: tuple(synonyms) for key, synonyms in others.items()}, lengths, language)
+    synonyms = {key: tuple(searched) for key, searched in others.items()}
+    return Synonyms(synonyms, lengths, language)
 
 
 def _read(text: str, language: str | None, vocabulary: Container[str] | None = None) -> list[str]:
@@ -108,16 +118,18 @@ def _read(text: str, language: str | None, vocabulary: Container[str] | None = N
     for written in text.split():
         parts = surface_words(written)
         joined = "".join(parts)
-        is_one = len(parts) > 1 and len(joined_words(written)) == 1 and len(surface_words(joined)) == 1
-        is_known = vocabulary is None or _keys((joined,), language)[0] in vocabulary
-        words += [joined] if is_one and is_known else parts
+        is_one_word = len(parts) > 1 and len(joined_words(written)) == 1 and len(surface_words(joined)) == 1
+        if is_one_word and (vocabulary is None or _keys((joined,), language)[0] in vocabulary):
+            words.append(joined)
+        else:
+            words += parts
     return words
 
 
 def _pairs(text: str, language: str | None, place: str) -> Iterator[tuple[Words, list[Words]]]:
     """What is asked, as it is compared, and what is searched in its place, of one line: of many words the first."""
     one_way = "=>" in text
-    terms = re.split("=>" if one_way else "=", text)
+    terms = text.split("=>" if one_way else "=")
     searched_words = [tuple(surface_words(term)) for term in terms]
     if len(terms) < 2 or (one_way and len(terms) > 2) or not all(searched_words):
         raise InputError(
@@ -125,11 +137,16 @@ def _pairs(text: str, language: str | None, place: str) -> Iterator[tuple[Words,
         )
     keys = [_keys(words, language) for words in searched_words]
     asked: dict[Words, None] = {}
-    for term, key in zip(terms[:1] if one_way else terms, keys, strict=False):
+    n_asked = 1 if one_way else len(terms)
+    for term, key in zip(terms[:n_asked], keys[:n_asked], strict=True):
         asked[key] = None
         asked[_keys(tuple(_read(term, language)), language)] = None
     for key in asked:
-        others = (words for words, other in zip(searched_words, keys, strict=True) if other != key)
-        searched = list(islice(others, MOST))
+        searched: list[Words] = []
+        for words, other_key in zip(searched_words, keys, strict=True):
+            if other_key != key:
+                searched.append(words)
+            if len(searched) == MOST:
+                break
         if searched:
             yield key, searched

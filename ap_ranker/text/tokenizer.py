@@ -153,9 +153,12 @@ class WordTokenizer(Vocabulary):
         counter = _word_level({PAD_TOKEN: PAD, UNKNOWN_TOKEN: UNKNOWN})
         counter.train_from_iterator(texts, trainers.WordLevelTrainer(vocab_size=2**31, special_tokens=special))
         counted = counter.get_vocab()
-        further = (word for word in extra_words if not _WITHIN.fullmatch(word))
-        vocabulary = dict.fromkeys([*special, *sorted(counted, key=counted.__getitem__), *further])
-        return cls(_word_level({word: row for row, word in enumerate(vocabulary)}), max_tokens)
+        words = dict.fromkeys([*special, *sorted(counted, key=counted.__getitem__)])
+        for word in extra_words:
+            if not _WITHIN.fullmatch(word):
+                words[word] = None
+        vocabulary = {word: row for row, word in enumerate(words)}
+        return cls(_word_level(vocabulary), max_tokens)
 
     def encode(self, texts: Sequence[str], *, questions: bool = False) -> tuple[list[list[int]], int]:
         """Token ids of each text, of an empty one `[UNK]`; and how many texts were cut after `max_tokens` tokens.
@@ -166,7 +169,11 @@ class WordTokenizer(Vocabulary):
         ids_of_texts = [encoding.ids for encoding in self._encodings(texts)]
         encoded: list[list[int]] = []
         for text, ids in zip(texts, ids_of_texts, strict=True):
-            encoded.append([*chain.from_iterable(self._by_word(text, ids))] if UNKNOWN in ids else ids)
+            if UNKNOWN in ids:
+                by_word = self._by_word(text, ids)
+                encoded.append(list(chain.from_iterable(by_word)))
+            else:
+                encoded.append(ids)
         cut = sum(len(ids) > self.max_tokens for ids in encoded)
         return [ids[: self.max_tokens] or [UNKNOWN] for ids in encoded], cut
 
@@ -177,16 +184,20 @@ class WordTokenizer(Vocabulary):
         [encoding] = self._encodings([segmented], spans=True)
         place = read_spans(text, characters, segmented)
         by_word = self._by_word(segmented, encoding.ids)
-        spans_of = (
-            self._spans_in((place[start][0], place[end - 1][1]), word)
-            for word, (start, end) in zip(by_word, encoding.offsets, strict=True)
-        )
-        return [*chain.from_iterable(spans_of)][: self.max_tokens] or [(0, 0)]
+        spans: list[Span] = []
+        for word, (start, end) in zip(by_word, encoding.offsets, strict=True):
+            spans += self._spans_in((place[start][0], place[end - 1][1]), word)
+        return spans[: self.max_tokens] or [(0, 0)]
 
     def _by_word(self, text: str, ids: Sequence[int]) -> list[tuple[int, ...]]:
         """The token ids of each word: its own, or those of the known words that it is read as."""
-        rows = zip(_split(text), ids, strict=True)
-        return [self._read(word) if row == UNKNOWN else (row,) for word, row in rows]
+        by_word: list[tuple[int, ...]] = []
+        for word, row in zip(_split(text), ids, strict=True):
+            if row == UNKNOWN:
+                by_word.append(self._read(word))
+            else:
+                by_word.append((row,))
+        return by_word
 
     def _read(self, word: str) -> tuple[int, ...]:
         if _SYMBOL.fullmatch(word):  # that no text of the training had says nothing
@@ -258,16 +269,23 @@ class SubwordTokenizer(Vocabulary):
         """Those of the subwords with these ids that are whole words."""
         with library_errors("Expected a tokenizer that writes any token, found one that failed", advice=FAILED):
             words = [self._tokenizer.decode([row]).strip() for row in rows]
-        read = self._encodings([f" {word}" for word in words], special=False)
-        return [word for word, row, encoding in zip(words, rows, read, strict=True) if encoding.ids == [row]]
+        encodings = self._encodings([f" {word}" for word in words], special=False)
+        whole_words: list[str] = []
+        for word, row, encoding in zip(words, rows, encodings, strict=True):
+            if encoding.ids == [row]:
+                whole_words.append(word)
+        return whole_words
 
     def prompt(self, text: str) -> tuple[tuple[int, ...], str]:
         """Token ids of a prompt, without special tokens, and the gap after it: a space that is the next word's."""
         words = text.rstrip(" ")
         ways = [(words, ""), (words, text[len(words) :]), (text, "")]  # the last: a token of its own with a space
         whole = self._ids(text + FIRST_WORD)
-        fitting = [way for way in ways if self._ids(way[0]) + self._ids(way[1] + FIRST_WORD) == whole]
-        prompt, gap = [*fitting, *ways][0]
+        for prompt, gap in ways:
+            ids = self._ids(prompt)
+            if ids + self._ids(gap + FIRST_WORD) == whole:
+                return tuple(ids), gap
+        prompt, gap = ways[0]  # none is read as the whole is
         return tuple(self._ids(prompt)), gap
 
     def after_prompts(self, max_tokens: int, question_gap: str, answer_gap: str) -> SubwordTokenizer:
@@ -294,9 +312,11 @@ class SubwordTokenizer(Vocabulary):
         for offsets, special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
             start = max(offsets[0] - len(gap), 0)
             end = max(offsets[1] - len(gap), 0)
-            empty = special or start == end
-            spans.append((last, last) if empty else (place[start][0], place[end - 1][1]))
-            last = spans[-1][1]
+            if special or start == end:
+                spans.append((last, last))
+            else:
+                spans.append((place[start][0], place[end - 1][1]))
+            _, last = spans[-1]
         return spans or [(0, 0)]
 
     @classmethod
@@ -326,54 +346,71 @@ class WordsOfTexts:
         self._frequency = frequency
         rows = [row for row, count in enumerate(frequency) if count]
         rows.sort(key=lambda row: -frequency[row])
-        words = dict.fromkeys(word.lower() for word in tokenizer.whole_words(rows) if _LETTERS.fullmatch(word))
+        words: dict[str, None] = {}  # most frequent first
+        for word in tokenizer.whole_words(rows):
+            if _LETTERS.fullmatch(word):
+                words[word.lower()] = None
         self._order = {word: place for place, word in enumerate(words)}
         self._longest = max(map(len, words), default=0)
         self._nearest = NearestWords(words)
-        self._found = lru_cache(KEPT)(self._find)
+        self._kept_reading = lru_cache(KEPT)(self._reading)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return WordsOfTexts, (self._tokenizer, self._frequency)
 
     def mend(self, text: str) -> str:
         """The text with a known word, or two, for each that is misspelt; most texts are returned as they are."""
-        return _LETTERS.sub(lambda word: self._read(word[0]), text)
+        return _LETTERS.sub(self._read_match, text)
+
+    def _read_match(self, match: regex.Match[str]) -> str:
+        return self._read(match[0])
 
     def unmended(self, text: str, spans: Iterable[Span]) -> list[Span]:
         """The spans in a text of those in the mended one; of a word that is read as another, the whole word."""
-        origins: list[Span] = []
+        origins: list[Span] = []  # the span in the text of each character of the mended one
         place = 0
         for word in _LETTERS.finditer(text):
             read = self._read(word[0])
             if read == word[0]:
                 continue
-            origins += [(i, i + 1) for i in range(place, word.start())]
+            origins += _single_characters(place, word.start())
             origins += [word.span()] * len(read)
             place = word.end()
-        origins += [(i, i + 1) for i in range(place, len(text) + 1)]
+        origins += _single_characters(place, len(text) + 1)  # with one behind the end, for spans that begin there
         unmended: list[Span] = []
         for start, end in spans:
-            first = origins[start][0]
-            unmended.append((first, origins[end - 1][1] if end > start else first))
+            first, _ = origins[start]
+            last = first
+            if end > start:
+                _, last = origins[end - 1]
+            unmended.append((first, last))
         return unmended
 
     def _read(self, word: str) -> str:
         if len(word) < SHORTEST or len(word) > max(self._longest, LONGEST) or word.lower() in self._order:
             return word
-        return self._found(word)
+        return self._kept_reading(word)
 
-    def _find(self, word: str) -> str:
+    def _reading(self, word: str) -> str:
+        """What a word that no text has is read as: a known word or two, or the word itself."""
         rows = self._tokenizer.subwords(word)
         letters = word.lower()
         if len(rows) < 2:
             return word
-        exchanged = [letters[:i] + letters[i + 1] + letters[i] + letters[i + 2 :] for i in range(len(letters) - 1)]
-        known_words = [other for other in exchanged if other in self._order]
+        known_words: list[str] = []
+        for i in range(len(letters) - 1):
+            exchanged = letters[:i] + letters[i + 1] + letters[i] + letters[i + 2 :]
+            if exchanged in self._order:
+                known_words.append(exchanged)
         if known_words:
             return min(known_words, key=self._order.__getitem__)
         if all(self._frequency[row] for row in rows):
             return word
         return " ".join(self._nearest.read(letters)) or word
+
+
+def _single_characters(start: int, end: int) -> list[Span]:
+    return [(place, place + 1) for place in range(start, end)]
 
 
 def _word_level(vocabulary: dict[str, int]) -> Tokenizer:
@@ -388,7 +425,8 @@ def plain_spans(text: str) -> Sequence[Span]:
     spans: list[Span] = []
     for match in _CLUSTER.finditer(text):
         alone = [plain(character) for character in match[0]]
-        if "".join(alone) == (together := plain(match[0])):
+        together = plain(match[0])
+        if together == "".join(alone):
             for place, characters in enumerate(alone, start=match.start()):
                 spans += [(place, place + 1)] * len(characters)
         else:
@@ -399,12 +437,13 @@ def plain_spans(text: str) -> Sequence[Span]:
 def read_spans(text: str, characters: str, read: str) -> list[Span]:
     """The span in a text of each character of what is read: of its plain characters with spaces in between."""
     spans = [*plain_spans(text), (len(text), len(text))]
-    token_spans = []
+    spans_of_read = []
     place = 0
     for character in read:
-        token_spans.append(spans[place])
-        place += characters[place : place + 1] == character
-    return token_spans
+        spans_of_read.append(spans[place])
+        if character == characters[place : place + 1]:  # else it is a space that was put in
+            place += 1
+    return spans_of_read
 
 
 _APART = regex.compile(

@@ -14,6 +14,7 @@ import math
 import re
 import reprlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from string import punctuation
 from typing import Any
@@ -91,7 +92,12 @@ def _is_pair(value: Any) -> bool:
 
 
 def _one_of(*values: Any) -> Check:
-    return lambda value: any(value == allowed and type(value) is type(allowed) for allowed in values)
+    """Checks that a value is one of these, and of the same type: `True` is not 1."""
+
+    def is_one(value: Any) -> bool:
+        return any(value == allowed and type(value) is type(allowed) for allowed in values)
+
+    return is_one
 
 
 # --- steps: kind -> its fields. Those of `Replace` and `Split` are checked together, as one is known by the other. ---
@@ -207,9 +213,11 @@ def _are_special_tokens(tokens: Any) -> bool:
 
 
 def _is_list(values: Any, check: Check) -> bool:
+    """Whether it is a list of a few values that pass a check."""
     return isinstance(values, list) and len(values) <= MAX_SPECIAL_TOKENS and all(map(check, values))
 
 
+_NO_FIELDS: Fields = {}
 _PREFIX_SCHEMES = ("always", "never", "first")
 _BEHAVIOURS = ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")
 _BYTE_LEVEL: Fields = {"add_prefix_space": _is_flag, "trim_offsets": _is_flag, "use_regex": _is_flag}
@@ -228,14 +236,14 @@ NORMALIZERS: Mapping[str, Fields] = {
         "strip_accents": _is_flag_or_none,
         "lowercase": _is_flag,
     },
-    **{name: {} for name in ("NFC", "NFD", "NFKC", "NFKD", "Nmt", "Lowercase", "StripAccents")},
+    **dict.fromkeys(("NFC", "NFD", "NFKC", "NFKD", "Nmt", "Lowercase", "StripAccents"), _NO_FIELDS),
     "Strip": {"strip_left": _is_flag, "strip_right": _is_flag},
     "Prepend": {"prepend": _one_of(_SPACE)},
     "Precompiled": {"precompiled_charsmap": _is_character_map},
     "Replace": {},
 }
 PRE_TOKENIZERS: Mapping[str, Fields] = {
-    **{name: {} for name in ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")},
+    **dict.fromkeys(("BertPreTokenizer", "Whitespace", "WhitespaceSplit"), _NO_FIELDS),
     "ByteLevel": _BYTE_LEVEL,
     "Metaspace": _METASPACE,
     "Punctuation": {"behavior": _one_of(*_BEHAVIOURS)},
@@ -247,8 +255,8 @@ POST_PROCESSORS: Mapping[str, Fields] = {
     "RobertaProcessing": {"sep": _is_pair, "cls": _is_pair, "trim_offsets": _is_flag, "add_prefix_space": _is_flag},
     "ByteLevel": _BYTE_LEVEL,
     "TemplateProcessing": {
-        "single": lambda pieces: _is_template(pieces, ["A"]),
-        "pair": lambda pieces: _is_template(pieces, ["A", "B"]),
+        "single": partial(_is_template, texts=["A"]),
+        "pair": partial(_is_template, texts=["A", "B"]),
         "special_tokens": _are_special_tokens,
     },
 }
@@ -257,7 +265,7 @@ DECODERS: Mapping[str, Fields] = {
     "BPEDecoder": {"suffix": _is_token},
     "ByteLevel": _BYTE_LEVEL,
     "Metaspace": _METASPACE,
-    **{name: {} for name in ("ByteFallback", "Fuse")},
+    **dict.fromkeys(("ByteFallback", "Fuse"), _NO_FIELDS),
     "Strip": {"content": _one_of(" ", _SPACE), "start": _one_of(0, 1), "stop": _one_of(0, 1)},
     "Replace": {},
 }
@@ -290,6 +298,15 @@ def _is_empty(value: Any) -> bool:
     return value is None or value == ""
 
 
+def _is_no_dropout(value: Any) -> bool:
+    """With dropout, a text would have other tokens each time."""
+    return value is None or value == 0
+
+
+def _are_merges(merges: Any) -> bool:
+    return isinstance(merges, list) and all(map(_is_merge, merges))
+
+
 MODELS: Mapping[str, Fields] = {
     "WordLevel": {"unk_token": _is_token},
     "WordPiece": {
@@ -298,12 +315,12 @@ MODELS: Mapping[str, Fields] = {
         "max_input_chars_per_word": lambda value: type(value) is int and 0 < value <= MAX_WORD_CHARACTERS,
     },
     "BPE": {
-        "dropout": lambda value: value is None or value == 0,  # a text would have other tokens each time
+        "dropout": _is_no_dropout,
         "unk_token": _is_token_or_none,
         "continuing_subword_prefix": _is_empty,
         "end_of_word_suffix": _is_empty,
         **dict.fromkeys(("fuse_unk", "byte_fallback", "ignore_merges"), _is_flag),
-        "merges": lambda merges: isinstance(merges, list) and all(map(_is_merge, merges)),
+        "merges": _are_merges,
     },
     "Unigram": {"unk_id": lambda value: value is None or _is_id(value), "byte_fallback": _is_flag_or_none},
 }
@@ -421,8 +438,8 @@ def _check_fields(step: Mapping[str, Any], allowed: Fields, place: str) -> None:
 
 def _check_added(added: Any, place: object) -> None:
     if not isinstance(added, list) or len(added) > MAX_ADDED_TOKENS:
-        count_or_value = len(added) if isinstance(added, list) else added
-        raise _refusal(place, f"a list of up to {MAX_ADDED_TOKENS:,} added_tokens", count_or_value)
+        found_instead = len(added) if isinstance(added, list) else added
+        raise _refusal(place, f"a list of up to {MAX_ADDED_TOKENS:,} added_tokens", found_instead)
     characters = 0
     for token in added:
         if not isinstance(token, dict) or not _is_token(token.get("content")):
@@ -457,15 +474,20 @@ def _wrong_token(vocabulary: Any) -> Any:
     """The first token of a vocabulary, with its id, that cannot be one; `None` if all can."""
     if not isinstance(vocabulary, dict):
         return [vocabulary]
-    pairs = vocabulary.items()
-    return next((pair for pair in pairs if not _is_token(pair[0]) or not _is_id(pair[1])), None)
+    for token, token_id in vocabulary.items():
+        if not _is_token(token) or not _is_id(token_id):
+            return token, token_id
+    return None
 
 
 def _wrong_score(vocabulary: Any) -> Any:
     """The first token of a list, with its score, that cannot be one; `None` if all can."""
     if not isinstance(vocabulary, list):
         return [vocabulary]
-    return next((pair for pair in vocabulary if not _is_scored(pair)), None)
+    for pair in vocabulary:
+        if not _is_scored(pair):
+            return pair
+    return None
 
 
 def _is_scored(pair: Any) -> bool:

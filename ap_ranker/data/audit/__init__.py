@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ap_ranker.data.audit.audited_files import read_data
-from ap_ranker.data.audit.report import AuditReport
+from ap_ranker.data.audit.report import AuditReport, Finding
 
 EXAMPLES = 3
 """Number of faults of a kind that the report shows."""
@@ -38,9 +38,8 @@ def audit(
     faults: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
     for kind, place, details in find_faults(data, on_progress, near_answers=near_answers):
         faults[kind].append({"place": place, "found": details})
-    findings = {
-        kind: replace(check, count=len(faults[kind]), examples=faults[kind][:EXAMPLES])
-        for kind, check in CHECKS.items()
-        if kind in faults
-    }
+    findings: dict[str, Finding] = {}
+    for kind, check in CHECKS.items():  # in their order, which is that of the report
+        if kind in faults:
+            findings[kind] = replace(check, count=len(faults[kind]), examples=faults[kind][:EXAMPLES])
     return AuditReport(str(path), len(data.questions), len(data.answers), findings)

@@ -64,8 +64,10 @@ class QuestionFile:
     def judgements(self) -> list[tuple[Row, int, bool]]:
         """Judged candidates, their labels, and whether these are the best; those with an unknown label are left out."""
         classes = reader.label_classes(self.table)
-        judgements = []
-        for row in self.table.rows if self.layout == Layout.judged else ():
+        judgements: list[tuple[Row, int, bool]] = []
+        if self.layout != Layout.judged:
+            return judgements
+        for row in self.table.rows:
             with suppress(InputError):
                 label = reader.read_label(row, classes)
                 judgements.append((row, label, label == len(classes) - 1))
@@ -74,19 +76,26 @@ class QuestionFile:
     def asked(self) -> Iterable[Asked]:
         """Its questions."""
         questions: dict[str, Asked] = {}
-        judged = self.layout == Layout.judged
-        by_id = self.layout == Layout.by_id
-        rows = [(row, True) for row in self.table.rows]
-        if judged:
-            rows = [(row, best) for row, _, best in self.judgements]
-        for row, best in rows:
-            question = row.get("question")
-            if question and (by_id or row.get("answer")):
-                key = (row.get("qid") or question) if judged else row.place
-                asked = questions.setdefault(key, Asked(self.split, question, row.place, self.layout))
-                answers = right_ids(row) if by_id else [normalized(row.get("answer"))]
-                (asked.right if best else asked.wrong).update(answers)
+        if self.layout == Layout.judged:
+            for row, _, is_best in self.judgements:
+                if row.get("question") and row.get("answer"):
+                    key = row.get("qid") or row.get("question")
+                    asked = questions.setdefault(key, self._asked(row))
+                    answers = asked.right if is_best else asked.wrong
+                    answers.add(normalized(row.get("answer")))
+            return questions.values()
+        for row in self.table.rows:
+            if not row.get("question"):
+                continue
+            if self.layout == Layout.by_id:
+                questions.setdefault(row.place, self._asked(row)).right.update(right_ids(row))
+            elif row.get("answer"):
+                questions.setdefault(row.place, self._asked(row)).right.add(normalized(row.get("answer")))
         return questions.values()
+
+    def _asked(self, row: Row) -> Asked:
+        """The question of a row, without its answers."""
+        return Asked(self.split, row.get("question"), row.place, self.layout)
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,8 @@ class Data:
     def questions(self) -> list[Text]:
         """The distinct question texts of each file, stored questions included, with their first place."""
         texts: list[Text] = []
-        for rows in [*(file.table.rows for file in self.files), self.stored_rows]:
+        tables = [file.table.rows for file in self.files]
+        for rows in [*tables, self.stored_rows]:
             for row in firsts(rows, _question_of):
                 texts.append(Text(row.get("question"), row.place, row.get("question")))
         return texts
@@ -120,7 +130,8 @@ class Data:
                 for row in firsts(file.table.rows, _answer_of):
                     texts.append(Text(row.get("answer"), row.place, row.get("answer")))
         for row in firsts(self.stored_rows, _answer_of):
-            texts.append(Text(row.get("answer"), row.place, Entry.of(row).text(DEFAULT_MATCH)))
+            matched = Entry.of(row).text(DEFAULT_MATCH)
+            texts.append(Text(row.get("answer"), row.place, matched))
         return texts
 
     @cached_property
@@ -131,12 +142,9 @@ class Data:
             asked += file.asked()
         if any(file.split == "train" for file in self.files):
             for row in self.stored_rows:
-                if row.get("question"):
-                    asked.append(
-                        Asked(
-                            "train", row.get("question"), place=row.place, layout=Layout.by_id, right={row.get("aid")}
-                        )
-                    )
+                question = row.get("question")
+                if question:
+                    asked.append(Asked("train", question, row.place, Layout.by_id, right={row.get("aid")}))
         return asked
 
 
@@ -155,8 +163,12 @@ def read_data(
     own: dict[str, Path | None] = {"train": path}
     if path.is_dir():
         own = {split: reader.find_split(path, split) for split in reader.SPLITS}
-    files = []
-    for split, file in (own | {split: file for split, file in named.items() if file}).items():
+    path_of = dict(own)
+    for split, file in named.items():
+        if file:
+            path_of[split] = file
+    files: list[QuestionFile] = []
+    for split, file in path_of.items():
         if file is not None:
             table = read_named_table(file, columns)
             layout = reader.find_layout(table)
@@ -168,10 +180,10 @@ def read_data(
             files.append(QuestionFile(split, layout, table, pooled))
     if not files:
         raise reader.missing_split(path, *reader.SPLITS)
-    by_id = next((file.table.path for file in files if file.layout == Layout.by_id), None)
     stored = None
+    by_id = [question_file.table.path for question_file in files if question_file.layout == Layout.by_id]
     if by_id:
-        stored = read_columns(answers or reader.find_answers(by_id), "aid", "answer")
+        stored = read_columns(answers or reader.find_answers(by_id[0]), "aid", "answer")
     return Data(files, stored, max_tokens)
 
 

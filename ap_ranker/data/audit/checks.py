@@ -6,7 +6,6 @@ import re
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 from operator import methodcaller
 from pathlib import Path
 
@@ -53,7 +52,9 @@ def find_faults(data: Data, on_progress: Callable[[str, int, int], None], *, nea
 
 def quote(text: str, length: int = 80) -> str:
     """The beginning of a text, with invisible characters escaped."""
-    return repr(text if len(text) <= length else text[: length - 1] + "…")
+    if len(text) > length:
+        text = text[: length - 1] + "…"
+    return repr(text)
 
 
 def where(other: str, place: str) -> str:
@@ -102,9 +103,9 @@ def _texts(data: Data) -> Iterator[Fault]:
     """Texts that are garbled, meaningless, too long or in another language."""
     texts = [*data.questions, *data.answers]
     languages = [detect_language(text.text) for text in texts]
-    [(main, _)] = Counter(filter(None, languages)).most_common(1) or [("", 0)]
+    [(main, _)] = Counter(filter(None, languages)).most_common(1) or [("", 0)]  # without any, no text is in another
     for text, code in zip(texts, languages, strict=True):
-        kinds = repaired(text.text)[1]
+        _, kinds = repaired(text.text)
         if "\ufffd" in text.text:
             kinds.append("lost-character")
         elif _NOTHING.fullmatch(text.text):
@@ -129,19 +130,22 @@ def _long_texts(kind: str, texts: Iterable[Text], most: int) -> Iterator[Fault]:
 
 def _rows(data: Data) -> Iterator[Fault]:
     """Rows with an empty text, or with an answer that repeats the question."""
-    rows: list[tuple[Row, Layout | None]] = []
     for file in data.files:
-        rows += [(row, file.layout) for row in file.table.rows]
-    rows += [(row, None) for row in data.stored_rows]
-    for row, layout in rows:
-        question = row.get("question")
-        answer = row.get("answer")
-        if not question and layout:
-            yield "empty-text", row.place, "no question"
-        if not answer and layout != Layout.by_id:
-            yield "empty-text", row.place, "no answer"
-        if answer and layout != Layout.by_id and normalized(question) == normalized(answer):
-            yield "answer-repeats-question", row.place, quote(answer)
+        for row in file.table.rows:
+            yield from _texts_of_row(row, needs_question=True, needs_answer=file.layout != Layout.by_id)
+    for row in data.stored_rows:
+        yield from _texts_of_row(row, needs_question=False, needs_answer=True)
+
+
+def _texts_of_row(row: Row, *, needs_question: bool, needs_answer: bool) -> Iterator[Fault]:
+    question = row.get("question")
+    answer = row.get("answer")
+    if needs_question and not question:
+        yield "empty-text", row.place, "no question"
+    if needs_answer and not answer:
+        yield "empty-text", row.place, "no answer"
+    if needs_answer and answer and normalized(question) == normalized(answer):
+        yield "answer-repeats-question", row.place, quote(answer)
 
 
 def _ids(data: Data) -> Iterator[Fault]:
@@ -150,7 +154,9 @@ def _ids(data: Data) -> Iterator[Fault]:
     for file in data.files:
         judged = file.layout == Layout.judged
         own = {Layout.by_id: "qid", Layout.pairs: "aid"}.get(file.layout, "")
-        tables += [(file.table, own, False), (file.table, "id", judged), (file.pools, "qid", False)]
+        tables.append((file.table, own, False))
+        tables.append((file.table, "id", judged))
+        tables.append((file.pools, "qid", False))
     for table, column, judged in tables:
         if table:
             yield from _repeated_ids(table, column, judged=judged)
@@ -159,16 +165,18 @@ def _ids(data: Data) -> Iterator[Fault]:
             continue
         rows = [row for row in file.table.rows if row.get("question")]
         for first, row in repeats(rows, _qid):
-            other = first.get("question")
-            text = row.get("question")
-            if normalized(other) != normalized(text):
-                yield "id-with-two-questions", row.place, f"qid {row.get('qid')!r}: {quote(other)}, here {quote(text)}"
+            if _normalized_question(first) != _normalized_question(row):
+                texts = f"{quote(first.get('question'))}, here {quote(row.get('question'))}"
+                yield "id-with-two-questions", row.place, f"qid {row.get('qid')!r}: {texts}"
 
 
 def _repeated_ids(table: Table, name: str, *, judged: bool) -> Iterator[Fault]:
     """Repeated ids of the column of this name, in any case; judged candidates may share the id of their question."""
-    columns = [column for column in table.columns if column.strip().casefold() == name]
-    column = columns[0] if columns else ""
+    column = ""
+    for candidate in table.columns:
+        if candidate.strip().casefold() == name:
+            column = candidate
+            break
     is_of_question = judged
     if judged:
         repeated_questions = repeats(table.rows, _normalized_question)
@@ -198,8 +206,10 @@ def _answers_by_id(data: Data) -> Iterator[Fault]:
 
 def _answers_of_questions(file: QuestionFile, answer_ids: set[str]) -> Iterator[Fault]:
     """What is wrong with the ids of a file of questions, and of its pools."""
-    pool_rows = file.pools.rows if file.pools else []
-    pools = {row.get("qid"): row.get("candidate_ids").split() for row in pool_rows}
+    pools: dict[str, list[str]] = {}
+    if file.pools:
+        for row in file.pools.rows:
+            pools[row.get("qid")] = row.get("candidate_ids").split()
     for row in file.table.rows:
         qid = row.get("qid")
         right_answers = list(dict.fromkeys(right_ids(row)))
@@ -214,9 +224,11 @@ def _answers_of_questions(file: QuestionFile, answer_ids: set[str]) -> Iterator[
         outside = [answer_id for answer_id in right_answers if answer_id in answer_ids and answer_id not in pool]
         if outside:
             yield "right-answer-outside-pool", row.place, f"{outside[0]!r} is not in the pool of {qid!r}"
-    for row in pool_rows:
-        for answer_id in sorted(set(row.get("candidate_ids").split()) - answer_ids):
-            yield "unknown-id", row.place, f"candidate_ids: {answer_id!r}"
+    if file.pools:
+        for row in file.pools.rows:
+            candidate_ids = set(row.get("candidate_ids").split())
+            for answer_id in sorted(candidate_ids - answer_ids):
+                yield "unknown-id", row.place, f"candidate_ids: {answer_id!r}"
 
 
 def _labels(data: Data) -> Iterator[Fault]:
@@ -265,11 +277,12 @@ def _copies(data: Data) -> Iterator[Fault]:
         for first, row in repeats(rows, row_key):
             yield "repeated-row", row.place, f"as {where(first.place, row.place)}: {quote(row.get('question'))}"
     pairs = [question for question in data.asked if question.layout == Layout.pairs]
-    copies = {id(copy) for _, copy in repeats(pairs, _exact_pair)}
+    copies = {id(copy) for _, copy in repeats(pairs, _exact_pair)}  # which were told of as rows
     for before, question in repeats(data.asked, _question_of_split):
         differ = before.right != question.right
         if differ or id(question) not in copies:
-            kind = "several-answers" if differ and before.right and question.right else "repeated-question"
+            has_two_answers = differ and before.right and question.right
+            kind = "several-answers" if has_two_answers else "repeated-question"
             yield kind, question.place, f"as {where(before.place, question.place)}: {quote(question.text)}"
 
 
@@ -288,21 +301,29 @@ def _near_answers(data: Data) -> Iterator[Fault]:
         for first, row in nearly_equal_rows(rows):
             yield "near-answer", row.place, f"{quote(row.get('answer'))}, as {where(first.place, row.place)}"
     for file in data.files:
-        candidates: defaultdict[str, dict[str, tuple[Row, int]]] = defaultdict(dict)
-        for row, label, _ in file.judgements:
-            if row.get("question") and row.get("answer"):
-                of_question = candidates[_normalized_question(row)]
-                of_question.setdefault(_normalized_answer(row), (row, label))
-        texts = list(dict.fromkeys(chain.from_iterable(candidates.values())))
-        near: defaultdict[str, set[str]] = defaultdict(set)
-        for i, j in nearly_equal_pairs(texts):
-            near[texts[i]].add(texts[j])
-        for of_question in candidates.values():
-            for text, (first, label) in of_question.items():
-                for near_text in sorted(near[text] & of_question.keys()):
-                    row, near_label = of_question[near_text]
-                    kind = "near-answer" if label == near_label else "near-answer-judged-differently"
-                    yield kind, row.place, f"{quote(row.get('answer'))}, as {where(first.place, row.place)}"
+        yield from _near_candidates(file)
+
+
+def _near_candidates(file: QuestionFile) -> Iterator[Fault]:
+    """Nearly equal answers that were judged for the same question."""
+    candidates: defaultdict[str, dict[str, tuple[Row, int]]] = defaultdict(dict)
+    texts: dict[str, None] = {}  # the answers of all questions, which are compared at once
+    for row, label, _ in file.judgements:
+        if row.get("question") and row.get("answer"):
+            answer = _normalized_answer(row)
+            candidates[_normalized_question(row)].setdefault(answer, (row, label))
+    for of_question in candidates.values():
+        texts.update(dict.fromkeys(of_question))
+    distinct = list(texts)
+    near: defaultdict[str, set[str]] = defaultdict(set)
+    for i, j in nearly_equal_pairs(distinct):
+        near[distinct[i]].add(distinct[j])
+    for of_question in candidates.values():
+        for text, (first, label) in of_question.items():
+            for near_text in sorted(near[text] & of_question.keys()):
+                row, near_label = of_question[near_text]
+                kind = "near-answer" if label == near_label else "near-answer-judged-differently"
+                yield kind, row.place, f"{quote(row.get('answer'))}, as {where(first.place, row.place)}"
 
 
 def _near_questions(data: Data) -> Iterator[Fault]:

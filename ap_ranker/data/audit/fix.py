@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 from ap_ranker.data.audit.checks import row_key
@@ -35,8 +34,9 @@ def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tup
             f"{path}: expected pairs or judged candidates to repair, found answers by id, where changing one file "
             "may break another: repair by hand what `ap-ranker check` lists without --fix."
         )
-    # Later JSON records may have additional fields.
-    names = list(dict.fromkeys(chain.from_iterable(row.fields for row in table.rows)))
+    names: dict[str, None] = {}
+    for row in table.rows:  # later JSON records may have additional fields
+        names.update(dict.fromkeys(row.fields))
     repaired_rows: list[dict[str, str]] = []
     changes: list[dict[str, object]] = []
     earlier_keys: set[str] = set()
@@ -56,13 +56,17 @@ def fix(path: Path, output: Path, columns: tuple[str, str] | None = None) -> tup
             changes.append({"place": row.place, "kind": kind, "row_removed": row.fields})
         else:
             earlier_keys.add(row_key(new))
-            repaired_rows.append({table.written.get(name, name): fields.get(name, "") for name in names})
+            as_written: dict[str, str] = {}
+            for name in names:
+                as_written[table.written.get(name, name)] = fields.get(name, "")
+            repaired_rows.append(as_written)
     if not repaired_rows:
         raise InputError(f"{path}: expected rows with a question and an answer, found none that could be kept.")
     private = is_private(path)
     with atomic_file(log, private=private) as log_draft, atomic_file(output, private=private) as draft:
         written_names = list(repaired_rows[0])
-        draft.write_text(csv_text(written_names, [list(row.values()) for row in repaired_rows]), encoding="utf-8")
+        texts = [list(row.values()) for row in repaired_rows]
+        draft.write_text(csv_text(written_names, texts), encoding="utf-8")
         lines = [json.dumps(change, ensure_ascii=False) + "\n" for change in changes]
         log_draft.write_text("".join(lines), encoding="utf-8")
     return Counter(str(change["kind"]) for change in changes), log

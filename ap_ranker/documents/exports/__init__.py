@@ -9,7 +9,7 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -32,14 +32,16 @@ def is_export(path: Path) -> bool:
         return False
     try:
         with open_file(path) as file:
-            return _system(_records(json.loads(decode(file.read(), path)))) is not None
+            value = json.loads(decode(file.read(), path))
+        return _system(_records(value)) is not None
     except (OSError, ValueError, RecursionError):
         return False
 
 
 def convert_export(content: bytes, path: Path) -> Converted:
     """Convert an export: an article's title asks for its text, except below a heading that asks itself."""
-    records = list(_records(json.loads(decode(content, path))))
+    value = json.loads(decode(content, path))
+    records = list(_records(value))
     system = _system(records)
     if system is None:
         raise InputError(f"{path}: expected articles of a help centre, found none.")
@@ -56,7 +58,7 @@ def convert_export(content: bytes, path: Path) -> Converted:
             continue
         title = " ".join(_text(record, system["title"]).split())
         body = _text(record, system["body"])
-        is_hidden = any(str(record.get(name)).casefold() in values for name, values in system["hidden"].items())
+        is_hidden = _is_hidden(record, system)
         is_empty = not (title and _has_text(body))
         if (title, body) in seen or (is_hidden and is_empty):  # Intercom has the first language twice, others as drafts
             continue
@@ -69,15 +71,29 @@ def convert_export(content: bytes, path: Path) -> Converted:
             category = " > ".join(around or _categories(record, system, names)) or system["name"]
             if system.get("format") == "markdown":
                 body = _html_of_markdown(body)
-            deeper = re.sub(r"(?i)(</?h)([1-6])\b", lambda tag: f"{tag[1]}{min(int(tag[2]) + 2, 6)}", body)
+            deeper = re.sub(r"(?i)(</?h)([1-6])\b", _two_levels_deeper, body)
             parts.append(f"<h1>{escape(category)}</h1>\n<h2>{escape(title)}</h2>\n<div>{deeper}</div>\n")
             addresses[letters(title)] = str(_value(record, system["url"]) or "")
-    faults = [("", f"{count:,} articles {why}.") for why, count in left_out.items()]
+    sentences = [f"{count:,} articles {why}." for why, count in left_out.items()]
     page = read_page("".join(parts))
+    faults = list(page.faults)
+    for sentence in sentences:
+        faults.append(("", sentence))
     advice = ""
-    if faults:
-        advice = f", but {' '.join(why for _, why in faults)}".removesuffix(".")
-    return replace(page, articles=addresses, faults=[*page.faults, *faults], advice=advice)
+    if sentences:
+        advice = f", but {' '.join(sentences)}".removesuffix(".")
+    return replace(page, articles=addresses, faults=faults, advice=advice)
+
+
+def _is_hidden(record: Mapping[str, Any], system: Mapping[str, Any]) -> bool:
+    """Whether visitors of the help centre do not see an article, as one of its fields says."""
+    return any(str(record.get(name)).casefold() in values for name, values in system["hidden"].items())
+
+
+def _two_levels_deeper(tag: re.Match[str]) -> str:
+    """The tag of a heading below those of its category and its article."""
+    level = min(int(tag[2]) + 2, 6)
+    return f"{tag[1]}{level}"
 
 
 _NO_TEXT = re.compile(r"<[^>]*>|&nbsp;|\s")
@@ -94,11 +110,11 @@ def _system(records: Iterator[Record] | list[Record]) -> dict[str, Any] | None:
     files = sorted(Path(__file__).parent.glob("*.toml"))
     systems = [tomllib.loads(file.read_text(encoding="utf-8")) for file in files]
     parsed = list(records)
-    marked = [system for system in systems if "marks" in system]
-    of_any = [system for system in systems if "marks" not in system]
-    for some in (marked, of_any):
+    with_marks = [system for system in systems if "marks" in system]
+    without_marks = [system for system in systems if "marks" not in system]
+    for candidates in (with_marks, without_marks):
         for record, _ in parsed:
-            for system in some:
+            for system in candidates:
                 if _is_article(record, system, "title", "body"):
                     return system
     return None
@@ -106,10 +122,10 @@ def _system(records: Iterator[Record] | list[Record]) -> dict[str, Any] | None:
 
 def _is_article(record: Mapping[str, Any], system: Mapping[str, Any], *named: str) -> bool:
     """Whether a record has the fields of a system's articles; of one without marks, a body of HTML tells."""
-    if not all(_has(record, system[name]) for name in named):
+    if not _has_all(record, [system[name] for name in named]):
         return False
     if "marks" in system:
-        return any(all(_has(record, mark) for mark in marks) for marks in system["marks"])
+        return any(_has_all(record, marks) for marks in system["marks"])
     title = _value(record, system["title"])
     body = _value(record, system["body"])
     return isinstance(title, str) and isinstance(body, str) and _PARAGRAPH.search(body) is not None
@@ -118,11 +134,19 @@ def _is_article(record: Mapping[str, Any], system: Mapping[str, Any], *named: st
 _PARAGRAPH = re.compile(r"(?i)<(?:p|div|ul|ol|h[1-6]|table|br)(?:\s[^<>]*)?/?>")
 
 
+def _has_all(record: Mapping[str, Any], names: Iterable[str]) -> bool:
+    return all(_has(record, name) for name in names)
+
+
 def _has(record: Mapping[str, Any], name: str) -> bool:
     """Whether a record has a field; `title.rendered` is one within another."""
     outer, _, inner = name.partition(".")
-    value = record.get(outer)
-    return outer in record and (not inner or (isinstance(value, dict) and _has(value, inner)))
+    if outer not in record:
+        return False
+    if not inner:
+        return True
+    value = record[outer]
+    return isinstance(value, dict) and _has(value, inner)
 
 
 def _value(record: Mapping[str, Any], name: str) -> Any:
@@ -144,7 +168,9 @@ def _text(record: Mapping[str, Any], name: str) -> str:
 def _html_of_markdown(text: str) -> str:
     from markdown_it import MarkdownIt
 
-    return str(MarkdownIt("commonmark", {"maxNesting": 100}).enable("table").render(text))
+    reader = MarkdownIt("commonmark", {"maxNesting": 100})
+    reader.enable("table")
+    return str(reader.render(text))
 
 
 def _records(value: Any) -> Iterator[Record]:
@@ -155,18 +181,22 @@ def _records(value: Any) -> Iterator[Record]:
         if isinstance(container, dict):
             yield container, around
             name = container.get("name")
-            around = (*around, name)[-MOST_NAMES:] if isinstance(name, str) and name else around
+            if isinstance(name, str) and name:
+                around = (*around, name)[-MOST_NAMES:]
             container = list(container.values())
-        rest += [(inner, around) for inner in reversed(container) if isinstance(inner, (dict, list))]
+        for inner in reversed(container):  # the last one of `rest` comes next
+            if isinstance(inner, (dict, list)):
+                rest.append((inner, around))
 
 
 def _categories(record: Mapping[str, Any], system: Mapping[str, Any], names: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of what an article belongs to, and of what these belong to, the widest first."""
     categories: list[str] = []
     rest = [record]
-    for node in rest:
+    for node in rest:  # which grows meanwhile
         for value in map(node.get, system["parents"]):
-            parent = names.get(str(value[0] if isinstance(value, list) and value else value))
+            parent_id = value[0] if isinstance(value, list) and value else value
+            parent = names.get(str(parent_id))
             if parent is not None and parent["name"] not in categories and len(categories) < MOST_NAMES:
                 categories.append(parent["name"])
                 rest.append(parent)
