@@ -79,7 +79,7 @@ def rank(ranker: Ranker, dataset: Dataset) -> dict[str, Rankings]:
     weights_of_kinds = {MODEL: replace(weights, bm25=0.0)}
     if weights.bm25:
         weights_of_kinds[FUSED] = weights
-    is_answerable = np.array([bool(question.positives) for question in evaluation_set.questions])
+    is_answerable = _is_answerable(evaluation_set.questions)
     rankings: dict[str, Rankings] = {}
     for kind, used_weights in weights_of_kinds.items():
         ranked = [by_ranked_scores(signals, used_weights) for signals in signals_of_questions]
@@ -152,10 +152,15 @@ def has_a_wording_left(dataset: Dataset) -> NDArray[np.bool_]:
                 is_other.append(question_forms.isdisjoint(question_keys(wording)))
         is_usable.append(any(is_other) or not is_other)
     kept = np.array(is_usable, dtype=bool)
-    is_answerable = np.array([bool(question.positives) for question in dataset.questions], dtype=bool)
+    is_answerable = _is_answerable(dataset.questions)
     if is_answerable.any() and not kept[is_answerable].any():
         return np.zeros(len(kept), dtype=bool)  # those without an answer alone tell nothing of right ones
     return kept
+
+
+def _is_answerable(questions: Sequence[Question]) -> NDArray[np.bool_]:
+    """(Q,) whether each question has a right answer."""
+    return np.array([bool(question.positives) for question in questions], dtype=bool)
 
 
 def _fair(signals: Signals, right: NDArray[np.bool_]) -> Signals:

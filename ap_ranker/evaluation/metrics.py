@@ -109,8 +109,11 @@ def measure(scores: ArrayLike, right: ArrayLike, n_right: int) -> dict[str, floa
 
 def measure_each(questions: Iterable[tuple[ArrayLike, ArrayLike, int]]) -> dict[str, NDArray[np.float64]]:
     """Each measure's (Q,) values, given the arguments of `measure` for Q questions."""
-    measured = [measure(*question) for question in questions]
-    return {name: np.array([values[name] for values in measured]) for name in MEASURES}
+    values_of: dict[str, list[float]] = {name: [] for name in MEASURES}
+    for scores, right, n_right in questions:
+        for name, value in measure(scores, right, n_right).items():
+            values_of[name].append(value)
+    return {name: np.array(values) for name, values in values_of.items()}
 
 
 def means(values: Mapping[str, np.ndarray]) -> dict[str, float]:

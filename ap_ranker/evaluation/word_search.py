@@ -30,8 +30,8 @@ class SynonymPreview:
 def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
     """Search the questions of a data set without and with synonyms, among all of its answers."""
     index = BM25(data.answer_texts, language=synonyms.language)
-    moved = []
-    reciprocal = []
+    moved: list[tuple[float, tuple[str, float, float]]] = []  # how far it moves, and what is told of it
+    reciprocal: list[list[float]] = []
     concerned = 0
     for question in data.answerable:
         forms = synonyms.searched(question.text)
