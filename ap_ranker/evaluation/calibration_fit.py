@@ -122,7 +122,7 @@ def without_random_questions(rankings: Rankings, count: int) -> tuple[Rankings, 
     It is lower if more than a few answerable questions would be below (`LOST`), and `None` without random ones.
     """
     own = rankings.between(0, count)
-    tops = np.array([signals.model.max(initial=-np.inf) for signals in rankings.signals])
+    tops = rankings.tops
     if len(tops) == count:
         return own, None
     return own, lowered_floor(floor_of(tops[count:]), tops[:count][own.answerable])

@@ -24,6 +24,11 @@ class Rankings:
     asked: int | None = None  # the number of different questions, if some count again with their answers hidden
 
     @property
+    def tops(self) -> NDArray[np.float64]:
+        """(Q,) the score of each question's best candidate."""
+        return np.array([signals.model.max(initial=-np.inf) for signals in self.signals])
+
+    @property
     def can_hide(self) -> bool:
         """Whether a question has a wrong answer among its candidates, which is left if the right ones are hidden."""
         return not all(right.all() for right in self.right)

@@ -31,7 +31,7 @@ from ap_ranker.ranking.ranker import Ranker
 from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, SubwordTokenizer, TokenBatch, split_words
 from ap_ranker.text.word_vectors import WordVectors, read_vectors
 from ap_ranker.training.computed_once import computed_once
-from ap_ranker.training.progress import Progress
+from ap_ranker.training.progress import Progress, untold
 
 MAX_SIZE = 300
 """Maximum number of dimensions: the later principal components of single words are mostly noise."""
@@ -45,9 +45,7 @@ SPREAD = 0.4
 AT_ONCE = 256  # words that are read at once
 
 
-def find_vectors(
-    source: str | None, size: int | None, on_progress: Progress = lambda what, done, total: None
-) -> PretrainedVectors | None:
+def find_vectors(source: str | None, size: int | None, on_progress: Progress = untold) -> PretrainedVectors | None:
     """Word vectors from a file or a package, as `read_vectors`; from a checkpoint of a model of words, or an encoder.
 
     An encoder is named as `encoder`, the default one, or `encoder:NAME` with its folder or hub name. D is `size`, by
@@ -151,7 +149,7 @@ class EncoderVectors:
     size: int | None
     origin: str
     key: str
-    on_progress: Progress = lambda what, done, total: None
+    on_progress: Progress = untold
     static: bool = False
 
     @cached_property

@@ -27,7 +27,7 @@ from ap_ranker.text.tokenizer import UNKNOWN, AnyTokenizer, TokenBatch, WordToke
 from ap_ranker.text.word_vectors import WordVectors
 from ap_ranker.training.config import EMBEDDING_SIZE, TrainingConfig
 from ap_ranker.training.find_vectors import PretrainedVectors
-from ap_ranker.training.progress import Progress
+from ap_ranker.training.progress import Progress, untold
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def initialize_model(
     options: Mapping[str, Any],
     vectors: PretrainedVectors | None,
     device: torch.device,
-    on_progress: Progress = lambda what, done, total: None,
+    on_progress: Progress = untold,
 ) -> tuple[AnswerModel, AnyTokenizer, Inputs]:
     """Build the model on its device, its tokenizer, and the description of its inputs; errors as `read_encoder`."""
     texts = data.question_texts + data.answer_texts

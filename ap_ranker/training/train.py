@@ -61,7 +61,7 @@ from ap_ranker.training.find_vectors import PretrainedVectors, find_vectors
 from ap_ranker.training.initialize import initialize_from, initialize_model, settings_of_start, with_effort
 from ap_ranker.training.objectives import ObjectiveSpec, objective_spec
 from ap_ranker.training.prior_calibration import prior_calibration
-from ap_ranker.training.progress import Progress, quiet
+from ap_ranker.training.progress import Progress, quiet, untold
 from ap_ranker.training.resume_folder import DIGEST, ResumeFolder, check_same, seconds_so_far
 from ap_ranker.training.search_before import verdict_of_training
 from ap_ranker.training.teacher import Teacher
@@ -106,7 +106,7 @@ def train(
     resume: bool = False,
     callbacks: tuple[TrainerCallback, ...] = (),
     about: About = About(),  # noqa: B008
-    on_progress: Progress = lambda what, done, total: None,
+    on_progress: Progress = untold,
 ) -> TrainingResult:
     """Train a model and write its checkpoint folder.
 
