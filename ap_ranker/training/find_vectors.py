@@ -115,7 +115,11 @@ def _static_vectors(name: str, folder: Path, size: int | None, on_progress: Prog
             table = table * stored["weights"].float().unsqueeze(1)
 
     def embed(texts: Sequence[str]) -> np.ndarray:
-        return np.stack([table[tokenizer.subwords(text)].sum(dim=0).numpy() for text in texts])
+        vectors: list[np.ndarray] = []
+        for text in texts:
+            vectors_of_subwords = table[tokenizer.subwords(text)]
+            vectors.append(vectors_of_subwords.sum(dim=0).numpy())
+        return np.stack(vectors)
 
     words = words_of_vocabulary(tokenizer)
     origin = f"the encoder {name}"
@@ -178,8 +182,11 @@ class EncoderVectors:
         """(V, H) the encoder's vectors of words."""
         if self.static:
             return self._read(words)
-        key = self.key, list(self.words)
-        own = computed_once("word-vectors", key, lambda: self._read(self.words).astype(np.float16))
+
+        def read_own() -> np.ndarray:
+            return self._read(self.words).astype(np.float16)
+
+        own = computed_once("word-vectors", (self.key, list(self.words)), read_own)
         vector_of = dict(zip(self.words, own.astype(np.float32), strict=True))
         new = [word for word in words if word not in vector_of]
         vector_of |= dict(zip(new, self._read(new), strict=True))
@@ -212,8 +219,12 @@ def words_of_vocabulary(tokenizer: AnyTokenizer) -> list[str]:
         tokens = [token for token in byte_pieces if token.isascii()]  # the others are bytes
     elif pieces:
         tokens = pieces
-    lowered = dict.fromkeys(token.lower() for token in tokens if any(map(str.isalnum, token)))
-    return [word for word in lowered if split_words(word) == [word]]
+    words: dict[str, None] = {}  # in their order, each once
+    for token in tokens:
+        word = token.lower()
+        if any(map(str.isalnum, token)) and split_words(word) == [word]:
+            words[word] = None
+    return list(words)
 
 
 def principal_components(vectors: np.ndarray, size: int) -> np.ndarray:

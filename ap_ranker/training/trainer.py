@@ -101,10 +101,12 @@ class AnswerTrainer(Trainer):
         done, waited = epochs_so_far(last)
         patience = EarlyStoppingCallback(config.patience)
         patience.early_stopping_patience_counter = waited
-        ended = replace(recipe, epochs=done) if waited >= config.patience else recipe
+        planned = recipe
+        if waited >= config.patience:  # the run had ended when it was interrupted
+            planned = replace(recipe, epochs=done)
         super().__init__(
             model=Scorer(ranker.model),
-            args=_arguments(states, config, ended, ranker.device),
+            args=_arguments(states, config, planned, ranker.device),
             train_dataset=batches.pairs,  # a list is a data set, too
             eval_dataset=dev.questions,
             data_collator=batches,
@@ -158,7 +160,9 @@ class AnswerTrainer(Trainer):
         teacher = inputs.pop("teacher", None)
         if self.own_negatives and self.args.world_size == 1:  # processes might choose differently
             labels, target = self._keep_hardest(inputs, labels, target)
-        wanted = labels != IGNORE if teacher is None else (labels != IGNORE) | ~teacher.isnan()
+        wanted = labels != IGNORE
+        if teacher is not None:
+            wanted = wanted | ~teacher.isnan()
         config = self.config
         objective = objective_spec(self.recipe.objective)
         assert objective.loss is not None

@@ -209,7 +209,12 @@ def _open(output: Path, definition: Mapping[str, Mapping[str, Any]]) -> optuna.S
 
 def _finished(study: optuna.Study) -> list[FrozenTrial]:
     """All trials except interrupted ones, which failed without an error."""
-    return [t for t in study.get_trials() if t.state.is_finished() and (t.state != TrialState.FAIL or t.user_attrs)]
+    finished: list[FrozenTrial] = []
+    for trial in study.get_trials():
+        has_ended = trial.state != TrialState.FAIL or trial.user_attrs
+        if trial.state.is_finished() and has_ended:
+            finished.append(trial)
+    return finished
 
 
 def _best(study: optuna.Study) -> FrozenTrial | None:
