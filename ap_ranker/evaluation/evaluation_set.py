@@ -97,7 +97,10 @@ class EvaluationSet:
     @cached_property
     def right(self) -> list[np.ndarray]:
         """Which candidates of each question are right answers."""
-        return [np.isin(rows, question.positives) for rows, question in zip(self.pools, self.questions, strict=True)]
+        right: list[np.ndarray] = []
+        for question, rows in zip(self.questions, self.pools, strict=True):
+            right.append(np.isin(rows, question.positives))
+        return right
 
     @cached_property
     def bm25_each(self) -> dict[str, np.ndarray]:

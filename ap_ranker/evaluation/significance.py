@@ -27,9 +27,13 @@ def randomisation_test(first: np.ndarray, second: np.ndarray, seed: int = 1) -> 
     """Two-sided p-value of Fisher's paired randomisation test (Smucker, Allan & Carterette 2007)."""
     if len(first) < 2 or np.array_equal(first, second):
         return 1.0  # with one question, the swapped difference is as large as the observed one
+
+    def mean_difference(x: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
+        return np.asarray(np.mean(x - y, axis=axis))
+
     result = permutation_test(
         (first, second),
-        lambda x, y, axis: np.mean(x - y, axis=axis),
+        mean_difference,
         permutation_type="samples",
         vectorized=True,
         n_resamples=9_999,

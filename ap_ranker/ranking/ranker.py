@@ -128,7 +128,10 @@ class Ranker(TextEncoder):
             forms = read_trained_forms(self._loaded.folder)
         if seen is None or forms is None:
             return seen
-        return [is_seen or forms.has(text) for is_seen, text in zip(seen, questions, strict=True)]
+        is_near: list[bool] = []
+        for text, is_seen in zip(questions, seen, strict=True):
+            is_near.append(is_seen or forms.has(text))
+        return is_near
 
     def chosen_by(self, questions: Sequence[str]) -> list[bool] | None:
         """Whether each question is one that chose the checkpoint's epoch and weights; `None` as above."""
@@ -284,11 +287,7 @@ class Ranker(TextEncoder):
             np.empty(0),
             bm25=bm25,
             exact=np.array(is_exact_match(question, wordings_of_rows), dtype=bool),
-            answers=parts
-            or [
-                (text, without_question(text, own_wordings))
-                for text, own_wordings in zip(answers, wordings_of_rows, strict=True)
-            ],
+            answers=parts or _parts_of(answers, wordings_of_rows),
         )
         if not answers:
             return signals
@@ -314,12 +313,11 @@ class Ranker(TextEncoder):
             )
         scores = scores[copies]
         cosines = cosines[copies]
-        signals = replace(
-            signals,
-            model=scores,
-            matched=[None] * len(answers),
-            background=lambda row: self.background(answers[row], wordings_of_rows[row] if compared else None),
-        )
+
+        def background(row: int) -> float:
+            return self.background(answers[row], wordings_of_rows[row] if compared else None)
+
+        signals = replace(signals, model=scores, matched=[None] * len(answers), background=background)
         if vector is None:
             return signals
         best, texts = self.wording_vectors.best(vector[0].float().cpu().numpy(), wordings_of_rows, self.embed_wordings)
@@ -387,8 +385,9 @@ class Ranker(TextEncoder):
     def attention_weights(self, question: str, answer: str) -> tuple[list[Token], list[Token]]:
         """The tokens of both texts with their weights, as in `explain`, without the score."""
         self._stop_training()
-        tokens = self.tokenize_questions([question]), self.tokenize([answer])
-        attention = self.model.attention_weights(*(TokenBatch.from_lists(ids, self.device) for ids in tokens))
+        asked = TokenBatch.from_lists(self.tokenize_questions([question]), self.device)
+        read = TokenBatch.from_lists(self.tokenize([answer]), self.device)
+        attention = self.model.attention_weights(asked, read)
         if attention is None:
             attentive = ", ".join(spec.name for spec in MODELS.values() if spec.attention_over)
             raise InputError(f"Expected a model with attention weights ({attentive}), found {self.name}.")
@@ -441,6 +440,14 @@ def resolve_device(device: torch.device | str | None) -> torch.device:
         named_device = f"{str(device)!r} ({one_line(error, 150)})"
         raise InputError(f"Expected a device such as auto, cpu or cuda:0, found {named_device}. Try auto.") from error
     return resolved
+
+
+def _parts_of(answers: Sequence[str], wordings: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    """The text of each entry, and its answer alone, without the stored question above it."""
+    parts: list[tuple[str, str]] = []
+    for text, own_wordings in zip(answers, wordings, strict=True):
+        parts.append((text, without_question(text, own_wordings)))
+    return parts
 
 
 def _without_first_line(text: str) -> str:
