@@ -29,7 +29,7 @@ def randomisation_test(first: np.ndarray, second: np.ndarray, seed: int = 1) -> 
         return 1.0  # with one question, the swapped difference is as large as the observed one
 
     def mean_difference(x: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
-        return np.asarray(np.mean(x - y, axis=axis))
+        return np.mean(x - y, axis=axis)
 
     result = permutation_test(
         (first, second),
