@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from math import inf
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -27,7 +26,7 @@ from ap_ranker.errors import InputError, library_errors, one_line
 from ap_ranker.ranking.bm25 import BM25
 from ap_ranker.ranking.wordings import EMBEDDED_BY, Leg, Vectors
 from ap_ranker.text.reading import READING_VERSION
-from haystack_integrations.common.ap_ranker.query_data import Found
+from haystack_integrations.common.ap_ranker.query_data import Found, falling_order
 
 
 class EmbeddingSizeError(InputError, DocumentStoreError):
@@ -139,10 +138,11 @@ class Documents:
 
     def not_embedded_by(self, origin: str) -> list[int]:
         """The rows of the documents without an embedding of this origin."""
-        some = self._documents.items()
-        return [
-            row for row, document in some if row not in self._embeddings or document.meta.get(EMBEDDED_BY) != origin
-        ]
+        rows: list[int] = []
+        for row, document in self._documents.items():
+            if row not in self._embeddings or document.meta.get(EMBEDDED_BY) != origin:
+                rows.append(row)
+        return rows
 
     def close(self) -> None:
         """Close files until the next use."""
@@ -158,8 +158,13 @@ class Documents:
         if asks_for_embeddings(filters):
             return [document for document in self.read() if document_matches_filter(filters, document)]
         ids = ids_asked_for(filters)
-        some = self.by_row() if ids is None else sorted(self.fetch(self.rows_of(ids)).items())
-        matching = {row: document for row, document in some if document_matches_filter(filters, document)}
+        candidates: Iterable[tuple[int, Document]] = self.by_row()
+        if ids is not None:
+            candidates = sorted(self.fetch(self.rows_of(ids)).items())
+        matching: dict[int, Document] = {}
+        for row, document in candidates:
+            if document_matches_filter(filters, document):
+                matching[row] = document
         return list(self.with_embeddings(matching).values())
 
     def with_embeddings(self, documents: dict[int, Document]) -> dict[int, Document]:
@@ -229,12 +234,14 @@ def ids_asked_for(filters: dict[str, Any]) -> list[str] | None:
     """
     match filters:
         case {"field": "id", "operator": "in", "value": list(ids)}:
-            are_plain = all(
-                isinstance(document_id, str) and document_id.isprintable() and document_id[4:5] != "-"
-                for document_id in ids
-            )
-            return ids if are_plain else None
+            if all(map(_is_plain_id, ids)):
+                return ids
     return None
+
+
+def _is_plain_id(document_id: object) -> bool:
+    """Whether an id is equal to no other, and printable."""
+    return isinstance(document_id, str) and document_id.isprintable() and document_id[4:5] != "-"
 
 
 def check_dictionary(filters: object) -> None:
@@ -330,8 +337,6 @@ def find(
             columns[leg.score_field] = leg.scores_of(rows)
         meta = {**meta, **leg.meta}
     scores = legs[0].scores_of(rows)
-    keys = [-inf if score is None else score for score in scores]
-    order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
     scaled = [None if score is None else scale(score) for score in scores]
     document_of |= read([row for row in numbers if row not in document_of])
     documents = [document_of[row] for row in numbers]
@@ -339,7 +344,7 @@ def find(
         revision,
         numbers,
         documents=documents,
-        order=order,
+        order=falling_order(scores),
         scores=scaled,
         columns=columns,
         meta=meta,
