@@ -239,10 +239,12 @@ def find_checkpoint(source: str | Path, token: str | None = None) -> Path:
         advice = "Train one with: ap-ranker train DATA --output DIR. Without questions: ap-ranker init"
         folder = download("checkpoint", str(source), HUB_FILES, advice, token)
     if not is_checkpoint(folder):
-        files = ["a file"] if folder.is_file() else sorted(file.name for file in folder.iterdir())
+        content = ["a file"]
+        if not folder.is_file():
+            content = sorted(file.name for file in folder.iterdir())
         raise InputError(
             f"{source}: expected a checkpoint ({CONFIG}, {WEIGHTS}, {TOKENIZER}), the folder that `ap-ranker train` "
-            f"wrote, found {', '.join(files) or 'an empty folder'}."
+            f"wrote, found {', '.join(content) or 'an empty folder'}."
         )
     return folder
 

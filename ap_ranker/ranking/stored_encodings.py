@@ -154,8 +154,10 @@ class Encodings:
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text; 0 if it is not in the folder."""
         with _database(self.folder) as database:
-            rows = _rows(database, "length", texts)
-        return [row[0] if row else 0 for row in rows]
+            lengths: list[int] = []
+            for row in _rows(database, "length", texts):
+                lengths.append(row[0] if row else 0)
+            return lengths
 
     def states(self, texts: Sequence[str]) -> QuantizedStates:
         """The states of texts that are in the folder."""

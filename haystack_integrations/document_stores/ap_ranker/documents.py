@@ -317,7 +317,8 @@ def find(
     filters = filters and with_meta_prefix(filters)
     read = partial(_read, stored, embeddings=embedding or asks_for_embeddings(filters))
     document_of: dict[int, Document] = {}
-    best = [leg.best(None if filters else top_k) for leg in legs]
+    limit = None if filters else top_k  # which of them match is not known yet
+    best = [leg.best(limit) for leg in legs]
     if filters:
         best = [_first(rows, top_k, filters, read, document_of) for rows in best]
     rows = np.array(sorted(set().union(*best)), np.int64)
@@ -337,7 +338,9 @@ def find(
             columns[leg.score_field] = leg.scores_of(rows)
         meta = {**meta, **leg.meta}
     scores = legs[0].scores_of(rows)
-    scaled = [None if score is None else scale(score) for score in scores]
+    scaled: list[float | None] = []
+    for score in scores:
+        scaled.append(None if score is None else scale(score))
     document_of |= read([row for row in numbers if row not in document_of])
     documents = [document_of[row] for row in numbers]
     return Found(
