@@ -197,11 +197,13 @@ def with_hidden(rankings: Rankings, share: float) -> Rankings:
             hidden.append(_without(signals, right))
     weight = share / (1 - share) * rankings.weights.sum() / len(hidden)
     none_right = [np.zeros(len(signals.model), dtype=bool) for signals in hidden]
+    none_answerable = np.zeros(len(hidden), dtype=bool)
+    weights_of_hidden = np.full(len(hidden), weight)
     return Rankings(
         [*rankings.signals, *hidden],
         [*rankings.right, *none_right],
-        np.append(rankings.answerable, np.zeros(len(hidden), dtype=bool)),
-        np.append(rankings.weights, np.full(len(hidden), weight)),
+        np.append(rankings.answerable, none_answerable),
+        np.append(rankings.weights, weights_of_hidden),
         asked=len(rankings.signals),
     )
 

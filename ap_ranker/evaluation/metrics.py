@@ -78,7 +78,8 @@ class Levels:
         """The expected nDCG of the first `depth`, given the number of right answers, found or not."""
         level, rank = self._places()
         gains = (self.right / self.sizes)[level][:depth]
-        ideal = (1 / np.log2(np.arange(2, min(n_right, depth) + 2))).sum()
+        ranks_at_best = np.arange(1, min(n_right, depth) + 1)
+        ideal = (1 / np.log2(ranks_at_best + 1)).sum()
         if n_right:
             return float((gains / np.log2(rank[:depth] + 1)).sum() / ideal)
         return 0.0

@@ -15,6 +15,7 @@ from ap_ranker.data.dataset import Dataset, Question
 from ap_ranker.models.base import States
 from ap_ranker.ranking.ranker import BATCH_SIZE, Ranker
 from ap_ranker.ranking.rule import Signals
+from ap_ranker.ranking.text_encoder import to_array
 from ap_ranker.ranking.wordings import WordingVectors
 from ap_ranker.text.reading import question_keys
 
@@ -103,11 +104,11 @@ def score_candidates(
         rows = torch.from_numpy(question_of[places])
         n_uses = torch.tensor([len(own_places) for own_places in used])
         columns = torch.arange(len(batch)).repeat_interleave(n_uses)
-        scores[places] = ranker.model.match_pairs(question_states, states, rows, columns).float().cpu().numpy()
+        scores[places] = to_array(ranker.model.match_pairs(question_states, states, rows, columns))
         matching += time.perf_counter() - match_started
         vectors = ranker.model.text_vectors(states)
         if question_vectors is not None and vectors is not None:
-            cosines[places] = (question_vectors @ vectors.T)[rows, columns].float().cpu().numpy()
+            cosines[places] = to_array((question_vectors @ vectors.T)[rows, columns])
         n_bytes += ranker.quantize(states, ranker.stored_dtype).nbytes
         done += len(batch)
         on_progress(done, len(order))
@@ -115,7 +116,7 @@ def score_candidates(
     ends = np.cumsum(sizes)[:-1]
     vectors_of_questions = None
     if question_vectors is not None:
-        vectors_of_questions = question_vectors.float().cpu().numpy()
+        vectors_of_questions = to_array(question_vectors)
     return CandidateScores(
         by_question=np.split(scores, ends),
         encode_seconds=encode_seconds,

@@ -44,7 +44,8 @@ def preview(data: Dataset, synonyms: Synonyms) -> SynonymPreview:
         if before != after:
             distance = abs(reciprocal[-1][1] - reciprocal[-1][0])
             moved.append((distance, (question.text, before, after)))
-    mrr, new_mrr = np.array(reciprocal).reshape(-1, 2).mean(axis=0).tolist()
+    pairs = np.array(reciprocal).reshape(-1, 2)
+    mrr, new_mrr = pairs.mean(axis=0).tolist()
     moved.sort(key=lambda pair: -pair[0])
     return SynonymPreview(len(reciprocal), concerned, (mrr, new_mrr), [change for _, change in moved])
 

@@ -243,7 +243,8 @@ class BM25:
 
 def asked_words(question: str, language: str | None) -> list[Word]:
     """The words of a question, each as often as it counts; a question that repeats itself is read once."""
-    return list(_counted(read_words(without_repetition(question), language)))
+    words = read_words(without_repetition(question), language)
+    return list(_counted(words))
 
 
 def length_factor(asked: Iterable[Word]) -> float:

@@ -177,9 +177,11 @@ def round_as_stored(weights: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
     halves: dict[str, Tensor] = {}
     with torch.no_grad():
         for name, value in weights:
-            if name.startswith(BACKBONE) and value.dim() > 1 and is_finite(half := value.half()):
-                value.copy_(half)
-                halves[name] = half
+            if name.startswith(BACKBONE) and value.dim() > 1:
+                half = value.half()
+                if is_finite(half):
+                    value.copy_(half)
+                    halves[name] = half
     return halves
 
 
@@ -343,7 +345,8 @@ def _check_sizes(
     encoder = config.encoder or {}
     places = {"max_tokens": "max_position_embeddings", "token ids": "vocab_size"}
     for (what, name), needed in zip(places.items(), (config.max_tokens, largest_id + 1), strict=True):
-        if isinstance(maximum := encoder.get(name), int) and needed > maximum:
+        maximum = encoder.get(name)
+        if isinstance(maximum, int) and needed > maximum:
             raise InputError(
                 f"{path}: expected {what} up to the encoder's {name}, {one_line(maximum, 40)}, found {needed}."
             )

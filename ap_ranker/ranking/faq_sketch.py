@@ -50,8 +50,11 @@ class FAQSketch:
         numbers: list[NDArray[np.uint32]] = []
         for start in range(0, len(texts), _BATCH):
             numbers.append(_smallest_hashes(texts[start : start + _BATCH]))
-        kept = np.unique(np.concatenate(numbers))[:KEPT] if numbers else np.empty(0)
-        return cls(len(texts), language, kept.astype("<u4").tobytes().hex())
+        smallest = np.empty(0)
+        if numbers:
+            smallest = np.unique(np.concatenate(numbers))[:KEPT]
+        hashes = smallest.astype("<u4").tobytes().hex()
+        return cls(len(texts), language, hashes)
 
     @classmethod
     def with_language(cls, texts: Sequence[str]) -> Self:

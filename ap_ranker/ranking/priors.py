@@ -107,7 +107,8 @@ def encoder_key(weights: Mapping[str, Tensor]) -> str:
     matrices = [value for name, value in weights.items() if name.startswith(BACKBONE) and value.dim() == 2]
     if not matrices:
         return ""
-    return blake2b(matrices[-1].detach().cpu().to(torch.float16).numpy().tobytes(), digest_size=8).hexdigest()
+    halves = matrices[-1].detach().cpu().to(torch.float16)
+    return blake2b(halves.numpy().tobytes(), digest_size=8).hexdigest()
 
 
 @cache

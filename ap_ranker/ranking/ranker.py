@@ -27,7 +27,7 @@ from ap_ranker.ranking.loaded_checkpoints import load_shared
 from ap_ranker.ranking.random_questions import RANDOM_QUESTIONS
 from ap_ranker.ranking.rule import Numbers, Signals, Weights, rank
 from ap_ranker.ranking.stored_encodings import Encodings
-from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number
+from ap_ranker.ranking.text_encoder import BATCH_SIZE, TextEncoder, check_number, to_array
 from ap_ranker.ranking.wordings import is_exact_match
 from ap_ranker.text.language_detection import LANGUAGES, main_language
 from ap_ranker.text.tokenizer import TokenBatch
@@ -216,10 +216,14 @@ class Ranker(TextEncoder):
             first_texts: returns texts of what is searched, at most as many as it is asked for.
             warn: takes a message and the values that it names in braces, as of Haystack's logger.
         """
-        if self.config is None or (trained := self.config.faq) is None or self.knows_faq is not None:
+        if self.config is None or self.config.faq is None or self.knows_faq is not None:
             return
+        trained = self.config.faq
         with _comparing:  # the first to come; the others wait for what it finds
-            if self.knows_faq is not None or not (texts := first_texts(COMPARED)):
+            if self.knows_faq is not None:
+                return
+            texts = first_texts(COMPARED)
+            if not texts:
                 return
             # A training on the questions and answers of `split` knows the answers without the stored questions that
             # stand above them in documents.
@@ -299,12 +303,13 @@ class Ranker(TextEncoder):
         scores, cosines = np.full((2, len(place_of)), np.nan)
         for rows, kept in self._kept_states(list(place_of), batch_size, rounded=True):
             if vector is None and self._reads(kept):
-                scores[rows] = self.model.match_stored(state, kept).float().cpu().numpy()
+                scores[rows] = to_array(self.model.match_stored(state, kept))
                 continue
             states = kept.dequantize(self.device)
-            scores[rows] = self.model.match(state, states)[0].float().cpu().numpy()
-            if vector is not None and (others := self.model.text_vectors(states)) is not None:
-                cosines[rows] = (others @ vector[0]).float().cpu().numpy()
+            scores[rows] = to_array(self.model.match(state, states)[0])
+            others = None if vector is None else self.model.text_vectors(states)
+            if vector is not None and others is not None:
+                cosines[rows] = to_array(others @ vector[0])
         n_bad = int((~np.isfinite(scores)).sum())
         if n_bad:
             raise InputError(
@@ -320,7 +325,7 @@ class Ranker(TextEncoder):
         signals = replace(signals, model=scores, matched=[None] * len(answers), background=background)
         if vector is None:
             return signals
-        best, texts = self.wording_vectors.best(vector[0].float().cpu().numpy(), wordings_of_rows, self.embed_wordings)
+        best, texts = self.wording_vectors.best(to_array(vector[0]), wordings_of_rows, self.embed_wordings)
         theirs = best.astype(np.float64)
         matched = []
         for text, better in zip(texts, (theirs > cosines).tolist(), strict=True):
@@ -361,10 +366,11 @@ class Ranker(TextEncoder):
                 scores[:, rows] = model
                 continue
             cosines = (vectors @ own.T).double().cpu().numpy()
-            read = vectors.float().cpu().numpy()
+            question_vectors = to_array(vectors)
             for place, row in enumerate(rows):
-                best = self.wording_vectors.best_of_each(read, wordings[row], self.embed_wordings).astype(np.float64)
-                scores[:, row] = rank(Signals(model[:, place], cosines[:, place], best), weights).scores
+                best = self.wording_vectors.best_of_each(question_vectors, wordings[row], self.embed_wordings)
+                signals = Signals(model[:, place], cosines[:, place], best.astype(np.float64))
+                scores[:, row] = rank(signals, weights).scores
         return scores
 
     @cached_property

@@ -196,7 +196,8 @@ def ranked_scores(signals: Signals, weights: Weights) -> Numbers:
 def _combined(signals: Signals, weights: Weights) -> Numbers:
     """(N,) f, before the scores beside a word-for-word candidate are lowered."""
     scores = signals.model
-    if weights.wording and (wording := signals.best_wording) is not None:
+    wording = signals.best_wording if weights.wording else None
+    if wording is not None:
         scores = (scores + weights.wording * wording) / (1 + weights.wording)
     if signals.bm25 is not None and weights.bm25:
         scores = scores + weights.bm25 * signals.bm25

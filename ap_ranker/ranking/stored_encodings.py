@@ -93,8 +93,9 @@ def known_fingerprint(checkpoint: Path) -> str:
         version.append([status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns])
     path = cache_folder("fingerprints") / text_key(json.dumps(version)).hex()
     with suppress(OSError, ValueError):
-        if re.fullmatch(r"[0-9a-f]{64}", digest := path.read_text(encoding="utf-8")):
-            return digest
+        kept_digest = path.read_text(encoding="utf-8")
+        if re.fullmatch(r"[0-9a-f]{64}", kept_digest):
+            return kept_digest
     digest = fingerprint(checkpoint)
     with suppress(InputError):
         write_text_atomically(path, digest)
@@ -174,7 +175,8 @@ class Encodings:
                     end = starts[row] + kept.itemsize * prod(size) * (length if kind == "token" else 1)
                     parts.append(numbers[starts[row] : end])
                     starts[row] = end
-                values = np.frombuffer(bytearray().join(parts), kept).reshape(-1, *size)
+                together = bytearray().join(parts)  # not bytes: PyTorch warns of memory that is read-only
+                values = np.frombuffer(together, kept).reshape(-1, *size)
                 kinds[kind][own] = torch.from_numpy(values)
         return QuantizedStates(np.array([length for length, _ in stored_rows]), kinds["token"], kinds["text"])
 
@@ -232,7 +234,8 @@ class KeptEncodings:
         programs = [metadata.version("ap-ranker"), READING_VERSION, torch.__version__, torch.cpu.get_capabilities()]
         key = json.dumps([manifest.fingerprint, manifest.dtype, kind, *programs], default=str)
         self._root = cache_folder("encodings")
-        self._encodings = Encodings(self._root / hashlib.blake2b(key.encode(), digest_size=16).hexdigest(), manifest)
+        name = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+        self._encodings = Encodings(self._root / name, manifest)
         self._new: list[tuple[list[bytes], QuantizedStates]] = []
         self._keys: set[bytes] = set()  # of those texts
         self._lock = threading.RLock()
@@ -251,8 +254,9 @@ class KeptEncodings:
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """As `Encodings.lengths`."""
+        file = self._encodings.folder / DATABASE
         try:
-            if self._usable and (file := self._encodings.folder / DATABASE).exists():
+            if self._usable and file.exists():
                 with suppress(OSError):  # a read-only file can be read as well
                     os.utime(file)  # so that it is not removed
                 return self._encodings.lengths(texts)

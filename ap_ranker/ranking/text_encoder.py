@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ap_ranker.errors import InputError, one_line
@@ -111,7 +112,8 @@ class TextEncoder:
     ) -> Iterator[tuple[list[int], QuantizedStates]]:
         """As `answer_states`, in the dtype in which they are stored."""
         missing = list(range(len(answers)))
-        if self.cache is not None and (cached := self.cache.find(answers)):
+        cached = {} if self.cache is None else self.cache.find(answers)
+        if cached:
             missing = [row for row in missing if row not in cached]
             yield from self._joined(cached, batch_size)
             if not missing:
@@ -135,7 +137,8 @@ class TextEncoder:
             rows_of.setdefault(answers[row], []).append(row)
         texts = list(rows_of)
         tokens = self.tokenize(texts) if texts else []
-        for batch in _by_length(dict(enumerate(map(len, tokens))), batch_size):
+        lengths = dict(enumerate(map(len, tokens)))
+        for batch in _by_length(lengths, batch_size):
             texts_of_batch = [texts[i] for i in batch]
             tokens_of_batch = [tokens[i] for i in batch]
             for indices, encoded in self._encode_batch(texts_of_batch, tokens_of_batch, rounded):
@@ -184,7 +187,8 @@ class TextEncoder:
             if self._filled is not None:
                 kept = [(everything, self.quantize(states, self.state_dtype(self._filled.dtype)))]
                 self._filled.put(texts, kept[0][1])
-        if kept and (outlives := self._kept_answers()) is not None:
+        outlives = self._kept_answers() if kept else None
+        if outlives is not None:
             for indices, stored in kept:
                 outlives.add([texts[index] for index in indices], stored)
         return parts
@@ -244,7 +248,8 @@ class TextEncoder:
             parts = []
             for rows, kept in self._kept_states(new, batch_size):
                 order += rows
-                parts.append(States(torch.ones(len(rows), 0, dtype=torch.bool), per_text=kept.texts(self.device)))
+                no_tokens = torch.ones(len(rows), 0, dtype=torch.bool)  # the vectors need none
+                parts.append(States(no_tokens, per_text=kept.texts(self.device)))
             return self._vectors(parts)[_inverse(order)]
 
         # States of a cache are rounded: their vectors are not to be kept as if they were exact.
@@ -260,7 +265,8 @@ class TextEncoder:
     def _outliving_vectors(self, kind: str, texts: Sequence[str], embed: Callable[[Sequence[str]], Tensor]) -> Tensor:
         """(B, C) vectors of B texts, those of an earlier process if they outlived it."""
         kind = f"vectors of {kind} on {self.device.type}"
-        if self._loaded is None or (kept := self._loaded.kept(kind, StateDtype.float32)) is None:
+        kept = None if self._loaded is None else self._loaded.kept(kind, StateDtype.float32)
+        if kept is None:
             return embed(texts)
         new: list[int] = []
         old: list[int] = []
@@ -386,6 +392,12 @@ class TextEncoder:
 def _inverse(order: Sequence[int]) -> Tensor:
     """What brings rows in this order back into theirs."""
     return torch.tensor(order, dtype=torch.long).argsort()
+
+
+def to_array(values: Tensor) -> NDArray[np.float32]:
+    """The numbers in float32, on the CPU."""
+    array: NDArray[np.float32] = values.float().cpu().numpy()
+    return array
 
 
 def check_number(what: str, value: object, minimum: int) -> None:

@@ -59,7 +59,8 @@ class Vectors:
         while block := list(islice(remaining, _BLOCK)):
             numbers = np.stack(block)
             largest = np.abs(numbers).max(axis=1, initial=0, keepdims=True).astype(np.float64)
-            blocks.append(np.rint(numbers / np.where(largest, largest, 1) * LARGEST).astype(np.int8))
+            rounded = np.rint(numbers / np.where(largest, largest, 1) * LARGEST)
+            blocks.append(rounded.astype(np.int8))
         matrix = np.concatenate(blocks[1:] or blocks)
         lengths = np.sqrt(np.einsum("nc,nc->n", matrix, matrix, dtype=np.int64))
         # Of the rounded vectors; one of zeros is like nothing.

@@ -73,7 +73,8 @@ def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequ
             chance = rng.random()
             near = neighbours.get(word)
             if chance < EXCHANGED and near:
-                changed.append(near[int(rng.integers(len(near)))])
+                neighbour = int(rng.integers(len(near)))
+                changed.append(near[neighbour])
             elif not EXCHANGED <= chance < EXCHANGED + LEFT_OUT:
                 changed.append(word)
         made[" ".join(changed)] = None
@@ -83,7 +84,8 @@ def augmented_questions(data: Dataset, count: int, neighbours: Mapping[str, Sequ
 def find_neighbours(data: Dataset, vectors: PretrainedVectors, most: int) -> dict[str, list[str]]:
     """The nearest words of each word of the data, by cosine, among these and the vectors' `most` first ones."""
     texts = [*data.question_texts, *data.answer_texts]
-    own = list(filter(str.isalpha, dict.fromkeys(chain.from_iterable(map(split_words, texts)))))
+    all_words = chain.from_iterable(map(split_words, texts))
+    own = list(filter(str.isalpha, dict.fromkeys(all_words)))
     further = [word.lower() for word in vectors.words[:most] if word.isalpha()]
     words = list(dict.fromkeys([*own, *further]))
     table = vectors.table(["[PAD]", "[UNK]", *words], np.random.default_rng(0))[2:]

@@ -231,7 +231,8 @@ class Batches:
     def _candidates(self, question: int, rng: np.random.Generator) -> list[int]:
         wrong = self._wrong(question, self._negatives, rng)
         if not self._judged[question]:
-            wrong += rng.choice(len(self.answers), max(0, self._negatives - len(wrong)), replace=False).tolist()
+            n_random = max(0, self._negatives - len(wrong))
+            wrong += rng.choice(len(self.answers), n_random, replace=False).tolist()
         return list(dict.fromkeys([*sorted(self._right[question]), *wrong]))
 
     def _wrong(self, question: int, most_judged: int, rng: np.random.Generator) -> list[int]:

@@ -100,7 +100,7 @@ class Result:
     kinds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     def mean(self, measure: str) -> float:
-        return float(np.mean(self.measures[measure]))
+        return _mean(self.measures[measure])
 
 
 @dataclass(frozen=True)
@@ -206,9 +206,9 @@ def compare(
                 measures_of_kinds[bm25.headline],
                 p_values=p_values[label],
                 parameters=own_runs[-1].parameters,
-                training_seconds=float(np.mean([run.training_seconds for run in own_runs])),
-                seconds_per_question=float(np.mean([report.seconds_per_question for report in reports])),
-                bytes_per_answer=float(np.mean([report.bytes_per_answer for report in reports])),
+                training_seconds=_mean([run.training_seconds for run in own_runs]),
+                seconds_per_question=_mean([report.seconds_per_question for report in reports]),
+                bytes_per_answer=_mean([report.bytes_per_answer for report in reports]),
                 kinds=measures_of_kinds,
             )
         )
@@ -232,6 +232,10 @@ def compare(
         n_of_kind=n_of_kind,
         bm25_kinds=bm25_kinds,
     )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
 
 
 def _further_baselines(

@@ -195,7 +195,8 @@ def initialize_from(
         embedding = start.model.embedding
         table = np.zeros((len(words), first.embedding_size), dtype=np.float32)
         if embedding is not None:
-            table = embedding.vectors.weight.detach().float().cpu().numpy()[UNKNOWN + 1 :]
+            weights = embedding.vectors.weight.detach().float().cpu()
+            table = weights.numpy()[UNKNOWN + 1 :]
         vectors = WordVectors(words, table, f"the checkpoint {start.source}")
         config = replace(config, vocabulary_from_vectors=len(words))
         model, tokenizer, inputs = initialize_model(data, config, options, vectors, device, on_progress)

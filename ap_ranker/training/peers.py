@@ -311,4 +311,5 @@ def _arguments(
 def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
     from datasets import Dataset as Table
 
-    return Table.from_dict(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    columns = map(list, zip(*rows, strict=True))
+    return Table.from_dict(dict(zip(names, columns, strict=True)))

@@ -51,9 +51,11 @@ def untrained_calibration(ranker: Ranker, answers: Sequence[Answer], *, stored: 
         return None
     alone = random_scores(ranker, texts)
     served = random_scores(ranker, texts, wordings) if any(wordings) else alone
-    return replace(prior.calibration(float(alone.mean())), background=usual_background(served))
+    calibration = prior.calibration(float(alone.mean()))
+    return replace(calibration, background=usual_background(served))
 
 
 def _of(scores: np.ndarray) -> Calibration:
-    prior = general_prior().calibration(float(scores.mean()), max(float(scores.std()), FLAT))
+    unit = max(float(scores.std()), FLAT)
+    prior = general_prior().calibration(float(scores.mean()), unit)
     return replace(prior, floor=floor_of(scores.max(axis=1)))

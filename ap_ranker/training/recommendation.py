@@ -44,7 +44,8 @@ class GainPrior:
         """The probability that the mean gain is at least 0, given those of N questions."""
         precision = 1 / self.deviation**2
         weighted = self.mean * precision
-        if n := len(gains):
+        n = len(gains)
+        if n:
             squares = SHRUNK * self.of_question**2 + float(((gains - gains.mean()) ** 2).sum())
             of_mean = n * (SHRUNK + n - 1) / squares
             precision += of_mean

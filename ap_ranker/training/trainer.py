@@ -206,7 +206,8 @@ class AnswerTrainer(Trainer):
             kept = [target]
             is_wrong = relevance(labels, self.classes) == NEGATIVE
             for question, wrong in zip(inputs["question_rows"], is_wrong, strict=True):
-                if len(own := wrong.nonzero().squeeze(1)):
+                own = wrong.nonzero().squeeze(1)
+                if len(own):
                     scores = model.match(questions[question.view(1)], answers.selected(places[own]))
                     kept.append(own[scores.argmax().view(1)])
         model.train()

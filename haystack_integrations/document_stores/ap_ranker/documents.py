@@ -149,7 +149,8 @@ class Documents:
 
     def read(self) -> list[Document]:
         """All documents, with their embeddings."""
-        return list(self.with_embeddings(dict(self.by_row())).values())
+        documents = dict(self.by_row())
+        return list(self.with_embeddings(documents).values())
 
     @library_errors("Expected filters that fit the documents", (TypeError,))
     def matching(self, filters: dict[str, Any]) -> list[Document]:
@@ -160,7 +161,8 @@ class Documents:
         ids = ids_asked_for(filters)
         candidates: Iterable[tuple[int, Document]] = self.by_row()
         if ids is not None:
-            candidates = sorted(self.fetch(self.rows_of(ids)).items())
+            with_ids = self.fetch(self.rows_of(ids))
+            candidates = sorted(with_ids.items())
         matching: dict[int, Document] = {}
         for row, document in candidates:
             if document_matches_filter(filters, document):
@@ -321,7 +323,8 @@ def find(
     best = [leg.best(limit) for leg in legs]
     if filters:
         best = [_first(rows, top_k, filters, read, document_of) for rows in best]
-    rows = np.array(sorted(set().union(*best)), np.int64)
+    by_any = set().union(*best)
+    rows = np.array(sorted(by_any), np.int64)
     is_whole = False
     if max(len(leg.rows) for leg in legs) <= rank_all:
         everything = np.unique(np.concatenate([leg.rows for leg in legs]))
@@ -332,7 +335,7 @@ def find(
     columns: dict[str, list[Any]] = {}
     numbers = rows.tolist()
     for leg, ranked in zip(legs, best, strict=True):
-        ranks = dict(zip(ranked, range(1, len(ranked) + 1), strict=True))
+        ranks = {row: rank for rank, row in enumerate(ranked, start=1)}
         columns[leg.rank_field] = list(map(ranks.get, numbers))
         if leg.score_field:
             columns[leg.score_field] = leg.scores_of(rows)

@@ -319,7 +319,8 @@ class AnswerRanker(CheckpointComponent):
         question = self._question(query)
         (texts, parts, wordings) = entries
         counts = counted or bool(self.wordings) or any(wordings)
-        if tracing.is_tracing_enabled() and (span := tracing.tracer.current_span()) is not None:
+        span = tracing.tracer.current_span() if tracing.is_tracing_enabled() else None
+        if span is not None:
             tags: dict[str, Any] = {
                 "ap_ranker.model": self.model,
                 "ap_ranker.architecture": ranker.name,

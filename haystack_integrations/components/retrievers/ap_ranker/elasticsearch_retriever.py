@@ -373,7 +373,8 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
         asked_for: dict[str, None] = {}  # in their order, each once
         for word in asked_words(query, language):
             terms[word] = list(chain.from_iterable(word))
-            parts[word] = list(chain.from_iterable(map(parts_of, compounds_of(word))))
+            parts_of_compounds = map(parts_of, compounds_of(word))
+            parts[word] = list(chain.from_iterable(parts_of_compounds))
             asked_for |= dict.fromkeys([*terms[word], *parts[word]])
         is_known = self._known_terms(index, list(asked_for))
         known_parts: dict[Word, list[str]] = {}
