@@ -25,7 +25,7 @@ class Rankings:
 
     @property
     def tops(self) -> NDArray[np.float64]:
-        """(Q,) the score of each question's best candidate."""
+        """(Q,) the score of each question's best candidate; without any, -inf."""
         return np.array([signals.model.max(initial=-np.inf) for signals in self.signals])
 
     @property

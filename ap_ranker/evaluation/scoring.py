@@ -167,7 +167,7 @@ def score_wordings(
     for question, vector, rows in zip(questions, scores.question_vectors, candidates, strict=True):
         asked = {*question_keys(question.text)}
         is_wording = not asked.isdisjoint(wording_keys)
-        lists: list[Sequence[str]] = []
+        lists: list[tuple[str, ...]] = []
         for row in rows:
             own_wordings = dataset.answers[row].wordings
             # A question never meets its own text.

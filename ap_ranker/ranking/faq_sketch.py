@@ -50,7 +50,7 @@ class FAQSketch:
         numbers: list[NDArray[np.uint32]] = []
         for start in range(0, len(texts), _BATCH):
             numbers.append(_smallest_hashes(texts[start : start + _BATCH]))
-        smallest = np.empty(0)
+        smallest: NDArray[np.uint32] = np.empty(0, np.uint32)
         if numbers:
             smallest = np.unique(np.concatenate(numbers))[:KEPT]
         hashes = smallest.astype("<u4").tobytes().hex()
