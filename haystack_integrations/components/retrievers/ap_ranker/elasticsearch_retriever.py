@@ -398,8 +398,10 @@ class ElasticsearchFAQRetriever(StoreRetriever, CheckpointComponent):
             answer = self.document_store.search(index, [{"size": 0, "aggs": {"terms": frequencies_of(looked_for)}}])[0]
             with expected_reply(index):
                 buckets = answer["aggregations"]["terms"]["buckets"]
+                counted: dict[str, tuple[float, bool]] = {}
                 for term, bucket in zip(looked_for, buckets, strict=True):
-                    parts[term] = (now, bucket["doc_count"] > 0)
+                    counted[term] = (now, bucket["doc_count"] > 0)
+                parts |= counted  # all of them, or none of a damaged reply
         return {term: parts[term][1] for term in terms}
 
 
